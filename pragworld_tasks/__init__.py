@@ -1,0 +1,1 @@
+"""PragWorld for lm-evaluation-harness: documents, prompts, metrics. Never imports torch."""
