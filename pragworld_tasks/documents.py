@@ -1,0 +1,408 @@
+"""Documents: the one record type, and the readers that turn the released files into it.
+
+Every quirk of the released files is settled here (stray flags and tally rows, misspelt categories,
+missing group ids), so nothing behind this door knows a column name. A file that is not what it
+should be is refused with its name, the row and the reason: nothing is guessed. Rows are counted
+from 0, as the papers' code does; the line is the one an editor shows.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, TypeVar
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import split_prompt
+
+Answer = Literal["yes", "no"]
+Effect = Literal["flip", "invariant"]
+Split = Literal["manual", "synthetic", "entity_tracking"]
+Meaning = TypeVar("Meaning")
+
+ALTERATIONS = (
+    "Negation",
+    "Variable Substitution",
+    "Quantity Change",
+    "Variable Swap",
+    "Quantifier Change",
+    "Logical Connective Change",
+    "Injecting Inconsistent Data",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One question about one conversation.
+
+    Attributes:
+        row: position among the split's documents, from 0.
+        context: the conversation, an utterance a line, as the released file has it.
+        question: the question, as the released file has it.
+        answer: the gold answer.
+        group: number of the original that this document is or was altered from, from 0. In the
+            entity-tracking split, which has no alterations, number of the conversation that the
+            context is the beginning of.
+        is_original: whether it is its group's original rather than an altered variant.
+        alteration: one of `ALTERATIONS`; None for an original.
+        effect: what the alteration does to the answer: as annotated in the manual split (four
+            annotations contradict the labels), derived from the labels where the file only says
+            whether the answer could change. None for an original.
+        split: the split it is from.
+        released_group, released_is_original: `group` and `is_original` as the released scoring has
+            them. It takes the flag `"TRUE "` for an original's, so in the manual split it finds 98
+            groups where there are 88.
+    """
+
+    row: int
+    context: str
+    question: str
+    answer: Answer
+    group: int
+    is_original: bool
+    alteration: str | None
+    effect: Effect | None
+    split: Split
+    released_group: int
+    released_is_original: bool
+
+
+def read_manual(path: Path) -> list[Document]:
+    """The manual split, from `Manual_Dataset_500_Final.csv` (paper, section 4).
+
+    Raises:
+        InputError: the file does not have that file's format.
+    """
+    rows = []
+    for where, record in _read_csv(path):
+        if _is_tally(record):
+            continue
+        row = _understand(record, where)
+        effect = _look_up(record["Perturbation Effect"], _MANUAL_EFFECTS, "effect", where)
+        if row.is_original != (effect is None):
+            where.refuse(f"effect {record['Perturbation Effect']!r} contradicts the flag")
+        rows.append((row, effect))
+    return _by_original(rows, "manual")
+
+
+def read_synthetic(path: Path) -> list[Document]:
+    """The synthetic split, from `synthetic_final.csv` (paper, section 4).
+
+    `cannot answer` and `notsure` count as no, as in the released scoring; a row without an answer
+    is left out. The effect column says whether the answer could change, not whether it did, so the
+    effect is derived: a variant flips when its answer is not its original's.
+
+    Raises:
+        InputError: the file does not have that file's format.
+    """
+    rows = []
+    for where, record in _read_csv(path):
+        _look_up(record["Perturbation Effect"], _SYNTHETIC_EFFECTS, "effect", where)
+        rows.append((_understand(record, where), None))
+    return _by_original(rows, "synthetic")
+
+
+def read_run(path: Path, split: Split) -> list[Document]:
+    """A split out of a released run file (`outputs.jsonl`): prompts and gold answers as JSON lines.
+
+    This is the only form in which the entity-tracking set is released. It has no alterations: it
+    asks about growing beginnings of 15 conversations, and a document belongs to the group of the
+    one before it where one context is the beginning of the other. Where a run file does carry
+    alterations, those make the groups, as in the table that the run was made from.
+
+    Raises:
+        InputError: the file does not have a run file's format.
+    """
+    rows = []
+    altered_split: bool | None = None
+    for where, record in read_json_lines(path):
+        for key in ("prompt", "expected_response"):
+            if key not in record:
+                where.refuse(f"no {key!r}; is this a released run file?")
+        if altered_split is None:
+            altered_split = "perturbation" in record
+        alteration = record.get("perturbation", {"category": "-", "effect": "-"})
+        if altered_split != ("perturbation" in record) or not isinstance(alteration, Mapping):
+            where.refuse("'perturbation' must be an object in every record or in none")
+        try:
+            context, question = split_prompt(str(record["prompt"]))
+        except InputError as error:
+            where.refuse(str(error))
+        gold = record["expected_response"]
+        category = str(alteration.get("category"))
+        row = _understand(
+            {
+                "Local Context": context,
+                "Question": question,
+                # The released code wrote NaN where the table had an empty cell.
+                "Answer": gold if isinstance(gold, str) else "",
+                # It also misread the flag, so the category tells what the record is.
+                "Perturbation?": str(_fold_category(category) not in _NO_ALTERATION),
+                "Perturbation Category": category,
+            },
+            where,
+            released_flag=str(record.get("perturbed", False)),
+        )
+        effect = _look_up(str(alteration.get("effect")), _RUN_EFFECTS, "effect", where)
+        rows.append((row, effect))
+    return _by_original(rows, split) if altered_split else _by_conversation(rows, split)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a file, for messages."""
+
+    path: Path
+    row: int
+    line: int
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises the `InputError` that names this place and `reason`."""
+        raise InputError(f"{self.path}, row {self.row} (line {self.line}): {reason}")
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, line breaks as they are.
+
+    Raises:
+        InputError: no such file, not UTF-8, or a web page saved under the name of a data file.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}: not UTF-8 text; save the file again in that encoding"
+        ) from error
+    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
+        raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
+    return text
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+    """The objects of a JSON-lines file, each with its place. Blank lines are skipped.
+
+    Raises:
+        InputError: a line is not a JSON object (cut off, perhaps), or there is none.
+    """
+    row = 0
+    for line, text in enumerate(read_text(path).split("\n"), start=1):
+        if not text.strip():
+            continue
+        where = Where(path, row, line)
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            where.refuse(f"not JSON ({error.msg} at column {error.colno}); is the line cut off?")
+        if not isinstance(record, dict):
+            where.refuse("not a JSON object")
+        yield where, record
+        row += 1
+    if row == 0:
+        raise InputError(f"{path}: empty")
+
+
+# What the files' words mean -----------------------------------------------------------------------
+
+_COLUMNS = (
+    "Local Context",
+    "Question",
+    "Answer",
+    "Perturbation?",
+    "Perturbation Category",
+    "Perturbation Effect",
+)
+_IS_ORIGINAL = {"true": False, "false": True}
+_ANSWERS: dict[str, Answer | None] = {
+    "yes": "yes",
+    "no": "no",
+    "cannot answer": "no",
+    "notsure": "no",
+    "": None,
+}
+_MANUAL_EFFECTS: dict[str, Effect | None] = {
+    "flip": "flip",
+    "invarianat": "invariant",  # so throughout the released file
+    "invariant": "invariant",
+    "-": None,
+}
+_SYNTHETIC_EFFECTS: dict[str, Effect | None] = dict.fromkeys(
+    ("possible", "not possible", "not applicable")
+)
+_RUN_EFFECTS = _MANUAL_EFFECTS | _SYNTHETIC_EFFECTS
+_NO_ALTERATION = ("-", "not applicable")
+_ALTERATIONS: dict[str, str | None] = {
+    **{name.lower(): name for name in ALTERATIONS},
+    **dict.fromkeys(_NO_ALTERATION),
+}
+_MISSPELT = {
+    "quanity": "quantity",
+    "quanifier": "quantifier",
+    "substituion": "substitution",
+    "variablle": "variable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One record, its words understood, not yet in a group. `answer` is None where it has none."""
+
+    where: Where
+    context: str
+    question: str
+    answer: Answer | None
+    is_original: bool
+    alteration: str | None
+    released_is_original: bool
+
+
+def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
+    """The records of a released table, each with its place; line breaks inside fields made LF."""
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    header: list[str] | None = None
+    row = 0
+    while True:
+        where = Where(path, row, reader.line_num + 1)
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            where.refuse(f"{error}; is the file cut off here?")
+        if fields is None:
+            break
+        if not fields:
+            continue
+        if header is None:
+            header = [name.strip() for name in fields]
+            for name in _COLUMNS:
+                if name not in header:
+                    raise InputError(f"{path}, line 1: no column {name!r}, only {header}")
+            continue
+        if len(fields) != len(header):
+            where.refuse(f"{len(fields)} fields instead of {len(header)}; is the line cut off?")
+        values = (re.sub(r"\r\n?", "\n", field) for field in fields)
+        yield where, dict(zip(header, values, strict=True))
+        row += 1
+    if row == 0:
+        raise InputError(f"{path}: no records")
+
+
+def _is_tally(record: Mapping[str, str]) -> bool:
+    """Whether a record is one of the sums below the manual split: a number, or nothing at all."""
+    filled = [value.strip() for value in record.values() if value.strip()]
+    return not filled or (len(filled) == 1 and filled[0].isdigit())
+
+
+def _understand(record: Mapping[str, str], where: Where, released_flag: str | None = None) -> _Row:
+    """One record with its words understood; `released_flag` where the released code's is known."""
+    for column in ("Local Context", "Question"):
+        if not record[column].strip():
+            where.refuse(f"no {column.lower()}")
+    flag, category = record["Perturbation?"], record["Perturbation Category"]
+    is_original = _look_up(flag, _IS_ORIGINAL, "flag", where)
+    alteration = _look_up(category, _ALTERATIONS, "category", where, fold=_fold_category)
+    if is_original != (alteration is None):
+        where.refuse(f"category {category!r} contradicts flag {flag!r}")
+    return _Row(
+        where=where,
+        context=record["Local Context"],
+        question=record["Question"],
+        answer=_look_up(record["Answer"], _ANSWERS, "answer", where),
+        is_original=is_original,
+        alteration=alteration,
+        released_is_original=(released_flag or flag).lower() != "true",
+    )
+
+
+def _fold_word(cell: str) -> str:
+    return cell.strip().lower()
+
+
+def _fold_category(cell: str) -> str:
+    """A category without its target (`: agent`, ` add for: object`), in its proper spelling."""
+    words = cell.partition(":")[0].lower().split()
+    if words[-1:] == ["for"]:
+        words = words[:-2]
+    return " ".join(_MISSPELT.get(word, word) for word in words)
+
+
+def _look_up(
+    cell: str,
+    meanings: Mapping[str, Meaning],
+    what: str,
+    where: Where,
+    fold: Callable[[str], str] = _fold_word,
+) -> Meaning:
+    """The meaning of a cell, letter case and stray spaces aside."""
+    folded = fold(cell)
+    if folded not in meanings:
+        where.refuse(f"unknown {what} {cell!r}; known are {', '.join(filter(None, meanings))}")
+    return meanings[folded]
+
+
+def _by_original(rows: Iterable[tuple[_Row, Effect | None]], split: Split) -> list[Document]:
+    """Documents grouped as the tables are: an original, then the variants altered from it."""
+    documents: list[Document] = []
+    group = released_group = -1
+    original_answer: Answer | None = None
+    for row, effect in rows:
+        group += row.is_original
+        released_group += row.released_is_original
+        if group < 0:
+            row.where.refuse("an altered variant before any original: it has no group")
+        if row.is_original:
+            original_answer = row.answer
+        if row.answer is None:
+            continue
+        if original_answer is None:
+            row.where.refuse("the original that this was altered from has no answer")
+        if not row.is_original and effect is None:
+            effect = "invariant" if row.answer == original_answer else "flip"
+        documents.append(
+            _document(row, row.answer, len(documents), group, released_group, effect, split)
+        )
+    return documents
+
+
+def _by_conversation(rows: Sequence[tuple[_Row, Effect | None]], split: Split) -> list[Document]:
+    """Documents grouped by the conversation that their contexts are growing beginnings of."""
+    documents: list[Document] = []
+    group, before = -1, ""
+    for row, _ in rows:
+        if row.answer is None:
+            continue
+        same = row.context.startswith(before) or before.startswith(row.context)
+        group += not (before and same)
+        before = row.context
+        documents.append(_document(row, row.answer, len(documents), group, group, None, split))
+    return documents
+
+
+def _document(
+    row: _Row,
+    answer: Answer,
+    number: int,
+    group: int,
+    released_group: int,
+    effect: Effect | None,
+    split: Split,
+) -> Document:
+    return Document(
+        row=number,
+        context=row.context,
+        question=row.question,
+        answer=answer,
+        group=group,
+        is_original=row.is_original,
+        alteration=row.alteration,
+        effect=effect,
+        split=split,
+        released_group=released_group,
+        released_is_original=row.released_is_original,
+    )

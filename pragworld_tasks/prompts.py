@@ -1,0 +1,57 @@
+"""The two prompts of the PragWorld paper (Table 10), to the letter of the released code.
+
+Context and question go in as they are: the numbers before the synthetic split's utterances, the
+`1. ` before some of its questions and the line breaks inside some of the manual split's questions
+are part of what the published models read.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pragworld_tasks.errors import InputError
+
+_QUESTION = "\n\nNow based on your understanding of the conversation, answer the question below:\n"
+
+_PROMPT_1 = (
+    "Read this conversation between Bob and Alice:\n",
+    "\n\nAnswer this with only a (yes) or (no) in the first line and then explain your answer "
+    "from the next line onwards.\nYour answer:\n(",
+)
+_PROMPT_2 = (
+    "Read this conversation between the two speakers:\n",
+    "\n\nThe answer should only be a label i.e. either yes or no.\nLabel:",
+)
+
+
+def evaluation_prompt(document: Mapping[str, Any]) -> str:
+    """Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
+
+    Args:
+        document: anything with a `context` and a `question`.
+    """
+    head, tail = _PROMPT_1
+    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"
+
+
+def label_prompt(document: Mapping[str, Any]) -> str:
+    """Prompt 2, for entity tracking, fine-tuning and probing: only a label.
+
+    Args:
+        document: anything with a `context` and a `question`.
+    """
+    head, tail = _PROMPT_2
+    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"
+
+
+def split_prompt(prompt: str) -> tuple[str, str]:
+    """The context and the question that `evaluation_prompt` or `label_prompt` was given.
+
+    Raises:
+        InputError: `prompt` is neither of the two.
+    """
+    for head, tail in (_PROMPT_1, _PROMPT_2):
+        if prompt.startswith(head) and prompt.endswith(tail):
+            context, found, question = prompt[len(head) : -len(tail)].rpartition(_QUESTION)
+            if found:
+                return context, question
+    raise InputError("the prompt is neither Prompt 1 nor Prompt 2 of the PragWorld paper")

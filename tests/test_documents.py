@@ -1,0 +1,333 @@
+"""Documents from the released formats: the quirks, on our samples and on the released files."""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLES
+
+from pragworld_tasks.documents import Document, read_manual, read_run, read_synthetic
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import evaluation_prompt
+from pragworld_tasks.sources import FILES
+
+MANUAL = SAMPLES / FILES["manual"].path
+SYNTHETIC = SAMPLES / FILES["synthetic"].path
+ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
+
+
+def read_entity_tracking(path: Path) -> list[Document]:
+    return read_run(path, "entity_tracking")
+
+
+# Quirks, on our own files -------------------------------------------------------------------------
+
+
+def test_tally_rows_below_the_manual_split_are_dropped() -> None:
+    assert [document.row for document in read_manual(MANUAL)] == list(range(10))
+
+
+def test_flags_with_stray_spaces_are_read_as_what_they_say() -> None:
+    documents = read_manual(MANUAL)
+    assert [document.group for document in documents] == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
+    assert [document.row for document in documents if document.is_original] == [0, 4, 8]
+
+
+def test_released_grouping_takes_a_flag_with_a_space_for_an_original() -> None:
+    documents = read_manual(MANUAL)
+    assert [document.released_group for document in documents] == [0, 0, 0, 1, 2, 2, 2, 2, 3, 3]
+    released = [document.row for document in documents if document.released_is_original]
+    assert released == [0, 3, 4, 8]
+
+
+def test_categories_are_normalised() -> None:
+    assert [document.alteration for document in read_manual(MANUAL)] == [
+        None,
+        "Negation",
+        "Variable Substitution",
+        "Quantifier Change",
+        None,
+        "Quantity Change",
+        "Variable Swap",
+        "Injecting Inconsistent Data",
+        None,
+        "Logical Connective Change",
+    ]
+
+
+def test_annotated_effects_are_kept_even_where_they_contradict_the_labels() -> None:
+    documents = read_manual(MANUAL)
+    assert documents[5].effect == "flip"
+    assert documents[5].answer == documents[4].answer
+    assert Counter(document.effect for document in documents) == {
+        "flip": 3,
+        "invariant": 4,
+        None: 3,
+    }
+
+
+def test_text_is_kept_as_it_is() -> None:
+    document = read_manual(MANUAL)[4]
+    assert document.question == "Did B post \nonly two letters? "
+    assert document.context.startswith('"A: Did you')
+    assert document.context.endswith('Thanks!"')
+    assert "I’ve posted two, and\na parcel." in document.context
+
+
+def test_line_breaks_inside_fields_become_lf(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    path.write_bytes(MANUAL.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
+    assert read_manual(path) == read_manual(MANUAL)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + MANUAL.read_bytes())
+    assert read_manual(path) == read_manual(MANUAL)
+
+
+def test_synthetic_answers_that_are_no_answer_count_as_no() -> None:
+    documents = read_synthetic(SYNTHETIC)
+    answers = [document.answer for document in documents]
+    assert answers == ["yes", "no", "no", "yes", "no", "yes", "no"]
+
+
+def test_synthetic_rows_without_an_answer_are_left_out() -> None:
+    documents = read_synthetic(SYNTHETIC)
+    assert [document.row for document in documents] == list(range(7))
+    assert all(document.alteration != "Variable Swap" for document in documents)
+
+
+def test_synthetic_categories_lose_their_target() -> None:
+    assert [document.alteration for document in read_synthetic(SYNTHETIC)] == [
+        None,
+        "Variable Substitution",
+        "Quantity Change",
+        "Quantifier Change",
+        None,
+        None,
+        "Logical Connective Change",
+    ]
+
+
+def test_synthetic_groups_follow_the_flags_though_seed_indices_repeat() -> None:
+    documents = read_synthetic(SYNTHETIC)
+    assert [document.group for document in documents] == [0, 0, 0, 0, 1, 2, 2]
+
+
+def test_synthetic_effects_follow_from_the_labels_not_from_what_was_possible() -> None:
+    effects = [document.effect for document in read_synthetic(SYNTHETIC)]
+    assert effects == [None, "flip", "flip", "invariant", None, None, "flip"]
+
+
+def test_synthetic_numbers_stay_in_the_text() -> None:
+    documents = read_synthetic(SYNTHETIC)
+    assert documents[0].context.startswith("1: Alice: ")
+    assert documents[5].question == "1. Did the doctor sleep?"
+
+
+def test_run_file_gives_back_context_and_question() -> None:
+    document = read_entity_tracking(ENTITY_TRACKING)[2]
+    assert document.context.endswith("Alice: who did\nBob: Zoe")
+    assert document.question == "Did Zoe put the beets in the cellar?"
+    assert document.answer == "yes"
+
+
+def test_entity_tracking_documents_are_grouped_by_conversation() -> None:
+    documents = read_entity_tracking(ENTITY_TRACKING)
+    assert [document.group for document in documents] == [0, 0, 0, 1, 1]
+    assert all(document.is_original and document.effect is None for document in documents)
+
+
+def as_run_file(documents: list[Document], path: Path) -> Path:
+    """The run file that the released code would write for these documents of the manual split."""
+    with path.open("w") as stream:
+        for document in documents:
+            effect = {"flip": "Flip", "invariant": "Invarianat", None: "-"}[document.effect]
+            record = {
+                "prompt": evaluation_prompt(dataclasses.asdict(document)),
+                "expected_response": document.answer.title(),
+                "perturbed": not document.released_is_original,
+                "perturbation": {
+                    "category": document.alteration or "-",
+                    "effect": effect,
+                    "target": float("nan"),
+                },
+                "response": "No",
+            }
+            stream.write(json.dumps(record) + "\n")
+    return path
+
+
+def test_run_file_with_alterations_gives_the_same_documents_as_the_table(tmp_path: Path) -> None:
+    documents = read_manual(MANUAL)
+    assert read_run(as_run_file(documents, tmp_path / "outputs.jsonl"), "manual") == documents
+
+
+# The released files -------------------------------------------------------------------------------
+
+
+def test_released_manual_split_counts(released: Path) -> None:
+    documents = read_manual(released / FILES["manual"].path)
+    assert len(documents) == 500
+    assert documents[-1].group + 1 == 88
+    assert documents[-1].released_group + 1 == 98
+    assert sum(document.released_is_original for document in documents) == 98
+    assert Counter(document.answer for document in documents) == {"yes": 277, "no": 223}
+    assert Counter(document.alteration for document in documents) == {
+        "Variable Substitution": 106,
+        "Variable Swap": 79,
+        "Negation": 71,
+        "Quantifier Change": 65,
+        "Quantity Change": 57,
+        "Injecting Inconsistent Data": 21,
+        "Logical Connective Change": 13,
+        None: 88,
+    }
+    assert Counter(d.effect for d in documents) == {"flip": 139, "invariant": 273, None: 88}
+
+
+def test_released_entity_tracking_counts(released: Path) -> None:
+    documents = read_entity_tracking(released / FILES["entity_tracking"].path)
+    assert len(documents) == 364
+    assert documents[-1].group + 1 == 15  # paper, section 5.2
+    assert Counter(document.answer for document in documents) == {"yes": 182, "no": 182}
+
+
+def test_sample_of_the_released_synthetic_split(released: Path) -> None:
+    documents = read_synthetic(released / "synthetic_sample.csv")
+    assert len(documents) == 52
+    assert documents[-1].group + 1 == 12
+    sizes = Counter(document.group for document in documents)
+    assert 1 in sizes.values()  # an original that nothing was altered from
+    by_group = {document.group: document for document in documents if document.is_original}
+    assert all(
+        (document.effect == "flip") == (document.answer != by_group[document.group].answer)
+        for document in documents
+        if not document.is_original
+    )
+
+
+# Files that are not what they should be -----------------------------------------------------------
+
+Reader = Callable[[Path], list[Document]]
+
+
+def refused(read: Reader, path: Path) -> str:
+    """The message with which a reader refuses a file: one line, naming it."""
+    with pytest.raises(InputError) as refusal:
+        read(path)
+    message = str(refusal.value)
+    assert str(path) in message
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (b"Answer,", b"Anwser,", "line 1: no column 'Answer'"),
+        (
+            b"Yes,FALSE,None",
+            b"Yes,TRUE,None",
+            "row 0 (line 2): category '-' contradicts flag 'TRUE'",
+        ),
+        (
+            b"Yes,FALSE,None,-,-",
+            b"Yes,TRUE,None,Negation,Flip",
+            "row 0 (line 2): an altered variant before any original",
+        ),
+        (
+            b"Negation",
+            b"Negotiation",
+            "row 1 (line 6): unknown category 'Negotiation'; known are negation,",
+        ),
+        (
+            b"?,No,TRUE",
+            b"?,Perhaps,TRUE",
+            "row 1 (line 6): unknown answer 'Perhaps'; known are yes, no,",
+        ),
+        (
+            b"Negation,Flip",
+            b"Negation,Flop",
+            "row 1 (line 6): unknown effect 'Flop'; known are flip,",
+        ),
+        (b"Negation,Flip", b"Negation,-", "row 1 (line 6): effect '-' contradicts the flag"),
+        (b"No,TRUE", b"No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; known are true, false"),
+        (b"are the pears in the shed?", b"", "row 0 (line 2): no question"),
+        (
+            b"Context,Negation,Flip",
+            b"Context",
+            "row 1 (line 6): 5 fields instead of 7; is the line cut off?",
+        ),
+    ],
+)
+def test_malformed_records_are_refused_by_row(
+    tmp_path: Path, old: bytes, new: bytes, expected: str
+) -> None:
+    path = tmp_path / "manual.csv"
+    content = MANUAL.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+    assert expected in refused(read_manual, path)
+
+
+def test_a_file_cut_off_inside_a_field_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    content = MANUAL.read_bytes()
+    path.write_bytes(content[: content.index(b"Person 2: he was")])
+    assert "row 8 (line 39): unexpected end of data; is the file cut off here?" in refused(
+        read_manual, path
+    )
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    path.write_bytes(MANUAL.read_text(encoding="utf-8").encode("cp1252"))
+    assert "not UTF-8 text; save the file again" in refused(read_manual, path)
+
+
+def test_a_web_page_under_the_name_of_a_table_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    path.write_text("\n<!DOCTYPE html><html><body>Sign in</body></html>")
+    assert "a web page, not a data file; download the raw file" in refused(read_manual, path)
+
+
+@pytest.mark.parametrize("read", [read_manual, read_synthetic, read_entity_tracking])
+def test_an_empty_file_is_refused(tmp_path: Path, read: Reader) -> None:
+    path = tmp_path / "empty"
+    path.touch()
+    refused(read, path)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    assert "No such file" in refused(read_manual, tmp_path / "nowhere.csv")
+
+
+def test_variants_of_a_synthetic_original_without_an_answer_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "synthetic.csv"
+    path.write_bytes(SYNTHETIC.read_bytes().replace(b"attic?,yes,FALSE", b"attic?,,FALSE", 1))
+    expected = "row 1 (line 6): the original that this was altered from has no answer"
+    assert expected in refused(read_synthetic, path)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"prompt": "Read this conv', "row 5 (line 6): not JSON"),
+        ("[1, 2]", "row 5 (line 6): not a JSON object"),
+        ('{"prompt": "Yes or no?", "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
+        ('{"response": "No"}', "no 'prompt'; is this a released run file?"),
+        (
+            '{"prompt": "x", "expected_response": "No", "perturbation": {}}',
+            "in every record or in none",
+        ),
+    ],
+)
+def test_malformed_run_files_are_refused_by_row(tmp_path: Path, line: str, expected: str) -> None:
+    path = tmp_path / "outputs.jsonl"
+    path.write_text(ENTITY_TRACKING.read_text() + line)
+    assert expected in refused(read_entity_tracking, path)

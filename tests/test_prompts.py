@@ -1,0 +1,49 @@
+"""The prompts, to the letter, and their inverse."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import evaluation_prompt, label_prompt, split_prompt
+from pragworld_tasks.sources import FILES
+
+DOCUMENT = {"context": "A: Hi\nB: {question}", "question": "Did A say hi?"}
+
+
+def test_prompt_1_is_the_papers() -> None:
+    assert evaluation_prompt(DOCUMENT) == (
+        "Read this conversation between Bob and Alice:\n"
+        "A: Hi\nB: {question}\n"
+        "\n"
+        "Now based on your understanding of the conversation, answer the question below:\n"
+        "Did A say hi?\n"
+        "\n"
+        "Answer this with only a (yes) or (no) in the first line and then explain your answer "
+        "from the next line onwards.\n"
+        "Your answer:\n"
+        "("
+    )
+
+
+def test_prompt_2_is_that_of_the_released_run_file(released: Path) -> None:
+    lines = (released / FILES["entity_tracking"].path).read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        prompt = json.loads(line)["prompt"]
+        context, question = split_prompt(prompt)
+        assert label_prompt({"context": context, "question": question}) == prompt
+
+
+@given(st.text(), st.text().filter(lambda text: "answer the question below" not in text))
+def test_split_prompt_undoes_both(context: str, question: str) -> None:
+    document = {"context": context, "question": question}
+    assert split_prompt(evaluation_prompt(document)) == (context, question)
+    assert split_prompt(label_prompt(document)) == (context, question)
+
+
+def test_split_prompt_refuses_anything_else() -> None:
+    with pytest.raises(InputError, match="neither Prompt 1 nor Prompt 2"):
+        split_prompt("Is it raining?")
