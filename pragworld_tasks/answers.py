@@ -1,0 +1,98 @@
+"""Yes or no out of what a model wrote.
+
+`read_answer` is ours. It looks where an answer stands, at the start of the response or behind a
+label such as `Answer:`, takes it out of whatever it is wrapped in, and refuses to guess elsewhere:
+an unreadable response counts as wrong and its share is reported. `read_answer_released` is the
+reading behind the paper's tables.
+"""
+
+import re
+import unicodedata
+
+from pragworld_tasks.documents import Answer
+
+# What an answer may be wrapped in: punctuation, brackets, quotes, markdown, tags such as <answer>,
+# LaTeX's \boxed{. Never more than a line of it, so that no response takes long to read.
+_TAG = r"</?\w{1,20}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
+_WRAPPING = rf"(?:{_TAG}|[\W_]){{0,80}}"
+_WRAPPING_ON_LINE = rf"(?:{_TAG}|[^\w\n]|_){{0,80}}"
+# The word itself, neither part of another (`no-one`) nor of a phrase that answers nothing.
+_WORD = (
+    r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|information|way[ \t]+(?:to|of))\b))"
+    r"(?![^\W_]|[-'\u2019][^\W_])"
+)
+# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, or a line of just the two.
+_OTHER = r"(?:yes|no)(?![^\W_])"
+_NOT_CHOICES = (
+    rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|and|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"
+    rf"(?!{_WRAPPING_ON_LINE}{_OTHER}{_WRAPPING_ON_LINE}(?:\n|$))"
+)
+_LABEL = (
+    r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short),?[ \t]+){0,4}"
+    r"(?:answer|label|response|output)(?:[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
+    rf"{_WRAPPING_ON_LINE}(?:(?:is|would[ \t]+be|should[ \t]+be)\b|(?<=[:=*_]))"
+)
+
+_REASONING = re.compile(r".*?</(think|thinking|reasoning)>", re.DOTALL)
+_REASONING_OPENS = re.compile(r"\s*<(think|thinking|reasoning)>")
+_AT_THE_START = re.compile(rf"{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}")
+_LABELLED = re.compile(rf"(?:^|[\n.,;:!?])[^\w\n]{{0,8}}{_LABEL}{_WRAPPING}{_WORD}{_NOT_CHOICES}")
+_ALONE_ON_A_LINE = re.compile(rf"^{_WRAPPING_ON_LINE}{_WORD}{_WRAPPING_ON_LINE}$", re.MULTILINE)
+
+
+def read_answer(response: str) -> Answer | None:
+    """The answer that a response gives, or None where it gives none that can be read.
+
+    A reasoning block before the answer is skipped; one that never ends leaves no answer. Then an
+    answer at the start of the response decides, whatever explanation follows. Where there is none,
+    answers behind a label (`Final answer: no`, `so the answer is yes`) or alone on a line count,
+    if all of them agree. The choices given back (`yes or no?`) are not an answer.
+
+    Never raises.
+    """
+    text = "".join(
+        character
+        for character in unicodedata.normalize("NFKC", response).lower()
+        if unicodedata.category(character) != "Cf"  # zero-width marks
+    )
+    if reasoning := _REASONING.match(text):
+        text = text[reasoning.end() :]
+    elif _REASONING_OPENS.match(text):
+        return None
+    text = text.strip()
+    if at_the_start := _AT_THE_START.match(text):
+        return _answer(at_the_start["word"])
+    found = {
+        match["word"]
+        for pattern in (_LABELLED, _ALONE_ON_A_LINE)
+        for match in pattern.finditer(text)
+    }
+    return _answer(found.pop()) if len(found) == 1 else None
+
+
+def read_answer_released(response: str) -> Answer | None:
+    """The answer as the released scoring reads it, or None: the first line, else its first word.
+
+    The released code ends with an error on an empty response; here that is unreadable too.
+    """
+    first_line = response.strip().split("\n")[0].strip().lower().replace(",", "")
+    words = first_line.split()
+    first_word = words[0].replace(".", "") if words else ""
+    for text in (first_line, first_word):
+        if text in ("(yes)", "yes)", "yes"):
+            return "yes"
+        if text in ("(no)", "no)", "no"):
+            return "no"
+    return None
+
+
+def likelier_answer(yes: float, no: float) -> Answer | None:
+    """The answer with the greater log-likelihood.
+
+    None where they are equal, or are not numbers, as broken half-precision models give them.
+    """
+    return "yes" if yes > no else "no" if no > yes else None
+
+
+def _answer(word: str) -> Answer:
+    return "yes" if word == "yes" else "no"
