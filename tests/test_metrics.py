@@ -1,0 +1,205 @@
+"""Metrics against brute force, scikit-learn, SciPy and closed forms; intervals by simulation."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from sklearn.metrics import accuracy_score, recall_score
+
+from pragworld_tasks.metrics import (
+    NO,
+    UNREADABLE,
+    YES,
+    Run,
+    Tally,
+    bootstrap_difference_intervals,
+    bootstrap_intervals,
+    mcnemar,
+    robust_tally,
+    tallies,
+    tally,
+)
+
+
+def make_run(
+    gold: list[int], predicted: list[int], group: list[int], robust_group: list[int] | None = None
+) -> Run:
+    """A run whose groups begin with their originals; every other variant flips."""
+    groups = np.array(group)
+    is_original = np.append(True, groups[1:] != groups[:-1])
+    flips = ~is_original & (np.arange(len(gold)) % 2 == 0)
+    return Run(
+        gold=np.array(gold),
+        predicted=np.array(predicted),
+        group=groups,
+        robust_group=groups if robust_group is None else np.array(robust_group),
+        is_original=is_original,
+        flips=flips,
+        keeps=~is_original & ~flips,
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    size = draw(st.integers(1, 40))
+    documents = st.lists(st.sampled_from([YES, NO]), min_size=size, max_size=size)
+    predicted = st.lists(st.sampled_from([YES, NO, UNREADABLE]), min_size=size, max_size=size)
+    starts = draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    starts[0] = True
+    return make_run(draw(documents), draw(predicted), list(np.cumsum(starts) - 1))
+
+
+@given(runs())
+def test_metrics_against_brute_force(run: Run) -> None:
+    places = range(len(run.gold))
+    right = [run.predicted[i] == run.gold[i] for i in places]
+
+    def share(asked: list[int]) -> float:
+        return sum(right[i] for i in asked) / len(asked) if asked else math.nan
+
+    groups = [[i for i in places if run.group[i] == g] for g in sorted(set(run.group))]
+    expected = {
+        "robust_acc": sum(all(right[i] for i in group) for group in groups) / len(groups),
+        "acc": share(list(places)),
+        "yes_acc": share([i for i in places if run.gold[i] == YES]),
+        "no_acc": share([i for i in places if run.gold[i] == NO]),
+        "original_acc": share([group[0] for group in groups]),
+        "altered_acc": share([i for group in groups for i in group[1:]]),
+        "flip_acc": share([i for i in places if run.flips[i]]),
+        "invariant_acc": share([i for i in places if run.keeps[i]]),
+        "unreadable": sum(run.predicted == UNREADABLE) / len(run.gold),
+    }
+    found = {name: one.share for name, one in tallies(run).items()}
+    assert found == pytest.approx(expected, nan_ok=True)
+    assert list(found) == list(expected)
+
+
+@given(runs())
+def test_accuracies_against_scikit_learn(run: Run) -> None:
+    found = tallies(run)
+    assert found["acc"].share == pytest.approx(accuracy_score(run.gold, run.predicted))
+    for name, label in (("yes_acc", YES), ("no_acc", NO)):
+        if (run.gold == label).any():
+            recall = recall_score(run.gold, run.predicted, labels=[label], average="macro")
+            assert found[name].share == pytest.approx(recall)
+
+
+def test_a_robust_group_that_is_a_part_of_a_group_counts_by_itself() -> None:
+    robust = robust_tally([True, True, False, True], [0, 0, 1, 2], [0, 0, 0, 1])
+    np.testing.assert_array_equal(robust.right, [1, 1])
+    np.testing.assert_array_equal(robust.total, [2, 1])
+    assert robust.share == pytest.approx(2 / 3)
+
+
+def test_what_nothing_was_asked_of_is_not_a_number() -> None:
+    nothing = tally([True, False], [False, False], [0, 1])
+    assert math.isnan(nothing.share)
+    assert math.isnan(nothing.standard_error)
+    interval = bootstrap_intervals({"nothing": nothing})["nothing"]
+    assert math.isnan(interval.low)
+    assert math.isnan(interval.high)
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=60))
+def test_standard_error_of_single_documents_is_that_of_a_mean(right: list[bool]) -> None:
+    one = tally(right, np.ones(len(right)), np.arange(len(right)))
+    expected = np.std(right, ddof=1) / np.sqrt(len(right))
+    assert one.standard_error == pytest.approx(expected)
+
+
+def clustered(generator: np.random.Generator, groups: int = 60) -> tuple[Tally, float]:
+    """Answers that agree within their groups more than between them, and their true accuracy."""
+    sizes = generator.integers(1, 10, size=groups)
+    chance = np.repeat(generator.beta(1, 1, size=groups), sizes)
+    right = generator.random(sizes.sum()) < chance
+    return tally(right, np.ones(sizes.sum()), np.repeat(np.arange(groups), sizes)), 0.5
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    generator = np.random.default_rng(1)
+    held_bootstrap = held_normal = 0
+    simulations = 400
+    for _ in range(simulations):
+        one, truth = clustered(generator)
+        interval = bootstrap_intervals({"acc": one}, resamples=400)["acc"]
+        held_bootstrap += interval.low <= truth <= interval.high
+        held_normal += abs(one.share - truth) <= 1.96 * one.standard_error
+    # 95 % of 400, give or take three standard errors (and what 60 groups cost a percentile interval).
+    assert 0.90 <= held_bootstrap / simulations <= 0.98
+    assert 0.90 <= held_normal / simulations <= 0.98
+
+
+def test_bootstrap_and_linearised_errors_agree() -> None:
+    one, _ = clustered(np.random.default_rng(2), groups=400)
+    interval = bootstrap_intervals({"acc": one})["acc"]
+    assert (interval.high - interval.low) / (2 * 1.96) == pytest.approx(
+        one.standard_error, rel=0.05
+    )
+
+
+def test_bootstrap_against_every_possible_draw() -> None:
+    """With three groups there are 27 draws: the interval must be a quantile of their shares."""
+    one = Tally(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0]))
+    shares = [
+        one.right[list(draw)].sum() / one.total[list(draw)].sum()
+        for draw in itertools.product(range(3), repeat=3)
+    ]
+    low, high = np.quantile(np.repeat(shares, 1000), [0.1, 0.9])
+    assert bootstrap_intervals({"acc": one}, level=0.8)["acc"] == pytest.approx((low, high))
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    one, _ = clustered(np.random.default_rng(3))
+    assert bootstrap_intervals({"acc": one}, seed=5) == bootstrap_intervals({"acc": one}, seed=5)
+    assert bootstrap_intervals({"acc": one}, seed=5) != bootstrap_intervals({"acc": one}, seed=6)
+
+
+def test_an_interval_does_not_depend_on_the_metrics_beside_it() -> None:
+    one, _ = clustered(np.random.default_rng(4))
+    other = Tally(one.total - one.right, one.total)
+    both = bootstrap_intervals({"acc": one, "error": other})
+    assert both["acc"] == bootstrap_intervals({"acc": one})["acc"]
+    assert both["error"] == pytest.approx((1 - both["acc"].high, 1 - both["acc"].low))
+
+
+def test_a_run_does_not_differ_from_itself() -> None:
+    one, _ = clustered(np.random.default_rng(5))
+    difference = bootstrap_difference_intervals({"acc": one}, {"acc": one})["acc"]
+    assert difference == (0, 0)
+
+
+def test_a_paired_difference_is_narrower_than_two_intervals() -> None:
+    generator = np.random.default_rng(6)
+    one, _ = clustered(generator)
+    fewer = Tally(np.maximum(one.right - (generator.random(len(one.right)) < 0.2), 0), one.total)
+    difference = bootstrap_difference_intervals({"acc": one}, {"acc": fewer})["acc"]
+    alone = bootstrap_intervals({"acc": one})["acc"]
+    assert 0 < difference.low < one.share - fewer.share < difference.high
+    assert difference.high - difference.low < alone.high - alone.low
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+def test_mcnemar_against_counting_coin_throws(pairs: list[tuple[bool, bool]]) -> None:
+    only_first = sum(first and not second for first, second in pairs)
+    only_second = sum(second and not first for first, second in pairs)
+    throws = only_first + only_second
+    # How likely a fair coin is to fall as unevenly as this, or more.
+    extreme = sum(
+        math.comb(throws, heads)
+        for heads in range(throws + 1)
+        if abs(heads - throws / 2) >= abs(only_first - throws / 2)
+    )
+    test = mcnemar([first for first, _ in pairs], [second for _, second in pairs])
+    assert (test.only_first, test.only_second) == (only_first, only_second)
+    assert test.p == pytest.approx(extreme / 2**throws)
+
+
+def test_mcnemar_on_a_known_table() -> None:
+    first = [True] * 10 + [False] * 2 + [True] * 50
+    second = [False] * 10 + [True] * 2 + [True] * 50
+    assert mcnemar(first, second).p == pytest.approx(0.03857421875)
+    assert mcnemar(first, second).p == binomtest(10, 12).pvalue
