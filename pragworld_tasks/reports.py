@@ -1,0 +1,151 @@
+"""Reports and comparisons as tables for people and as JSON for programs."""
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.metrics import LEVEL, RESAMPLES, Interval, McNemar
+from pragworld_tasks.scoring import Comparison, Report, Share
+
+SCHEMA_VERSION = 1
+
+
+def to_json(report: Report, comparison: Comparison | None = None) -> dict[str, Any]:
+    """Everything in a report, and in a comparison if there is one; null for what is not defined.
+
+    A metric has the keys right, total, percent, and low and high, its interval in percent.
+    """
+    shown: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "split": report.split,
+        "documents": report.documents,
+        "groups": report.groups,
+        "intervals": f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples",
+        "metrics": _shares_json(report.metrics),
+        "published": _shares_json(report.published),
+        "breakdowns": {
+            breakdown: {name: _shares_json(by_gold) for name, by_gold in classes.items()}
+            for breakdown, classes in report.breakdowns.items()
+        },
+    }
+    if comparison:
+        shown["comparison"] = {
+            "differences": {
+                name: {"points": _defined(difference.points), **_interval_json(difference.interval)}
+                for name, difference in comparison.differences.items()
+            },
+            "mcnemar_documents": comparison.on_documents._asdict(),
+            "mcnemar_groups": comparison.on_groups._asdict() if comparison.on_groups else None,
+        }
+    return shown
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes JSON beside `path`, then renames: the file is whole or not there.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error
+
+
+def to_text(report: Report) -> str:
+    """The metrics and the breakdowns as Markdown tables."""
+    metrics = _table(
+        f"{report.split}: {report.documents} documents, {report.groups} groups",
+        ["metric", "right", "%", f"{LEVEL:.0%} interval", "as published", "%"],
+        [
+            [
+                name,
+                *(_count(share), _percent(share), _interval(share.interval)),
+                *(_count(report.published[name]), _percent(report.published[name])),
+            ]
+            for name, share in report.metrics.items()
+        ],
+    )
+    breakdowns = [
+        _table(
+            f"accuracy by {breakdown}",
+            [breakdown, "gold yes", "%", "gold no", "%"],
+            [
+                [name, *(show(share) for share in by_gold.values() for show in (_count, _percent))]
+                for name, by_gold in classes.items()
+            ],
+        )
+        for breakdown, classes in report.breakdowns.items()
+    ]
+    return "\n".join([metrics, *breakdowns])
+
+
+def comparison_to_text(comparison: Comparison) -> str:
+    """The differences as a Markdown table, and the tests in a line each."""
+    differences = _table(
+        "first minus second",
+        ["metric", "points", f"{LEVEL:.0%} interval"],
+        [
+            [name, f"{difference.points:+.2f}", _interval(difference.interval)]
+            for name, difference in comparison.differences.items()
+        ],
+    )
+    tests = {"documents": comparison.on_documents, "groups": comparison.on_groups}
+    return "\n".join([differences, *(_test(name, test) for name, test in tests.items() if test)])
+
+
+def _test(what: str, test: McNemar) -> str:
+    return (
+        f"exact McNemar test on {what}: only the first right {test.only_first}, "
+        f"only the second {test.only_second}, p = {test.p:.3g}"
+    )
+
+
+def _table(title: str, headers: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; the first column is words, the others are numbers."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        aligned = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        return f"| {' | '.join(aligned)} |"
+
+    rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join([f"{title}\n", line(headers), line(rule), *map(line, rows), ""])
+
+
+def _count(share: Share) -> str:
+    return f"{share.right}/{share.total}"
+
+
+def _percent(share: Share) -> str:
+    return f"{share.percent:.2f}" if share.total else "-"
+
+
+def _interval(interval: Interval) -> str:
+    return "-" if math.isnan(interval.low) else f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:
+    return {
+        name: {
+            "right": share.right,
+            "total": share.total,
+            "percent": _defined(share.percent),
+            **_interval_json(share.interval),
+        }
+        for name, share in shares.items()
+    }
+
+
+def _interval_json(interval: Interval) -> dict[str, float | None]:
+    return {"low": _defined(interval.low), "high": _defined(interval.high)}
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
