@@ -1,0 +1,202 @@
+"""The functions that the task YAML names: data sets, results of a document, aggregations.
+
+lm-eval hands `process_results` one document at a time, collects what it returns under each metric,
+and gives each metric's aggregation the list. Several processes may have taken part, so the list is
+in no particular order; with `--limit` it lacks documents. What an aggregation needs to know of a
+document therefore travels in its item.
+
+Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
+error. It has none for aggregations that are not its own and would show N/A; ours, with documents
+clustered by group, takes that place.
+"""
+
+import logging
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lm_eval.api.samplers import ContextSampler
+from lm_eval.utils import warning_once
+
+from pragworld_tasks.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.documents import Answer, Document, Split
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.metrics import Tally, robust_tally, tallies, tally
+from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.sources import load
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # what the released grouping changes
+
+# Below lm-eval's own logger, so that its format and verbosity hold here too.
+_logger = logging.getLogger("lm_eval.pragworld")
+
+
+# Data sets ----------------------------------------------------------------------------------------
+
+
+def dataset(split: Split, **_: Any) -> dict[str, "Dataset"]:
+    """The documents of a split as the data set `test`.
+
+    lm-eval passes all of `--metadata` and `--model_args` along; only `split` matters here.
+
+    Raises:
+        InputError: the split's file cannot be had or is malformed.
+    """
+    from datasets import Dataset
+
+    return {"test": Dataset.from_list(records(load(split)))}
+
+
+def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """The documents as dictionaries, with two keys more than fields.
+
+    `group_size` and `released_group_size` are the numbers of documents that the whole groups have.
+    """
+    sizes = Counter(document.group for document in documents)
+    released_sizes = Counter(document.released_group for document in documents)
+    return [
+        {
+            **asdict(document),
+            "group_size": sizes[document.group],
+            "released_group_size": released_sizes[document.released_group],
+        }
+        for document in documents
+    ]
+
+
+class ZeroShotOnly(ContextSampler):
+    """Refuses few-shot examples.
+
+    The paper's prompts have none, and the only documents to take them from would give away the
+    answers to each other's altered variants.
+    """
+
+    def sample(self, n: int, *_: Any, **__: Any) -> Sequence[dict[str, Any]]:
+        """Nothing, for nothing asked. Raises `InputError` for more."""
+        if n:
+            raise InputError(f"the pragworld tasks are zero-shot; leave out --num_fewshot {n}")
+        return []
+
+
+# Results of one document --------------------------------------------------------------------------
+
+
+class Clustered(NamedTuple):
+    """A document's item under `<metric>_stderr`.
+
+    Attributes:
+        group: the group it belongs to, which is what is independent of other groups.
+        right: 1.0 or 0.0; None where the metric does not ask about the document.
+    """
+
+    group: int
+    right: float | None
+
+
+class InGroup(NamedTuple):
+    """A document's item under robust accuracy and its standard error.
+
+    Attributes:
+        group: the group it belongs to, which is what is independent of other groups.
+        robust_group: the group of which all documents have to be right.
+        size: how many documents `robust_group` has in the whole split.
+        right: 1.0 or 0.0.
+    """
+
+    group: int
+    robust_group: int
+    size: int
+    right: float
+
+
+def generated(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
+    """A document's items, from the response that was generated."""
+    response = results[0] or ""  # an API may refuse and send nothing
+    return _items(record, read_answer(response), read_answer_released(response))
+
+
+def likelier(record: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """A document's items, from the log-likelihoods of yes and of no, in this order."""
+    (yes, _), (no, _) = results
+    answer = likelier_answer(yes, no)
+    return _items(record, answer, answer)
+
+
+def _items(
+    record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
+) -> dict[str, Any]:
+    """What a document contributes to each metric that its split is shown with (SPEC 1.5).
+
+    Which documents a metric asks about is known in `metrics.tallies` alone, so each document is
+    scored as a run of its own.
+    """
+    document = Document(**{field.name: record[field.name] for field in fields(Document)})
+    shown = shown_tallies(to_run([document], [answer]), document.split)
+    sizes = {"robust_acc": (document.group, record["group_size"])}
+    if document.split == "manual":
+        released = tallies(to_released_run([document], [released_answer]))
+        shown |= {f"{name}_published": released[name] for name in PUBLISHED}
+        released_group = document.released_group, record["released_group_size"]
+        sizes |= {"robust_acc_published": released_group}
+    items: dict[str, Any] = {}
+    for name, one in shown.items():
+        right = float(one.right.sum()) if one.total.any() else None
+        if name in sizes:
+            in_group = InGroup(document.group, *sizes[name], float(one.right.sum()))
+            items |= {name: in_group, f"{name}_stderr": in_group}
+        else:
+            items |= {name: right, f"{name}_stderr": Clustered(document.group, right)}
+    return items
+
+
+# Aggregations -------------------------------------------------------------------------------------
+
+
+def share(items: Sequence[float | None]) -> float:
+    """Mean over the documents that the metric asks about; NaN where there are none."""
+    asked = [item for item in items if item is not None]
+    return math.fsum(asked) / len(asked) if asked else math.nan
+
+
+def share_stderr(items: Sequence[Clustered]) -> float:
+    """Standard error of `share`, documents clustered by group."""
+    asked = [item.right is not None for item in items]
+    right = [item.right or 0.0 for item in items]
+    return tally(right, asked, [item.group for item in items]).standard_error
+
+
+def robust_share(items: Sequence[InGroup]) -> float:
+    """Share of whole groups with every document right; NaN, and a warning, where none is whole."""
+    whole = _of_whole_groups(items)
+    groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
+    if whole_groups < groups:
+        warning_once(
+            _logger,
+            f"robust accuracy is over {whole_groups} whole groups; {groups - whole_groups} more "
+            "lack documents (--limit or --samples) and do not count",
+        )
+    return _robust_tally(whole).share
+
+
+def robust_share_stderr(items: Sequence[InGroup]) -> float:
+    """Standard error of `robust_share`."""
+    return _robust_tally(_of_whole_groups(items)).standard_error
+
+
+def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
+    """The items of those groups of which every document is there."""
+    present = Counter(item.robust_group for item in items)
+    return [item for item in items if present[item.robust_group] == item.size]
+
+
+def _robust_tally(items: Sequence[InGroup]) -> Tally:
+    return robust_tally(
+        [item.right == 1.0 for item in items],
+        [item.robust_group for item in items],
+        [item.group for item in items],
+    )

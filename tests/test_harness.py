@@ -1,0 +1,129 @@
+"""What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
+
+import logging
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import SAMPLES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.documents import Document, read_manual
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.harness import (
+    ZeroShotOnly,
+    dataset,
+    generated,
+    likelier,
+    records,
+    robust_share,
+    robust_share_stderr,
+    share,
+    share_stderr,
+)
+from pragworld_tasks.metrics import tallies
+from pragworld_tasks.scoring import to_released_run, to_run
+from pragworld_tasks.sources import FILES
+
+DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
+RECORDS = records(DOCUMENTS)
+responses = st.lists(
+    st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
+    min_size=len(DOCUMENTS),
+    max_size=len(DOCUMENTS),
+)
+
+
+def collect(items: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The items by metric, as lm-eval hands them to the aggregations."""
+    return {metric: [item[metric] for item in items] for metric in items[0]}
+
+
+def aggregate(metric: str, items: list[Any]) -> float:
+    """What the task files say for a metric of this name."""
+    robust, stderr = metric.startswith("robust"), metric.endswith("_stderr")
+    if robust:
+        return robust_share_stderr(items) if stderr else robust_share(items)
+    return share_stderr(items) if stderr else share(items)
+
+
+@given(responses, st.randoms())
+def test_items_in_any_order_give_the_metrics_of_the_run(
+    answers: list[str], order: random.Random
+) -> None:
+    items = [generated(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
+    order.shuffle(items)
+    found = {metric: aggregate(metric, values) for metric, values in collect(items).items()}
+    from pragworld_tasks.answers import read_answer, read_answer_released
+
+    expected = tallies(to_run(DOCUMENTS, [read_answer(one) for one in answers]))
+    released = tallies(to_released_run(DOCUMENTS, [read_answer_released(one) for one in answers]))
+    for name in ("robust_acc", "original_acc", "altered_acc"):
+        expected[f"{name}_published"] = released[name]
+    assert set(found) == {end for name in expected for end in (name, f"{name}_stderr")}
+    for name, one in expected.items():
+        assert found[name] == pytest.approx(one.share, nan_ok=True)
+        assert found[f"{name}_stderr"] == pytest.approx(one.standard_error, nan_ok=True)
+
+
+def test_entity_tracking_has_no_robust_accuracy() -> None:
+    split = FILES["entity_tracking"]
+    record = records(split.read(SAMPLES / split.path))[0]
+    metrics = [name for name in generated(record, ["No"]) if not name.endswith("_stderr")]
+    assert metrics == ["acc", "yes_acc", "no_acc", "unreadable"]
+
+
+def test_a_response_that_an_api_did_not_send_is_unreadable() -> None:
+    assert generated(RECORDS[0], [None])["unreadable"] == 1.0
+
+
+def test_the_likelier_label_answers() -> None:
+    assert likelier(RECORDS[0], [(-1.0, True), (-2.0, False)])["acc"] == 1.0
+    assert likelier(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
+    assert likelier(RECORDS[0], [(math.nan, True), (math.nan, False)])["unreadable"] == 1.0
+
+
+def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("lm_eval").propagate = True
+    items = collect([generated(record, ["yes"]) for record in RECORDS[:5]])
+    whole = collect([generated(record, ["yes"]) for record in RECORDS[:4]])
+    assert robust_share(items["robust_acc"]) == robust_share(whole["robust_acc"]) == 0.0
+    assert "robust accuracy is over 1 whole groups; 1 more lack documents" in caplog.text
+
+
+def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
+    items = collect([generated(record, ["yes"]) for record in RECORDS[1:3]])
+    assert math.isnan(robust_share(items["robust_acc"]))
+    assert math.isnan(robust_share_stderr(items["robust_acc"]))
+    assert math.isnan(share(items["original_acc"]))
+
+
+def test_few_shot_examples_are_refused() -> None:
+    sampler = ZeroShotOnly(RECORDS)
+    assert list(sampler.sample(0)) == []
+    with pytest.raises(InputError, match="zero-shot"):
+        sampler.sample(1, eval_doc=RECORDS[0])
+
+
+def test_data_set_is_documents_whatever_else_lm_eval_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    documents = dataset(split="manual", version=1.0, pretrained="some/model")["test"]
+    assert list(documents) == RECORDS
+    fields = {name: documents[0][name] for name in Document.__slots__}
+    assert Document(**fields) == DOCUMENTS[0]
+
+
+def test_standard_errors_cluster_documents_by_group() -> None:
+    """Five documents that all stand or fall together say as much as one."""
+    once = [(group, float(group % 2)) for group in range(10)]
+    five_times = [one for one in once for _ in range(5)]
+    from pragworld_tasks.harness import Clustered
+
+    errors = [share_stderr([Clustered(*one) for one in ones]) for ones in (once, five_times)]
+    assert errors[0] == pytest.approx(errors[1])
+    assert errors[0] == pytest.approx(np.std([right for _, right in once], ddof=1) / math.sqrt(10))

@@ -1,0 +1,70 @@
+"""Linking the tasks into lm-eval's folder. tests/test_install.py does it with real installations."""
+
+import importlib.machinery
+from pathlib import Path
+
+import pytest
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.link import link, task_descriptions, task_files, task_folder, unlink
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The task folder of an lm-eval that stands in for the installed one."""
+    tasks = tmp_path / "lm_eval" / "tasks"
+    tasks.mkdir(parents=True)
+    spec = importlib.machinery.ModuleSpec("lm_eval", None, is_package=True)
+    spec.submodule_search_locations = [str(tmp_path / "lm_eval")]
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: spec)
+    return tasks
+
+
+def linked(tasks: Path) -> dict[str, Path]:
+    return {path.name: path.resolve() for path in (tasks / "pragworld").iterdir()}
+
+
+def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> None:
+    folder = tasks / "pragworld"
+    assert link() == f"linked 12 tasks and groups in {folder}"
+    assert linked(tasks) == {path.name: path for path in task_files()}
+    assert link() == f"12 tasks and groups are linked in {folder} already"
+    assert unlink() == f"unlinked 12 tasks and groups from {folder}"
+    assert not folder.exists()
+    assert unlink() == f"no tasks are linked in {folder}"
+
+
+def test_links_of_an_older_version_are_replaced(tasks: Path) -> None:
+    (tasks / "pragworld").mkdir()
+    (tasks / "pragworld" / "pragworld_manual.yaml").symlink_to("/gone/pragworld_manual.yaml")
+    (tasks / "pragworld" / "pragworld_old.yaml").symlink_to("/gone/pragworld_old.yaml")
+    link()
+    assert linked(tasks) == {path.name: path for path in task_files()}
+
+
+@pytest.mark.parametrize("command", [link, unlink])
+def test_what_somebody_else_placed_there_is_left_alone(tasks: Path, command: object) -> None:
+    (tasks / "pragworld").mkdir()
+    own = tasks / "pragworld" / "mine.yaml"
+    own.write_text("task: mine")
+    assert callable(command)
+    with pytest.raises(InputError, match=r"mine.yaml: not placed there by `pragworld-tasks link`"):
+        command()
+    assert own.read_text() == "task: mine"
+
+
+def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InputError, match="no lm-eval in this environment; install it with"):
+        link()
+
+
+def test_files_that_others_include_are_not_tasks() -> None:
+    names = {path.name for path in task_folder().glob("*.yaml")}
+    assert {path.name for path in task_files()} == {name for name in names if name[0] != "_"}
+
+
+def test_every_task_file_says_what_it_is() -> None:
+    descriptions = task_descriptions()
+    assert len(descriptions) == 12
+    assert all(text.endswith(".") and len(text) > 20 for text in descriptions.values())
