@@ -1,0 +1,147 @@
+"""The command `pragworld-tasks`."""
+
+import argparse
+from importlib.metadata import version
+from pathlib import Path
+from typing import get_args
+
+from pragworld_tasks import link as links
+from pragworld_tasks.documents import Split
+from pragworld_tasks.errors import InputError
+
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+_DATA_HELP = """\
+A split's file is looked for in this order: the folder that PRAGWORLD_DATA names (laid out like
+the released repository), the cache (PRAGWORLD_CACHE, else the user's), a download of the file at
+the pinned commit (PRAGWORLD_URL names a mirror)."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the command with the given arguments, or those of the command line."""
+    options = _parser().parse_args(arguments)
+    options.run(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pragworld-tasks",
+        description="PragWorld tasks for lm-eval: link them, get the data, score responses.",
+    )
+    parser.add_argument("--version", action="version", version=version("pragworld"))
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    command = commands.add_parser("link", help="make the tasks known to the installed lm-eval")
+    command.set_defaults(run=lambda _: print(links.link()))
+
+    command = commands.add_parser("unlink", help="undo link")
+    command.set_defaults(run=lambda _: print(links.unlink()))
+
+    command = commands.add_parser("path", help="print the folder of tasks, for --include_path")
+    command.set_defaults(run=lambda _: print(links.task_folder()))
+
+    command = commands.add_parser("list", help="list the tasks and groups")
+    command.set_defaults(run=_list)
+
+    data = commands.add_parser(
+        "data",
+        help="where the data is, get it, check it",
+        description=_DATA_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    data_commands = data.add_subparsers(required=True, metavar="command")
+    for name, run, what in (
+        ("status", _data_status, "say where each split is"),
+        ("fetch", _data_fetch, "download what is not in the cache"),
+        ("check", _data_check, "read every split that is there and print an audit"),
+    ):
+        command = data_commands.add_parser(name, help=what)
+        command.add_argument("split", nargs="*", help=f"some of {', '.join(SPLITS)}; else all")
+        command.set_defaults(run=run)
+
+    command = commands.add_parser(
+        "score",
+        help="metrics on responses that exist already",
+        description="Metrics with intervals, and breakdowns, of responses that exist already.",
+    )
+    command.add_argument("--split", required=True, choices=SPLITS, help="what was asked")
+    command.add_argument(
+        "--responses",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="JSON lines with a 'response' each, in row order or with a 'row' each; "
+        "or lm-eval's samples_*.jsonl",
+    )
+    command.add_argument(
+        "--against", type=Path, metavar="FILE", help="responses of another run, to compare with"
+    )
+    command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
+    command.set_defaults(run=_score)
+    return parser
+
+
+def _list(_: argparse.Namespace) -> None:
+    descriptions = links.task_descriptions()
+    width = max(map(len, descriptions))
+    for name, description in descriptions.items():
+        print(f"{name:{width}}  {description}")
+
+
+def _data_status(options: argparse.Namespace) -> None:
+    from pragworld_tasks.sources import FILES, cache_folder, locate, named_folder
+
+    print(f"PRAGWORLD_DATA: {named_folder() or 'not set'}\ncache: {cache_folder()}")
+    for split in _splits(options):
+        location = locate(split)
+        where = f"{location.path} ({location.origin})" if location else "not on this machine"
+        print(f"{split}: {where}, {FILES[split].path} of the released repository")
+
+
+def _data_fetch(options: argparse.Namespace) -> None:
+    from pragworld_tasks.sources import fetch
+
+    for split in _splits(options):
+        print(f"{split}: {fetch(split)}")
+
+
+def _data_check(options: argparse.Namespace) -> None:
+    from pragworld_tasks.audit import audit, to_text
+    from pragworld_tasks.sources import FILES, locate
+
+    found = False
+    for split in _splits(options):
+        location = locate(split)
+        if location is None:
+            print(f"{split}: not on this machine")
+            continue
+        found = True
+        print(f"{to_text(split, audit(FILES[split].read(location.path)))}\n  from {location.path}")
+    if not found:
+        raise InputError(
+            "nothing to check; run `pragworld-tasks data fetch`, or set PRAGWORLD_DATA"
+        )
+
+
+def _splits(options: argparse.Namespace) -> tuple[Split, ...]:
+    unknown = [name for name in options.split if name not in SPLITS]
+    if unknown:
+        raise InputError(f"no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
+    return tuple(split for split in SPLITS if not options.split or split in options.split)
+
+
+def _score(options: argparse.Namespace) -> None:
+    from pragworld_tasks import reports
+    from pragworld_tasks.responses import read_predictions
+    from pragworld_tasks.scoring import compare, score
+    from pragworld_tasks.sources import load
+
+    documents = load(options.split)
+    predictions = read_predictions(options.responses, documents)
+    report, comparison = score(documents, predictions), None
+    print(reports.to_text(report))
+    if options.against:
+        comparison = compare(documents, predictions, read_predictions(options.against, documents))
+        print(reports.comparison_to_text(comparison))
+    if options.json:
+        reports.write_json(options.json, reports.to_json(report, comparison))

@@ -1,0 +1,81 @@
+"""The command `pragworld-tasks`, its data commands above all. Others are tested with what they do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import SAMPLES
+
+from pragworld_tasks.sources import FILES
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "pragworld_tasks", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_status_says_where_each_split_is(tmp_path: Path) -> None:
+    manual = tmp_path / "data" / FILES["manual"].path
+    manual.parent.mkdir()
+    shutil.copy(SAMPLES / FILES["manual"].path, manual)
+    cache = str(tmp_path / "cache")
+    process = run("data", "status", PRAGWORLD_DATA=str(manual.parent), PRAGWORLD_CACHE=cache)
+    assert process.returncode == 0, process.stderr
+    lines = process.stdout.splitlines()
+    assert lines[0] == f"PRAGWORLD_DATA: {manual.parent}"
+    assert lines[1].startswith(f"cache: {cache}")
+    assert lines[2].startswith(f"manual: {manual} (named folder)")
+    assert lines[3].startswith("synthetic: not on this machine")
+    assert lines[4].startswith("entity_tracking: not on this machine")
+
+
+def test_check_prints_an_audit() -> None:
+    process = run("data", "check", PRAGWORLD_DATA=str(SAMPLES))
+    assert process.returncode == 0, process.stderr
+    manual, synthetic, entity_tracking = process.stdout.split("\n  from ")[:3]
+    assert "manual: 10 documents in 3 groups (4 as the released scoring counts them)" in manual
+    assert "answers: no 6, yes 4" in manual
+    assert "Not Altered 3" in manual
+    assert "effects: invariant 4, flip 3" in manual
+    assert "effect contradicts the labels in rows 5\n" in manual
+    assert "not the released file: 10 documents instead of 500; 3 groups instead of 88" in manual
+    assert "synthetic: 7 documents in 3 groups\n" in synthetic
+    assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
+
+
+def test_check_of_the_released_files_finds_what_is_known(released: Path) -> None:
+    splits = ("manual", "entity_tracking")
+    process = run("data", "check", *splits, PRAGWORLD_DATA=str(released))
+    assert process.returncode == 0, process.stderr
+    assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in (
+        process.stdout
+    )
+    assert "effect contradicts the labels in rows 40, 125, 344, 433\n" in process.stdout
+    assert "not the released file" not in process.stdout
+
+
+def test_check_names_the_row_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / FILES["manual"].path
+    path.write_bytes((SAMPLES / FILES["manual"].path).read_bytes().replace(b"Negation", b"Nope"))
+    process = run("data", "check", "manual", PRAGWORLD_DATA=str(tmp_path))
+    assert process.returncode == 1
+    assert process.stderr.startswith(f"{path}, row 1 (line 6): unknown category 'Nope'")
+
+
+def test_check_without_data_says_what_to_do(tmp_path: Path) -> None:
+    process = run("data", "check", PRAGWORLD_CACHE=str(tmp_path))
+    assert process.returncode == 1
+    assert process.stderr == (
+        "nothing to check; run `pragworld-tasks data fetch`, or set PRAGWORLD_DATA\n"
+    )
+
+
+def test_unknown_splits_are_refused() -> None:
+    process = run("data", "status", "automatic")
+    assert process.returncode == 1
+    assert process.stderr == "no split 'automatic'; there are manual, synthetic, entity_tracking\n"

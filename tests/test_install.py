@@ -1,0 +1,112 @@
+"""The built wheel in an environment of its own: no torch, tasks linked, a task run from it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, SAMPLES
+
+TASK = "pragworld_manual_mc"
+
+
+class Environment:
+    """A new virtual environment and what can be run in it, away from the checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+
+    def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PRAGWORLD_DATA": str(SAMPLES)}
+        environment.pop("PYTHONPATH", None)
+        return subprocess.run(
+            [str(self.bin / command), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env=environment,
+        )
+
+    def install(self, *arguments: str) -> None:
+        constraints = str(ROOT / "constraints.txt")
+        process = self.run("python", "-m", "pip", "install", "-q", "-c", constraints, *arguments)
+        assert process.returncode == 0, process.stderr
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the wheel and what it needs at least."""
+    folder = tmp_path_factory.mktemp("install")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
+    (wheel,) = folder.glob("pragworld-*.whl")
+    environment = Environment(folder / "environment")
+    environment.install(str(wheel))
+    return environment
+
+
+def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
+    """Links, runs a task by its name alone, unlinks; each says what it did."""
+    folder = tasks / "pragworld"
+    process = environment.run("pragworld-tasks", "link")
+    assert process.stdout == f"linked 12 tasks and groups in {folder}\n", process.stderr
+    process = environment.run("lm_eval", "--model", "dummy", "--tasks", TASK)
+    assert process.returncode == 0, process.stderr
+    assert "robust_acc_published" in process.stdout
+    process = environment.run("pragworld-tasks", "unlink")
+    assert process.stdout == f"unlinked 12 tasks and groups from {folder}\n", process.stderr
+    assert not folder.exists()
+
+
+def test_it_works_without_torch_and_transformers(environment: Environment) -> None:
+    code = "import importlib.util as u; print(u.find_spec('torch'), u.find_spec('transformers'))"
+    assert environment.run("python", "-c", code).stdout == "None None\n"
+
+
+def test_linked_into_an_installed_lm_eval(environment: Environment) -> None:
+    (site_packages,) = environment.folder.glob("lib/python*/site-packages")
+    path = environment.run("pragworld-tasks", "path").stdout.strip()
+    assert path == str(site_packages / "pragworld_tasks" / "task_configs")
+    assert_linked_task_runs(environment, site_packages / "lm_eval" / "tasks")
+    process = environment.run("lm_eval", "--model", "dummy", "--tasks", TASK)
+    assert process.returncode != 0  # once it is unlinked
+
+
+def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Path) -> None:
+    (site_packages,) = environment.folder.glob("lib/python*/site-packages")
+    source = tmp_path / "lm-evaluation-harness"
+    # The package without most of its own tasks, which are many.
+    shutil.copytree(
+        site_packages / "lm_eval",
+        source / "lm_eval",
+        ignore=lambda folder, names: (
+            [name for name in names if (Path(folder) / name).is_dir() and name != "arc"]
+            if Path(folder).name == "tasks"
+            else []
+        ),
+    )
+    (source / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "lm_eval"\nversion = "0.4.13"\n'
+        '[project.scripts]\nlm_eval = "lm_eval.__main__:cli_evaluate"\n'
+        '[tool.setuptools.packages.find]\ninclude = ["lm_eval*"]\n'
+    )
+    environment.install("--upgrade", "setuptools>=70.1")
+    environment.install("--no-build-isolation", "--no-deps", "--editable", str(source))
+    assert not (site_packages / "lm_eval").exists()
+    assert_linked_task_runs(environment, source / "lm_eval" / "tasks")
+
+
+def test_commands_of_the_installed_package(environment: Environment) -> None:
+    listed = environment.run("pragworld-tasks", "list")
+    assert listed.stdout.count("\n") == 12
+    assert (
+        "pragworld_manual                 Manual split (500 questions, 88 groups)" in listed.stdout
+    )
+    help_ = environment.run("pragworld-tasks", "--help").stdout
+    for command in ("link", "unlink", "path", "list", "data", "score"):
+        assert command in help_

@@ -1,0 +1,280 @@
+"""Scores of responses that exist already: published figures, formats, comparison, bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES
+
+from pragworld_tasks.documents import read_manual
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.responses import read_predictions
+from pragworld_tasks.sources import FILES
+
+MANUAL = read_manual(SAMPLES / FILES["manual"].path)
+
+
+def run(*arguments: str | Path, data: Path = SAMPLES) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own."""
+    command = [sys.executable, "-m", "pragworld_tasks", *map(str, arguments)]
+    environment = {**os.environ, "PRAGWORLD_DATA": str(data)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def write_responses(path: Path, responses: Sequence[str | dict[str, Any]]) -> Path:
+    """A file of responses; a text stands for `{"response": text}`."""
+    records = [{"response": one} if isinstance(one, str) else one for one in responses]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def gold(path: Path) -> Path:
+    """Responses that are all right, for the sample manual split."""
+    return write_responses(path, [f"({document.answer})" for document in MANUAL])
+
+
+# Published figures --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def gpt35(released: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report on GPT-3.5's released responses to the manual split."""
+    out = tmp_path_factory.mktemp("score") / "out.json"
+    responses = released / "manual_gpt35_responses.jsonl"
+    process = run(
+        "score", "--split", "manual", "--responses", responses, "--json", out, data=released
+    )
+    assert process.returncode == 0, process.stderr
+    report: dict[str, Any] = json.loads(out.read_text())
+    return report
+
+
+def cells(shares: dict[str, Any]) -> dict[str, tuple[int, int, float]]:
+    return {
+        name: (share["right"], share["total"], round(share["percent"], 2))
+        for name, share in shares.items()
+    }
+
+
+def test_published_figures_of_gpt35(gpt35: dict[str, Any]) -> None:
+    """Table 1, manual split: the released grouping and reading."""
+    published = cells(gpt35["published"])
+    del published["acc"]  # not in the table
+    assert published == {
+        "robust_acc": (42, 98, 42.86),
+        "yes_acc": (146, 277, 52.71),
+        "no_acc": (209, 223, 93.72),
+        "original_acc": (70, 98, 71.43),
+        "altered_acc": (285, 402, 70.90),
+        "flip_acc": (100, 139, 71.94),
+        "invariant_acc": (189, 273, 69.23),
+        "unreadable": (0, 500, 0.0),
+    }
+
+
+def test_corrected_figures_of_gpt35(gpt35: dict[str, Any]) -> None:
+    assert cells(gpt35["metrics"]) == {
+        "robust_acc": (37, 88, 42.05),
+        "acc": (355, 500, 71.00),
+        "yes_acc": (146, 277, 52.71),
+        "no_acc": (209, 223, 93.72),
+        "original_acc": (66, 88, 75.00),
+        "altered_acc": (289, 412, 70.15),
+        "flip_acc": (100, 139, 71.94),
+        "invariant_acc": (189, 273, 69.23),
+        "unreadable": (0, 500, 0.0),
+    }
+    assert gpt35["groups"] == 88
+
+
+def by_gold(classes: dict[str, Any]) -> dict[str, tuple[tuple[int, int, float], ...]]:
+    return {name: tuple(cells(shares).values()) for name, shares in classes.items()}
+
+
+def test_table_5_cell_by_cell(gpt35: dict[str, Any]) -> None:
+    assert by_gold(gpt35["breakdowns"]["alteration"]) == {
+        "Variable Swap": ((15, 40, 37.50), (36, 39, 92.31)),
+        "Variable Substitution": ((29, 57, 50.88), (48, 49, 97.96)),
+        "Quantity Change": ((16, 33, 48.48), (21, 24, 87.50)),
+        "Quantifier Change": ((21, 39, 53.85), (23, 26, 88.46)),
+        "Logical Connective Change": ((6, 8, 75.00), (5, 5, 100.00)),
+        "Not Altered": ((29, 48, 60.42), (37, 40, 92.50)),
+        "Negation": ((22, 42, 52.38), (29, 29, 100.00)),
+        "Injecting Inconsistent Data": ((8, 10, 80.00), (10, 11, 90.91)),
+    }
+
+
+def test_table_6_cell_by_cell(gpt35: dict[str, Any]) -> None:
+    """The paper cuts the digits of some: 55.55, 92.85, 93.61."""
+    assert by_gold(gpt35["breakdowns"]["length"]) == {
+        "short": ((25, 45, 55.56), (44, 47, 93.62)),
+        "medium": ((52, 56, 92.86), (53, 56, 94.64)),
+        "long": ((69, 176, 39.20), (112, 120, 93.33)),
+    }
+
+
+def test_table_8_where_its_rule_is_known(gpt35: dict[str, Any]) -> None:
+    types = by_gold(gpt35["breakdowns"]["question type"])
+    assert [cell[:2] for cell in types["sure"]] == [(0, 57), (33, 33)]
+    assert [cell[:2] for cell in types["know"]] == [(24, 49), (29, 34)]
+    assert [cell[:2] for cell in types["quantity"]] == [(3, 6), (8, 8)]
+    assert [cell[:2] for cell in types["existential"]] == [(15, 17), (5, 5)]
+    assert sum(cell[1] for both in types.values() for cell in both) == 500
+
+
+def test_intervals_hold_their_metric(gpt35: dict[str, Any]) -> None:
+    for share in gpt35["metrics"].values():
+        assert share["low"] <= share["percent"] <= share["high"]
+
+
+def test_entity_tracking_of_gpt35(released: Path, tmp_path: Path) -> None:
+    """Table 3: 79.12, 92.85, 85.98, digits cut."""
+    out = tmp_path / "out.json"
+    responses = released / FILES["entity_tracking"].path
+    process = run(
+        "score",
+        "--split",
+        "entity_tracking",
+        "--responses",
+        responses,
+        "--json",
+        out,
+        data=released,
+    )
+    assert process.returncode == 0, process.stderr
+    report = json.loads(out.read_text())
+    for shares in (report["metrics"], report["published"]):
+        assert cells(shares) == {
+            "acc": (313, 364, 85.99),
+            "yes_acc": (144, 182, 79.12),
+            "no_acc": (169, 182, 92.86),
+            "unreadable": (0, 364, 0.0),
+        }
+
+
+# Formats of responses -----------------------------------------------------------------------------
+
+
+def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
+    in_order = write_responses(tmp_path / "a.jsonl", ["yes"] * 9 + ["no"])
+    numbered = [{"row": row, "response": "no" if row == 9 else "yes"} for row in range(10)]
+    shuffled = write_responses(tmp_path / "b.jsonl", numbered[::-1])
+    assert read_predictions(in_order, MANUAL) == read_predictions(shuffled, MANUAL)
+
+
+def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
+    path = write_responses(tmp_path / "a.jsonl", ["**Yes**", "Yes or no", "no)"] + ["(yes)"] * 7)
+    predictions = read_predictions(path, MANUAL)
+    assert predictions.ours[:3] == ["yes", None, "no"]
+    assert predictions.released[:3] == [None, "yes", "no"]
+
+
+def test_an_api_that_sent_nothing_gave_no_answer(tmp_path: Path) -> None:
+    path = write_responses(tmp_path / "a.jsonl", [{"response": None}] + ["yes"] * 9)
+    assert read_predictions(path, MANUAL).ours[0] is None
+
+
+# What is shown and written ------------------------------------------------------------------------
+
+
+def test_the_tables_that_are_shown(tmp_path: Path) -> None:
+    responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 4 + ["no", "hm"] + ["no"] * 4)
+    process = run("score", "--split", "manual", "--responses", responses)
+    assert process.returncode == 0, process.stderr
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in process.stdout.splitlines()
+    ]
+    shown = {row[0]: row[1:] for row in rows if row}
+    assert shown["robust_acc"][:2] == ["0/3", "0.00"]
+    assert shown["robust_acc"][3:] == ["1/4", "25.00"]
+    assert shown["acc"][:2] == ["7/10", "70.00"]
+    assert shown["unreadable"][:2] == ["1/10", "10.00"]
+    assert shown["Quantity Change"] == ["0/0", "-", "0/1", "0.00"]
+    assert shown["short"] == ["3/4", "75.00", "4/6", "66.67"]
+
+
+def test_comparison_of_two_runs(tmp_path: Path) -> None:
+    right = gold(tmp_path / "right.jsonl")
+    yes = write_responses(tmp_path / "yes.jsonl", ["yes"] * 10)
+    out = tmp_path / "out.json"
+    process = run(
+        "score", "--split", "manual", "--responses", right, "--against", yes, "--json", out
+    )
+    assert process.returncode == 0, process.stderr
+    assert (
+        "exact McNemar test on documents: only the first right 6, only the second 0, p = 0.0312"
+        in (process.stdout)
+    )
+    comparison = json.loads(out.read_text())["comparison"]
+    assert comparison["differences"]["acc"]["points"] == pytest.approx(60)
+    assert comparison["differences"]["no_acc"] == {"points": 100, "low": 100, "high": 100}
+    assert comparison["mcnemar_documents"] == {"only_first": 6, "only_second": 0, "p": 0.03125}
+    assert comparison["mcnemar_groups"] == {"only_first": 3, "only_second": 0, "p": 0.25}
+
+
+def test_json_has_null_where_nothing_is_defined(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    right = gold(tmp_path / "right.jsonl")
+    assert run("score", "--split", "manual", "--responses", right, "--json", out).returncode == 0
+    report = json.loads(out.read_text())
+    assert report["schema_version"] == 1
+    negation = report["breakdowns"]["alteration"]["Negation"]
+    assert negation["yes"] == {"right": 0, "total": 0, "percent": None, "low": None, "high": None}
+    assert {path.name for path in tmp_path.iterdir()} == {"right.jsonl", "out.json"}
+
+
+# Bad input ----------------------------------------------------------------------------------------
+
+YES = {"response": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("responses", "expected"),
+    [
+        (["yes"] * 9, "9 responses for 10 documents; row 9 is the first without one"),
+        (["yes"] * 11, "row 10 (line 11): row 10 is out of range: the split has rows 0 to 9"),
+        ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 is there twice"),
+        ([{"row": -1, **YES}], "row -1 is out of range"),
+        ([{"row": "3", **YES}], "'row' is '3', not a whole number"),
+        ([{"row": 0, **YES}, YES], "some lines have a 'row' and some have none"),
+        ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
+        ([{"response": 1}], "the response is int, not text"),
+        (
+            [{"prompt": "Is it raining?", **YES}],
+            "the response is to another question than row 0 of",
+        ),
+        (
+            [{"doc": {"row": 0, "question": "Is it?"}, "filtered_resps": ["no"]}],
+            "to another question",
+        ),
+    ],
+)
+def test_bad_responses_are_refused_in_one_line(
+    tmp_path: Path, responses: list[str | dict[str, Any]], expected: str
+) -> None:
+    path = write_responses(tmp_path / "responses.jsonl", responses)
+    with pytest.raises(InputError) as refusal:
+        read_predictions(path, MANUAL)
+    assert str(refusal.value).startswith(str(path))
+    assert expected in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
+    process = run("score", "--split", "manual", "--responses", tmp_path / "none.jsonl")
+    assert process.returncode == 1
+    assert process.stderr == f"{tmp_path}/none.jsonl: No such file or directory\n"
+
+
+def test_a_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    out = tmp_path / "no-folder" / "out.json"
+    process = run(
+        "score", "--split", "manual", "--responses", gold(tmp_path / "right.jsonl"), "--json", out
+    )
+    assert process.returncode == 1
+    assert process.stderr == f"{out}: No such file or directory; name a file that can be written\n"
