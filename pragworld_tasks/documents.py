@@ -10,8 +10,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -70,22 +70,20 @@ class Document:
     released_is_original: bool
 
 
+def has_alterations(split: Split) -> bool:
+    """Whether a split has altered variants, and with them robust accuracy and its like."""
+    return split != "entity_tracking"
+
+
 def read_manual(path: Path) -> list[Document]:
     """The manual split, from `Manual_Dataset_500_Final.csv` (paper, section 4).
 
     Raises:
         InputError: the file does not have that file's format.
     """
-    rows = []
-    for where, record in _read_csv(path):
-        if _is_tally(record):
-            continue
-        row = _understand(record, where)
-        effect = _look_up(record["Perturbation Effect"], _MANUAL_EFFECTS, "effect", where)
-        if row.is_original != (effect is None):
-            where.refuse(f"effect {record['Perturbation Effect']!r} contradicts the flag")
-        rows.append((row, effect))
-    return _by_original(rows, "manual")
+    records = _read_csv(path)
+    rows = (_row(record, where, "manual") for where, record in records if not _is_tally(record))
+    return _by_original(rows)
 
 
 def read_synthetic(path: Path) -> list[Document]:
@@ -98,11 +96,7 @@ def read_synthetic(path: Path) -> list[Document]:
     Raises:
         InputError: the file does not have that file's format.
     """
-    rows = []
-    for where, record in _read_csv(path):
-        _look_up(record["Perturbation Effect"], _SYNTHETIC_EFFECTS, "effect", where)
-        rows.append((_understand(record, where), None))
-    return _by_original(rows, "synthetic")
+    return _by_original(_row(record, where, "synthetic") for where, record in _read_csv(path))
 
 
 def read_run(path: Path, split: Split) -> list[Document]:
@@ -110,45 +104,42 @@ def read_run(path: Path, split: Split) -> list[Document]:
 
     This is the only form in which the entity-tracking set is released. It has no alterations: it
     asks about growing beginnings of 15 conversations, and a document belongs to the group of the
-    one before it where one context is the beginning of the other. Where a run file does carry
-    alterations, those make the groups, as in the table that the run was made from.
+    one before it where one context is the beginning of the other. In the other splits' run files
+    the alterations make the groups, as in the table that the run was made from.
 
     Raises:
         InputError: the file does not have a run file's format.
     """
+    keys = ["prompt", "expected_response"]
+    if has_alterations(split):
+        keys += ["perturbed", "perturbation"]
     rows = []
-    altered_split: bool | None = None
     for where, record in read_json_lines(path):
-        for key in ("prompt", "expected_response"):
+        for key in keys:
             if key not in record:
-                where.refuse(f"no {key!r}; is this a released run file?")
-        if altered_split is None:
-            altered_split = "perturbation" in record
+                where.refuse(f"no {key!r}; is this a released run file of the {split} split?")
         alteration = record.get("perturbation", {"category": "-", "effect": "-"})
-        if altered_split != ("perturbation" in record) or not isinstance(alteration, Mapping):
-            where.refuse("'perturbation' must be an object in every record or in none")
+        if not isinstance(alteration, Mapping):
+            where.refuse("'perturbation' is not an object")
         try:
             context, question = split_prompt(str(record["prompt"]))
         except InputError as error:
             where.refuse(str(error))
-        gold = record["expected_response"]
-        category = str(alteration.get("category"))
-        row = _understand(
-            {
-                "Local Context": context,
-                "Question": question,
-                # The released code wrote NaN where the table had an empty cell.
-                "Answer": gold if isinstance(gold, str) else "",
-                # It also misread the flag, so the category tells what the record is.
-                "Perturbation?": str(_fold_category(category) not in _NO_ALTERATION),
-                "Perturbation Category": category,
-            },
-            where,
-            released_flag=str(record.get("perturbed", False)),
-        )
-        effect = _look_up(str(alteration.get("effect")), _RUN_EFFECTS, "effect", where)
-        rows.append((row, effect))
-    return _by_original(rows, split) if altered_split else _by_conversation(rows, split)
+        gold, category = record["expected_response"], str(alteration.get("category"))
+        cells = {
+            "Local Context": context,
+            "Question": question,
+            # The released code wrote NaN where the table had an empty cell.
+            "Answer": gold if isinstance(gold, str) else "",
+            # It also misread the flag, so the category tells what the record is.
+            "Perturbation?": str(_fold_category(category) not in _NO_ALTERATION),
+            "Perturbation Category": category,
+            "Perturbation Effect": str(alteration.get("effect")),
+        }
+        row = _row(cells, where, split)
+        misread = not record.get("perturbed", False)
+        rows.append(replace(row, released_is_original=misread))
+    return _by_original(rows) if has_alterations(split) else _by_conversation(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,23 +211,18 @@ _COLUMNS = (
     "Perturbation Effect",
 )
 _IS_ORIGINAL = {"true": False, "false": True}
-_ANSWERS: dict[str, Answer | None] = {
-    "yes": "yes",
-    "no": "no",
-    "cannot answer": "no",
-    "notsure": "no",
-    "": None,
+_YES_NO: dict[str, Answer | None] = {"yes": "yes", "no": "no"}
+_ANSWERS: dict[Split, dict[str, Answer | None]] = {
+    "manual": _YES_NO,
+    "synthetic": _YES_NO | {"cannot answer": "no", "notsure": "no", "": None},
+    "entity_tracking": _YES_NO,
 }
-_MANUAL_EFFECTS: dict[str, Effect | None] = {
-    "flip": "flip",
-    "invarianat": "invariant",  # so throughout the released file
-    "invariant": "invariant",
-    "-": None,
+_EFFECTS: dict[Split, dict[str, Effect | None]] = {
+    # The released file spells it "Invarianat" throughout.
+    "manual": {"flip": "flip", "invarianat": "invariant", "invariant": "invariant", "-": None},
+    "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
+    "entity_tracking": {"-": None},
 }
-_SYNTHETIC_EFFECTS: dict[str, Effect | None] = dict.fromkeys(
-    ("possible", "not possible", "not applicable")
-)
-_RUN_EFFECTS = _MANUAL_EFFECTS | _SYNTHETIC_EFFECTS
 _NO_ALTERATION = ("-", "not applicable")
 _ALTERATIONS: dict[str, str | None] = {
     **{name.lower(): name for name in ALTERATIONS},
@@ -252,7 +238,13 @@ _MISSPELT = {
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One record, its words understood, not yet in a group. `answer` is None where it has none."""
+    """One record, its words understood, not yet in a group.
+
+    Attributes:
+        where: its place in the file.
+        answer: None where it has none.
+        effect: None also where the file does not tell.
+    """
 
     where: Where
     context: str
@@ -260,6 +252,8 @@ class _Row:
     answer: Answer | None
     is_original: bool
     alteration: str | None
+    effect: Effect | None
+    split: Split
     released_is_original: bool
 
 
@@ -299,24 +293,29 @@ def _is_tally(record: Mapping[str, str]) -> bool:
     return not filled or (len(filled) == 1 and filled[0].isdigit())
 
 
-def _understand(record: Mapping[str, str], where: Where, released_flag: str | None = None) -> _Row:
-    """One record with its words understood; `released_flag` where the released code's is known."""
+def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
+    """One record with its words understood."""
     for column in ("Local Context", "Question"):
-        if not record[column].strip():
+        if not cells[column].strip():
             where.refuse(f"no {column.lower()}")
-    flag, category = record["Perturbation?"], record["Perturbation Category"]
+    flag, category = cells["Perturbation?"], cells["Perturbation Category"]
     is_original = _look_up(flag, _IS_ORIGINAL, "flag", where)
     alteration = _look_up(category, _ALTERATIONS, "category", where, fold=_fold_category)
+    effect = _look_up(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
     if is_original != (alteration is None):
         where.refuse(f"category {category!r} contradicts flag {flag!r}")
+    if split == "manual" and is_original != (effect is None):
+        where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
     return _Row(
         where=where,
-        context=record["Local Context"],
-        question=record["Question"],
-        answer=_look_up(record["Answer"], _ANSWERS, "answer", where),
+        context=cells["Local Context"],
+        question=cells["Question"],
+        answer=_look_up(cells["Answer"], _ANSWERS[split], "answer", where),
         is_original=is_original,
         alteration=alteration,
-        released_is_original=(released_flag or flag).lower() != "true",
+        effect=effect,
+        split=split,
+        released_is_original=flag.lower() != "true",  # not stripped: that is the point
     )
 
 
@@ -346,12 +345,12 @@ def _look_up(
     return meanings[folded]
 
 
-def _by_original(rows: Iterable[tuple[_Row, Effect | None]], split: Split) -> list[Document]:
+def _by_original(rows: Iterable[_Row]) -> list[Document]:
     """Documents grouped as the tables are: an original, then the variants altered from it."""
     documents: list[Document] = []
     group = released_group = -1
     original_answer: Answer | None = None
-    for row, effect in rows:
+    for row in rows:
         group += row.is_original
         released_group += row.released_is_original
         if group < 0:
@@ -362,47 +361,37 @@ def _by_original(rows: Iterable[tuple[_Row, Effect | None]], split: Split) -> li
             continue
         if original_answer is None:
             row.where.refuse("the original that this was altered from has no answer")
-        if not row.is_original and effect is None:
-            effect = "invariant" if row.answer == original_answer else "flip"
-        documents.append(
-            _document(row, row.answer, len(documents), group, released_group, effect, split)
-        )
+        if not row.is_original and row.effect is None:
+            effect: Effect = "invariant" if row.answer == original_answer else "flip"
+            row = replace(row, effect=effect)
+        documents.append(_document(row, len(documents), group, released_group))
     return documents
 
 
-def _by_conversation(rows: Sequence[tuple[_Row, Effect | None]], split: Split) -> list[Document]:
+def _by_conversation(rows: Iterable[_Row]) -> list[Document]:
     """Documents grouped by the conversation that their contexts are growing beginnings of."""
     documents: list[Document] = []
-    group, before = -1, ""
-    for row, _ in rows:
-        if row.answer is None:
-            continue
-        same = row.context.startswith(before) or before.startswith(row.context)
-        group += not (before and same)
+    group, before = -1, None
+    for row in rows:
+        if before is None or not (row.context.startswith(before) or before.startswith(row.context)):
+            group += 1
         before = row.context
-        documents.append(_document(row, row.answer, len(documents), group, group, None, split))
+        documents.append(_document(row, len(documents), group, group))
     return documents
 
 
-def _document(
-    row: _Row,
-    answer: Answer,
-    number: int,
-    group: int,
-    released_group: int,
-    effect: Effect | None,
-    split: Split,
-) -> Document:
+def _document(row: _Row, number: int, group: int, released_group: int) -> Document:
+    assert row.answer is not None
     return Document(
         row=number,
         context=row.context,
         question=row.question,
-        answer=answer,
+        answer=row.answer,
         group=group,
         is_original=row.is_original,
         alteration=row.alteration,
-        effect=effect,
-        split=split,
+        effect=row.effect,
+        split=row.split,
         released_group=released_group,
         released_is_original=row.released_is_original,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pragworld_tasks.breakdowns import BREAKDOWNS
-from pragworld_tasks.documents import Answer, Document, Split
+from pragworld_tasks.documents import Answer, Document, Split, has_alterations
 from pragworld_tasks.metrics import (
     NO,
     UNREADABLE,
@@ -116,11 +116,6 @@ def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
     """The metrics that make sense for a split: without alterations, only some do."""
     shown = tallies(run)
     return {name: shown[name] for name in shown if has_alterations(split) or name in _PLAIN}
-
-
-def has_alterations(split: Split) -> bool:
-    """Whether a split has altered variants, and with them robust accuracy and its like."""
-    return split != "entity_tracking"
 
 
 def score(documents: Sequence[Document], predictions: Predictions) -> Report:

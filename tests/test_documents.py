@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SAMPLES
+from places import SAMPLES
 
 from pragworld_tasks.documents import Document, read_manual, read_run, read_synthetic
 from pragworld_tasks.errors import InputError
@@ -248,14 +248,14 @@ def refused(read: Reader, path: Path) -> str:
         (
             b"?,No,TRUE",
             b"?,Perhaps,TRUE",
-            "row 1 (line 6): unknown answer 'Perhaps'; known are yes, no,",
+            "row 1 (line 6): unknown answer 'Perhaps'; known are yes, no",
         ),
         (
             b"Negation,Flip",
             b"Negation,Flop",
             "row 1 (line 6): unknown effect 'Flop'; known are flip,",
         ),
-        (b"Negation,Flip", b"Negation,-", "row 1 (line 6): effect '-' contradicts the flag"),
+        (b"Negation,Flip", b"Negation,-", "row 1 (line 6): effect '-' contradicts flag 'TRUE'"),
         (b"No,TRUE", b"No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; known are true, false"),
         (b"are the pears in the shed?", b"", "row 0 (line 2): no question"),
         (
@@ -314,17 +314,30 @@ def test_variants_of_a_synthetic_original_without_an_answer_are_refused(tmp_path
     assert expected in refused(read_synthetic, path)
 
 
+def test_answers_of_the_synthetic_split_are_no_answers_of_the_manual_split(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    for answer in (b"notsure", b""):
+        content = MANUAL.read_bytes()
+        path.write_bytes(content.replace(b"shed?,Yes,FALSE", b"shed?," + answer + b",FALSE", 1))
+        assert "row 0 (line 2): unknown answer" in refused(read_manual, path)
+
+
+def test_a_run_file_of_another_split_is_refused() -> None:
+    def read(path: Path) -> list[Document]:
+        return read_run(path, "manual")
+
+    expected = "no 'perturbed'; is this a released run file of the manual split?"
+    assert expected in refused(read, ENTITY_TRACKING)
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ('{"prompt": "Read this conv', "row 5 (line 6): not JSON"),
         ("[1, 2]", "row 5 (line 6): not a JSON object"),
         ('{"prompt": "Yes or no?", "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
-        ('{"response": "No"}', "no 'prompt'; is this a released run file?"),
-        (
-            '{"prompt": "x", "expected_response": "No", "perturbation": {}}',
-            "in every record or in none",
-        ),
+        ('{"response": "No"}', "no 'prompt'; is this a released run file of the entity_tracking"),
+        ('{"prompt": 1, "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
     ],
 )
 def test_malformed_run_files_are_refused_by_row(tmp_path: Path, line: str, expected: str) -> None:
