@@ -29,7 +29,8 @@ _NOT_CHOICES = (
 )
 _LABEL = (
     r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short),?[ \t]+){0,4}"
-    r"(?:answer|label|response|output)(?:[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
+    r"(?:answer|label|response|output)"
+    r"(?:[ \t]+to[ \t]+(?:the|this|your)[ \t]+question|[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
     rf"{_WRAPPING_ON_LINE}(?:(?:is|would[ \t]+be|should[ \t]+be)\b|(?<=[:=*_]))"
 )
 
