@@ -1,7 +1,7 @@
-# make eval            a tiny model made here on pragworld_manual: does the installation work?
-# make eval MODEL=…    a real one: a name on the Hugging Face hub, or a folder
+# make eval MODEL=…    pragworld_manual on a model: a name on the Hugging Face hub, or a folder
+# make eval            does the installation work? a tiny model and small files, nothing downloaded
 # make test            everything that guards the project
-# PRAGWORLD_DATA=…     a folder with the released files, for either; make eval downloads them without
+# PRAGWORLD_DATA=…     a folder with the released files, for any of them
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,6 +12,10 @@ TASKS ?= pragworld_manual
 BATCH_SIZE ?= 16
 # For a model without a chat template: make eval MODEL=… ARGS=
 ARGS ?= --apply_chat_template
+
+ifeq ($(MODEL),$(VENV)/tiny-model)
+export PRAGWORLD_DATA ?= tests/samples
+endif
 
 .PHONY: setup eval test check
 
@@ -24,16 +28,18 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/tiny-model: $(VENV)/ready examples/tiny_model.py
-	@echo "No MODEL: making a tiny one with random weights. Its answers mean nothing."
 	$(BIN)/python examples/tiny_model.py $@
 
 eval: setup $(filter $(VENV)/tiny-model,$(MODEL))
+ifeq ($(MODEL),$(VENV)/tiny-model)
+	@echo "No MODEL given: a tiny one with random weights, on $(PRAGWORLD_DATA). Its answers mean nothing."
+endif
 	$(BIN)/pragworld-tasks link
 	$(BIN)/lm_eval --model hf --model_args pretrained=$(MODEL) --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: setup
 	$(BIN)/ruff check

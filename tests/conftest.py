@@ -1,29 +1,28 @@
-"""What tests share: the data folders, a tiny model, and the real lm_eval command."""
+"""What tests share: the released files, a tiny model, and the real lm_eval command."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
-SAMPLES = ROOT / "tests" / "samples"
+from lm_eval_runs import Evaluation, LmEval, run_lm_eval
+from places import ROOT, SAMPLES
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# What the user of the test run has set is for the tests of the released files alone.
-_RELEASED = os.environ.pop("PRAGWORLD_DATA", None)
+# The folder that the test run is given is for the tests of the released files alone. (Under another
+# name, so that the processes among which the tests are divided know it too.)
+if "PRAGWORLD_DATA" in os.environ:
+    os.environ["PRAGWORLD_RELEASED"] = os.environ.pop("PRAGWORLD_DATA")
 
 
 @pytest.fixture(scope="session")
 def released() -> Path:
     """The folder of the released files."""
-    if not _RELEASED:
+    folder = os.environ.get("PRAGWORLD_RELEASED")
+    if not folder:
         pytest.skip("the released PragWorld files: set PRAGWORLD_DATA to their folder")
-    return Path(_RELEASED).resolve()
+    return Path(folder).resolve()
 
 
 @pytest.fixture(scope="session")
@@ -35,51 +34,17 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Evaluation:
-    """What a run of lm_eval gave: its output, its results and its samples."""
+@pytest.fixture(scope="session")
+def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
+    """Runs the real lm_eval command on our tasks, each time in a process of its own."""
 
-    def __init__(self, process: subprocess.CompletedProcess[str], output: Path) -> None:
-        self.returncode = process.returncode
-        self.stdout = process.stdout
-        self.log = process.stderr
-        results = sorted(output.rglob("results_*.json"))
-        self.results: dict[str, Any] = json.loads(results[-1].read_text()) if results else {}
-        self._output = output
+    def run(*arguments: str, data: Path = SAMPLES, processes: int = 1) -> Evaluation:
+        return run_lm_eval(arguments, tmp_path_factory.mktemp("lm_eval"), data, processes)
 
-    def metrics(self, task: str) -> dict[str, float]:
-        """The metrics of a task or group, by name."""
-        found = self.results["results"][task].items()
-        return {key.removesuffix(",none"): value for key, value in found if key.endswith(",none")}
-
-    def samples_file(self, task: str) -> Path:
-        """The file of a task's samples."""
-        (path,) = self._output.rglob(f"samples_{task}_2*.jsonl")
-        return path
-
-    def samples(self, task: str) -> list[dict[str, Any]]:
-        """A task's samples, in the order of the documents."""
-        lines = self.samples_file(task).read_text().splitlines()
-        return sorted((json.loads(line) for line in lines), key=lambda sample: sample["doc_id"])
-
-
-LmEval = Callable[..., Evaluation]
+    return run
 
 
 @pytest.fixture(scope="session")
-def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
-    """Runs the real lm_eval command on our tasks in a process of its own."""
-
-    def run(
-        *arguments: str,
-        data: Path = SAMPLES,
-        launcher: tuple[str, ...] = (sys.executable, "-m", "lm_eval"),
-        environment: dict[str, str] | None = None,
-    ) -> Evaluation:
-        output = tmp_path_factory.mktemp("lm_eval")
-        command = [*launcher, "--include_path", str(ROOT / "task_configs"), *arguments]
-        command += ["--output_path", str(output)]
-        environment = {**os.environ, "PRAGWORLD_DATA": str(data), **(environment or {})}
-        process = subprocess.run(command, capture_output=True, text=True, env=environment)
-        return Evaluation(process, output)
-
-    return run
+def model_arguments(tiny_model: Path) -> tuple[str, ...]:
+    """The arguments with which lm_eval runs the tiny model."""
+    return "--model", "hf", "--model_args", f"pretrained={tiny_model}", "--batch_size", "64"

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import SAMPLES, LmEval
+from lm_eval_runs import LmEval
+from places import SAMPLES
 
 
 @pytest.fixture(scope="module")

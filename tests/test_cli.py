@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import SAMPLES
+from places import SAMPLES
 
 from pragworld_tasks.sources import FILES
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
+from places import SAMPLES
 
 from pragworld_tasks.documents import Document, read_manual
 from pragworld_tasks.errors import InputError

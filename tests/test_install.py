@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SAMPLES
+from places import ROOT, SAMPLES
 
 TASK = "pragworld_manual_mc"
 

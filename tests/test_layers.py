@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from places import ROOT
 
 # Each floor may import those below it.
 FLOORS = ("pragworld_tasks", "pragworld_interp", "pragworld_train")

@@ -1,45 +1,20 @@
 """The real lm_eval command on our tasks, with a small Hugging Face model made here."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SAMPLES, Evaluation, LmEval
+from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
+from places import ROOT, SAMPLES
 
-from pragworld_tasks.answers import read_answer, read_answer_released
-from pragworld_tasks.documents import Document, Split
-from pragworld_tasks.harness import PUBLISHED
-from pragworld_tasks.metrics import tallies
+from pragworld_tasks.answers import read_answer
 from pragworld_tasks.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.responses import read_predictions
-from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
 from pragworld_tasks.sources import FILES
 
 PAPER = ("pragworld_manual", "pragworld_synthetic", "pragworld_entity_tracking")
-TWO_PROCESSES = (
-    *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"),
-    str(ROOT / "tests" / "lm_eval_parallel.py"),
-)
 TASKS = [task + kind for kind in ("", "_label", "_mc") for task in PAPER]
-
-
-def split_of(task: str) -> Split:
-    for split in FILES:
-        if task.startswith(f"pragworld_{split}"):
-            return split
-    raise AssertionError(task)
-
-
-def documents_of(task: str, folder: Path) -> list[Document]:
-    file = FILES[split_of(task)]
-    return file.read(folder / file.path)
-
-
-@pytest.fixture(scope="module")
-def model_arguments(tiny_model: Path) -> tuple[str, ...]:
-    return "--model", "hf", "--model_args", f"pretrained={tiny_model}", "--batch_size", "64"
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +22,6 @@ def all_groups(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> Evaluation:
     """All three groups on the samples, without a chat template."""
     groups = "pragworld,pragworld_label,pragworld_mc"
     return lm_eval(*model_arguments, "--tasks", groups, "--log_samples")
-
-
-def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:
-    """lm-eval's figures are those of the answers in lm-eval's own samples, put together by us."""
-    documents = documents_of(task, folder)
-    predictions = read_predictions(evaluation.samples_file(task), documents)
-    expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
-    if split_of(task) == "manual":
-        published = tallies(to_released_run(documents, predictions.released))
-        expected |= {f"{name}_published": published[name] for name in PUBLISHED}
-    shown = evaluation.metrics(task)
-    for name, one in expected.items():
-        assert shown.pop(name) == pytest.approx(one.share, nan_ok=True)
-        assert shown.pop(f"{name}_stderr") == pytest.approx(one.standard_error, nan_ok=True)
-        shown.pop(f"{name}_stderr_stderr", None)  # lm-eval's own N/A
-    assert shown == {}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -187,16 +146,15 @@ def test_predict_only(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None
         assert len(predictions.ours) == 10
 
 
-def test_two_processes_give_the_result_of_one(lm_eval: LmEval, tiny_model: Path) -> None:
-    arguments = ("--model_args", f"pretrained={tiny_model}", "--batch_size", "64", "--log_samples")
-    tasks = ("--tasks", "pragworld_manual,pragworld_manual_mc,pragworld_entity_tracking")
-    two = lm_eval("--model", "hf-cpu-parallel", *arguments, *tasks, launcher=TWO_PROCESSES)
+def test_two_processes_give_the_result_of_one(
+    lm_eval: LmEval, all_groups: Evaluation, model_arguments: tuple[str, ...]
+) -> None:
+    tasks = ("pragworld_manual", "pragworld_manual_mc", "pragworld_entity_tracking")
+    two = lm_eval(*model_arguments, "--tasks", ",".join(tasks), "--log_samples", processes=2)
     assert two.returncode == 0, two.log
-    one = lm_eval("--model", "hf", *arguments, *tasks)
-    assert one.returncode == 0, one.log
-    for task in tasks[1].split(","):
-        assert two.metrics(task) == pytest.approx(one.metrics(task))
-        assert len(two.samples(task)) == len(one.samples(task))
+    for task in tasks:
+        assert two.metrics(task) == pytest.approx(all_groups.metrics(task), nan_ok=True)
+        assert len(two.samples(task)) == len(all_groups.samples(task))
 
 
 def test_tasks_groups_and_tags_are_listed() -> None:
@@ -207,53 +165,3 @@ def test_tasks_groups_and_tags_are_listed() -> None:
     listed = {cell.strip() for line in process.stdout.splitlines() for cell in line.split("|")}
     expected = {*TASKS, "pragworld", "pragworld_label", "pragworld_mc", "pragworld_all"}
     assert expected | {f"pragworld_{split}_all" for split in FILES} <= listed
-
-
-# The released files -------------------------------------------------------------------------------
-
-ON_RELEASED = (
-    "pragworld_manual",
-    "pragworld_manual_label",
-    "pragworld_manual_mc",
-    "pragworld_entity_tracking",
-)
-
-
-@pytest.fixture(scope="module")
-def on_released(lm_eval: LmEval, model_arguments: tuple[str, ...], released: Path) -> Evaluation:
-    tasks = ",".join(ON_RELEASED)
-    return lm_eval(*model_arguments, "--tasks", tasks, "--log_samples", data=released)
-
-
-@pytest.mark.parametrize("task", ON_RELEASED)
-def test_tasks_on_the_released_files(on_released: Evaluation, released: Path, task: str) -> None:
-    assert on_released.returncode == 0, on_released.log
-    assert_table_is_score(on_released, task, released)
-    answers = [read_answer_released(str(s["filtered_resps"][0])) for s in on_released.samples(task)]
-    if not task.endswith("_mc"):
-        assert set(answers) == {"yes", "no", None}  # else this test would show little
-
-
-def test_two_processes_on_the_released_manual_split(
-    on_released: Evaluation, lm_eval: LmEval, tiny_model: Path, released: Path
-) -> None:
-    arguments = ("--model", "hf-cpu-parallel", "--model_args", f"pretrained={tiny_model}")
-    tasks = ("pragworld_manual", "pragworld_manual_mc")
-    two = lm_eval(
-        *arguments,
-        "--batch_size",
-        "64",
-        "--tasks",
-        ",".join(tasks),
-        launcher=TWO_PROCESSES,
-        data=released,
-    )
-    assert two.returncode == 0, two.log
-    for task in tasks:
-        assert two.metrics(task) == pytest.approx(on_released.metrics(task))
-
-
-def test_samples_are_valid_json_without_what_json_lacks(on_released: Evaluation) -> None:
-    for task in ON_RELEASED:
-        for line in on_released.samples_file(task).read_text().splitlines():
-            json.loads(line, parse_constant=lambda constant: pytest.fail(constant))

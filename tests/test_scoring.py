@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SAMPLES
+from places import SAMPLES
 
 from pragworld_tasks.documents import read_manual
 from pragworld_tasks.errors import InputError

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from conftest import SAMPLES
+from places import SAMPLES
 
 from pragworld_tasks import sources
 from pragworld_tasks.errors import InputError

@@ -1,0 +1,91 @@
+"""Runs of the real lm_eval command, and what is expected of every one of them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from places import ROOT
+
+from pragworld_tasks.documents import Document, Split
+from pragworld_tasks.harness import PUBLISHED
+from pragworld_tasks.metrics import tallies
+from pragworld_tasks.responses import read_predictions
+from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.sources import FILES
+
+
+class Evaluation:
+    """What a run of lm_eval gave: its output, its results and its samples."""
+
+    def __init__(self, process: subprocess.CompletedProcess[str], output: Path) -> None:
+        self.returncode = process.returncode
+        self.stdout = process.stdout
+        self.log = process.stderr
+        results = sorted(output.rglob("results_*.json"))
+        self.results: dict[str, Any] = json.loads(results[-1].read_text()) if results else {}
+        self._output = output
+
+    def metrics(self, task: str) -> dict[str, float]:
+        """The metrics of a task or group, by name."""
+        found = self.results["results"][task].items()
+        return {key.removesuffix(",none"): value for key, value in found if key.endswith(",none")}
+
+    def samples_file(self, task: str) -> Path:
+        """The file of a task's samples."""
+        (path,) = self._output.rglob(f"samples_{task}_2*.jsonl")
+        return path
+
+    def samples(self, task: str) -> list[dict[str, Any]]:
+        """A task's samples, in the order of the documents."""
+        lines = self.samples_file(task).read_text().splitlines()
+        return sorted((json.loads(line) for line in lines), key=lambda sample: sample["doc_id"])
+
+
+LmEval = Callable[..., Evaluation]
+
+
+def run_lm_eval(arguments: Sequence[str], output: Path, data: Path, processes: int) -> Evaluation:
+    """Runs lm_eval on our tasks; by several processes, with `hf` replaced by its twin for CPUs."""
+    launcher = ["-m", "lm_eval"]
+    if processes > 1:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+        launcher.append(str(ROOT / "tests" / "lm_eval_parallel.py"))
+        arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
+    command = [sys.executable, *launcher, "--include_path", str(ROOT / "task_configs"), *arguments]
+    command += ["--output_path", str(output)]
+    environment = {**os.environ, "PRAGWORLD_DATA": str(data)}
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    return Evaluation(process, output)
+
+
+def split_of(task: str) -> Split:
+    for split in FILES:
+        if task.startswith(f"pragworld_{split}"):
+            return split
+    raise AssertionError(task)
+
+
+def documents_of(task: str, folder: Path) -> list[Document]:
+    file = FILES[split_of(task)]
+    return file.read(folder / file.path)
+
+
+def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:
+    """lm-eval's figures are those of the answers in lm-eval's own samples, put together by us."""
+    documents = documents_of(task, folder)
+    predictions = read_predictions(evaluation.samples_file(task), documents)
+    expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
+    if split_of(task) == "manual":
+        published = tallies(to_released_run(documents, predictions.released))
+        expected |= {f"{name}_published": published[name] for name in PUBLISHED}
+    shown = evaluation.metrics(task)
+    for name, one in expected.items():
+        assert shown.pop(name) == pytest.approx(one.share, nan_ok=True)
+        assert shown.pop(f"{name}_stderr") == pytest.approx(one.standard_error, nan_ok=True)
+        shown.pop(f"{name}_stderr_stderr", None)  # lm-eval's own N/A
+    assert shown == {}
