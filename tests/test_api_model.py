@@ -61,7 +61,7 @@ def evaluate_both(lm_eval: LmEval, server: str, model: Path, task: str, data: Pa
         for evaluation in (over_http, inside)
     ]
     assert responses[0] == responses[1]
-    assert {"yes", "no"} <= set(responses[0])
+    assert len(set(responses[0])) > 1  # else this test would show little
     assert over_http.metrics(task) == pytest.approx(inside.metrics(task), nan_ok=True)
 
 
