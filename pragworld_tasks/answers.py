@@ -12,33 +12,43 @@ import unicodedata
 from pragworld_tasks.documents import Answer
 
 # What an answer may be wrapped in: punctuation, brackets, quotes, markdown, tags such as <answer>,
-# LaTeX's \boxed{. Never more than a line of it, so that no response takes long to read.
-_TAG = r"</?\w{1,20}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
-_WRAPPING = rf"(?:{_TAG}|[\W_]){{0,80}}"
-_WRAPPING_ON_LINE = rf"(?:{_TAG}|[^\w\n]|_){{0,80}}"
-# The word itself, neither part of another (`no-one`) nor of a phrase that answers nothing.
+# LaTeX's \boxed{. A line of it at most, and each piece readable in one way only, so that no
+# response takes long.
+_PIECE = r"</?[^\W_]\w{0,19}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
+_WRAPPING = rf"(?:{_PIECE}|[\W_]){{0,80}}"
+_WRAPPING_ON_LINE = rf"(?:{_PIECE}|[^\w\n]|_){{0,80}}"
+# The word itself: no part of another (`no-one`), of a phrase that answers nothing (`no idea`), or of
+# a condition (`yes if`).
 _WORD = (
-    r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|information|way[ \t]+(?:to|of))\b))"
-    r"(?![^\W_]|[-'\u2019][^\W_])"
+    r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|info|information|one|longer|matter|doubt|"
+    r"problem|question|worries|way[ \t]+(?:to|of))\b))"
+    r"(?![^\W_]|[-'\u2019][^\W_]|[ \t]+(?:if|unless)\b)"
 )
-# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, or a line of just the two.
-_OTHER = r"(?:yes|no)(?![^\W_])"
+# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, a line of just the two.
+_OTHER = r"(?!(?P=word))(?:yes|no)(?![^\W_])"
 _NOT_CHOICES = (
-    rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|and|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"
+    rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"
+    rf"(?!{_WRAPPING_ON_LINE}\band\b{_WRAPPING}{_OTHER}(?![ \t]+[^\W_]))"
     rf"(?!{_WRAPPING_ON_LINE}{_OTHER}{_WRAPPING_ON_LINE}(?:\n|$))"
 )
 _LABEL = (
     r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short),?[ \t]+){0,4}"
-    r"(?:answer|label|response|output)"
+    r"(?:answer|label|response|output|verdict)"
     r"(?:[ \t]+to[ \t]+(?:the|this|your)[ \t]+question|[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
-    rf"{_WRAPPING_ON_LINE}(?:(?:is|would[ \t]+be|should[ \t]+be)\b|(?<=[:=*_]))"
+    rf"{_WRAPPING_ON_LINE}(?:(?:is|would[ \t]+be|should[ \t]+be)\b|(?<=[-:=*_\u2013\u2014])|(?=\n))"
 )
 
 _REASONING = re.compile(r".*?</(think|thinking|reasoning)>", re.DOTALL)
 _REASONING_OPENS = re.compile(r"\s*<(think|thinking|reasoning)>")
-_AT_THE_START = re.compile(rf"{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}")
-_LABELLED = re.compile(rf"(?:^|[\n.,;:!?])[^\w\n]{{0,8}}{_LABEL}{_WRAPPING}{_WORD}{_NOT_CHOICES}")
+_AT_THE_START = re.compile(
+    rf"(?:\d{{1,2}}[.)][ \t]+)?{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}"
+)
+_BEHIND_A_LABEL = re.compile(
+    rf"(?:^|[\n.,;:!?])[^\w\n]{{0,8}}{_LABEL}{_WRAPPING}{_WORD}{_NOT_CHOICES}"
+)
+_BOXED = re.compile(rf"\\boxed\b{_WRAPPING_ON_LINE}{_WORD}{_NOT_CHOICES}")
 _ALONE_ON_A_LINE = re.compile(rf"^{_WRAPPING_ON_LINE}{_WORD}{_WRAPPING_ON_LINE}$", re.MULTILINE)
+_FURTHER_DOWN = (_BEHIND_A_LABEL, _BOXED, _ALONE_ON_A_LINE)
 
 
 def read_answer(response: str) -> Answer | None:
@@ -46,8 +56,8 @@ def read_answer(response: str) -> Answer | None:
 
     A reasoning block before the answer is skipped; one that never ends leaves no answer. Then an
     answer at the start of the response decides, whatever explanation follows. Where there is none,
-    answers behind a label (`Final answer: no`, `so the answer is yes`) or alone on a line count,
-    if all of them agree. The choices given back (`yes or no?`) are not an answer.
+    answers behind a label (`Final answer: no`, `so the answer is yes`), in a LaTeX box or alone on
+    a line count, if all of them agree. The choices given back (`yes or no?`) are not an answer.
 
     Never raises.
     """
@@ -63,11 +73,7 @@ def read_answer(response: str) -> Answer | None:
     text = text.strip()
     if at_the_start := _AT_THE_START.match(text):
         return _answer(at_the_start["word"])
-    found = {
-        match["word"]
-        for pattern in (_LABELLED, _ALONE_ON_A_LINE)
-        for match in pattern.finditer(text)
-    }
+    found = {match["word"] for pattern in _FURTHER_DOWN for match in pattern.finditer(text)}
     return _answer(found.pop()) if len(found) == 1 else None
 
 

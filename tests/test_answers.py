@@ -30,6 +30,17 @@ from pragworld_tasks.sources import FILES
         ("The correct answer is (No).", "no"),
         ("So, the answer is: yes", "yes"),
         ("The answer to the question is no.", "no"),
+        ("Answer - no", "no"),
+        ("### Answer\nNo, because he left", "no"),
+        ("1. Yes", "yes"),
+        ("2) No, he is not", "no"),
+        ("So it is \\boxed{Yes}.", "yes"),
+        ("No, no.", "no"),
+        ("**No** **No**", "no"),
+        ("Yes, yes.", "yes"),
+        ("Answer: No. No.", "no"),
+        ("No, and no one else is there.", "no"),
+        ("Yes, and no one else was there", "yes"),
         ('{"answer": "yes"}', "yes"),
         ("```text\nno\n```", "no"),
         ("Answer (yes/no): no", "no"),
@@ -81,6 +92,11 @@ def test_answers_as_models_write_them(response: str, answer: str) -> None:
         "If the answer is yes, then they are there",
         "No idea",
         "No-one knows",
+        "No one knows.",
+        "No problem! I shall look.",
+        "The answer is no longer clear",
+        "The answer is yes if Bob is right",
+        "yes or no in the first line",
         "no way to tell",
         "<think>Yes, I think yes",
         "Hm.\nThe answer is: yes.\nThe answer is: no.",
@@ -125,6 +141,8 @@ cases: st.SearchStrategy[Case] = st.sampled_from(
 
 @given(st.text())
 @example("<think>")
+@example("<_>" * 60)
+@example("Answer: " + "</_>" * 60)
 @example("yes" + "(" * 5000)
 def test_reading_never_raises(text: str) -> None:
     assert read_answer(text) in ("yes", "no", None)
@@ -148,6 +166,17 @@ def test_an_explanation_never_changes_the_answer(
     # A reasoning block that ends further down is reasoning, not explanation.
     explanation = explanation.replace("</", "")
     assert read_answer(f"{wrapped.format(case(answer))}\n{explanation}") == answer
+
+
+separators = st.sampled_from([" ", ", ", ". ", "; ", ": ", "! ", " - ", " (", "\n"])
+sentences = st.lists(st.sampled_from(["because", "Alice", "said", "so", "it", "is", "there", "or", "and"]))
+
+
+@given(answers, cases, separators, sentences)
+def test_nor_does_an_explanation_on_the_same_line(
+    answer: str, case: Case, separator: str, explanation: list[str]
+) -> None:
+    assert read_answer(case(answer) + separator + " ".join(explanation)) == answer
 
 
 @given(st.text().filter(lambda text: "yes" not in fold(text) and "no" not in fold(text)))
