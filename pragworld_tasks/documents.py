@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -81,9 +81,16 @@ def read_manual(path: Path) -> list[Document]:
     Raises:
         InputError: the file does not have that file's format.
     """
-    records = _read_csv(path)
-    rows = (_row(record, where, "manual") for where, record in records if not _is_tally(record))
-    return _by_original(rows)
+    rows = []
+    tally: Where | None = None
+    for where, record in _read_csv(path):
+        if _is_tally(record):
+            tally = tally or where
+        elif tally:
+            tally.refuse("no conversation, question and answer, though records follow")
+        else:
+            rows.append(_row(record, where, "manual"))
+    return _by_original(rows, path)
 
 
 def read_synthetic(path: Path) -> list[Document]:
@@ -96,50 +103,50 @@ def read_synthetic(path: Path) -> list[Document]:
     Raises:
         InputError: the file does not have that file's format.
     """
-    return _by_original(_row(record, where, "synthetic") for where, record in _read_csv(path))
+    rows = (_row(record, where, "synthetic") for where, record in _read_csv(path))
+    return _by_original(rows, path)
 
 
-def read_run(path: Path, split: Split) -> list[Document]:
-    """A split out of a released run file (`outputs.jsonl`): prompts and gold answers as JSON lines.
+def read_entity_tracking(path: Path) -> list[Document]:
+    """The entity-tracking set, from a released run file of it (paper, section 5.2).
 
-    This is the only form in which the entity-tracking set is released. It has no alterations: it
-    asks about growing beginnings of 15 conversations, and a document belongs to the group of the
-    one before it where one context is the beginning of the other. In the other splits' run files
-    the alterations make the groups, as in the table that the run was made from.
+    It is released in no other form. A run file (`outputs.jsonl`) holds prompts and gold answers as
+    JSON lines. The set has no alterations: it asks about growing beginnings of 15 conversations,
+    and a document belongs to the group of the one before it where one context is the beginning of
+    the other.
 
     Raises:
         InputError: the file does not have a run file's format.
     """
-    keys = ["prompt", "expected_response"]
-    if has_alterations(split):
-        keys += ["perturbed", "perturbation"]
-    rows = []
+    documents: list[Document] = []
+    group, before = -1, ""
     for where, record in read_json_lines(path):
-        for key in keys:
-            if key not in record:
-                where.refuse(f"no {key!r}; is this a released run file of the {split} split?")
-        alteration = record.get("perturbation", {"category": "-", "effect": "-"})
-        if not isinstance(alteration, Mapping):
-            where.refuse("'perturbation' is not an object")
+        for key in ("prompt", "expected_response"):
+            if not isinstance(record.get(key), str):
+                where.refuse(f"no text {key!r}; is this a run file of the entity-tracking set?")
         try:
-            context, question = split_prompt(str(record["prompt"]))
+            context, question = split_prompt(record["prompt"])
         except InputError as error:
             where.refuse(str(error))
-        gold, category = record["expected_response"], str(alteration.get("category"))
-        cells = {
-            "Local Context": context,
-            "Question": question,
-            # The released code wrote NaN where the table had an empty cell.
-            "Answer": gold if isinstance(gold, str) else "",
-            # It also misread the flag, so the category tells what the record is.
-            "Perturbation?": str(_fold_category(category) not in _NO_ALTERATION),
-            "Perturbation Category": category,
-            "Perturbation Effect": str(alteration.get("effect")),
-        }
-        row = _row(cells, where, split)
-        misread = not record.get("perturbed", False)
-        rows.append(replace(row, released_is_original=misread))
-    return _by_original(rows) if has_alterations(split) else _by_conversation(rows)
+        if not documents or not (context.startswith(before) or before.startswith(context)):
+            group += 1
+        before = context
+        documents.append(
+            Document(
+                row=len(documents),
+                context=context,
+                question=question,
+                answer=_look_up(record["expected_response"], _YES_NO, "answer", where),
+                group=group,
+                is_original=True,
+                alteration=None,
+                effect=None,
+                split="entity_tracking",
+                released_group=group,
+                released_is_original=True,
+            )
+        )
+    return documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +197,8 @@ def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         where = Where(path, row, line)
         try:
             record = json.loads(text)
-        except json.JSONDecodeError as error:
-            where.refuse(f"not JSON ({error.msg} at column {error.colno}); is the line cut off?")
+        except (ValueError, RecursionError) as error:
+            where.refuse(f"not JSON ({str(error).partition(chr(10))[0]}); is the line cut off?")
         if not isinstance(record, dict):
             where.refuse("not a JSON object")
         yield where, record
@@ -211,22 +218,19 @@ _COLUMNS = (
     "Perturbation Effect",
 )
 _IS_ORIGINAL = {"true": False, "false": True}
-_YES_NO: dict[str, Answer | None] = {"yes": "yes", "no": "no"}
-_ANSWERS: dict[Split, dict[str, Answer | None]] = {
+_YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
+_ANSWERS: dict[Split, Mapping[str, Answer | None]] = {
     "manual": _YES_NO,
-    "synthetic": _YES_NO | {"cannot answer": "no", "notsure": "no", "": None},
-    "entity_tracking": _YES_NO,
+    "synthetic": {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None},
 }
 _EFFECTS: dict[Split, dict[str, Effect | None]] = {
     # The released file spells it "Invarianat" throughout.
     "manual": {"flip": "flip", "invarianat": "invariant", "invariant": "invariant", "-": None},
     "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
-    "entity_tracking": {"-": None},
 }
-_NO_ALTERATION = ("-", "not applicable")
 _ALTERATIONS: dict[str, str | None] = {
     **{name.lower(): name for name in ALTERATIONS},
-    **dict.fromkeys(_NO_ALTERATION),
+    **dict.fromkeys(("-", "not applicable")),
 }
 _MISSPELT = {
     "quanity": "quantity",
@@ -283,8 +287,6 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
         values = (re.sub(r"\r\n?", "\n", field) for field in fields)
         yield where, dict(zip(header, values, strict=True))
         row += 1
-    if row == 0:
-        raise InputError(f"{path}: no records")
 
 
 def _is_tally(record: Mapping[str, str]) -> bool:
@@ -345,53 +347,40 @@ def _look_up(
     return meanings[folded]
 
 
-def _by_original(rows: Iterable[_Row]) -> list[Document]:
+def _by_original(rows: Iterable[_Row], path: Path) -> list[Document]:
     """Documents grouped as the tables are: an original, then the variants altered from it."""
     documents: list[Document] = []
     group = released_group = -1
-    original_answer: Answer | None = None
+    original: _Row | None = None
     for row in rows:
-        group += row.is_original
-        released_group += row.released_is_original
-        if group < 0:
-            row.where.refuse("an altered variant before any original: it has no group")
         if row.is_original:
-            original_answer = row.answer
+            original = row
         if row.answer is None:
             continue
-        if original_answer is None:
+        if original is None:
+            row.where.refuse("an altered variant before any original: it has no group")
+        if original.answer is None:
             row.where.refuse("the original that this was altered from has no answer")
-        if not row.is_original and row.effect is None:
-            effect: Effect = "invariant" if row.answer == original_answer else "flip"
-            row = replace(row, effect=effect)
-        documents.append(_document(row, len(documents), group, released_group))
+        group += row.is_original
+        released_group += row.released_is_original
+        effect = row.effect
+        if effect is None and not row.is_original:
+            effect = "invariant" if row.answer == original.answer else "flip"
+        documents.append(
+            Document(
+                row=len(documents),
+                context=row.context,
+                question=row.question,
+                answer=row.answer,
+                group=group,
+                is_original=row.is_original,
+                alteration=row.alteration,
+                effect=effect,
+                split=row.split,
+                released_group=released_group,
+                released_is_original=row.released_is_original,
+            )
+        )
+    if not documents:
+        raise InputError(f"{path}: no documents")
     return documents
-
-
-def _by_conversation(rows: Iterable[_Row]) -> list[Document]:
-    """Documents grouped by the conversation that their contexts are growing beginnings of."""
-    documents: list[Document] = []
-    group, before = -1, None
-    for row in rows:
-        if before is None or not (row.context.startswith(before) or before.startswith(row.context)):
-            group += 1
-        before = row.context
-        documents.append(_document(row, len(documents), group, group))
-    return documents
-
-
-def _document(row: _Row, number: int, group: int, released_group: int) -> Document:
-    assert row.answer is not None
-    return Document(
-        row=number,
-        context=row.context,
-        question=row.question,
-        answer=row.answer,
-        group=group,
-        is_original=row.is_original,
-        alteration=row.alteration,
-        effect=row.effect,
-        split=row.split,
-        released_group=released_group,
-        released_is_original=row.released_is_original,
-    )

@@ -1,7 +1,5 @@
 """Documents from the released formats: the quirks, on our samples and on the released files."""
 
-import dataclasses
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,18 +7,13 @@ from pathlib import Path
 import pytest
 from places import SAMPLES
 
-from pragworld_tasks.documents import Document, read_manual, read_run, read_synthetic
+from pragworld_tasks.documents import Document, read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import evaluation_prompt
 from pragworld_tasks.sources import FILES
 
 MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path
 ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
-
-
-def read_entity_tracking(path: Path) -> list[Document]:
-    return read_run(path, "entity_tracking")
 
 
 # Quirks, on our own files -------------------------------------------------------------------------
@@ -140,31 +133,6 @@ def test_entity_tracking_documents_are_grouped_by_conversation() -> None:
     documents = read_entity_tracking(ENTITY_TRACKING)
     assert [document.group for document in documents] == [0, 0, 0, 1, 1]
     assert all(document.is_original and document.effect is None for document in documents)
-
-
-def as_run_file(documents: list[Document], path: Path) -> Path:
-    """The run file that the released code would write for these documents of the manual split."""
-    with path.open("w") as stream:
-        for document in documents:
-            effect = {"flip": "Flip", "invariant": "Invarianat", None: "-"}[document.effect]
-            record = {
-                "prompt": evaluation_prompt(dataclasses.asdict(document)),
-                "expected_response": document.answer.title(),
-                "perturbed": not document.released_is_original,
-                "perturbation": {
-                    "category": document.alteration or "-",
-                    "effect": effect,
-                    "target": float("nan"),
-                },
-                "response": "No",
-            }
-            stream.write(json.dumps(record) + "\n")
-    return path
-
-
-def test_run_file_with_alterations_gives_the_same_documents_as_the_table(tmp_path: Path) -> None:
-    documents = read_manual(MANUAL)
-    assert read_run(as_run_file(documents, tmp_path / "outputs.jsonl"), "manual") == documents
 
 
 # The released files -------------------------------------------------------------------------------
@@ -322,12 +290,22 @@ def test_answers_of_the_synthetic_split_are_no_answers_of_the_manual_split(tmp_p
         assert "row 0 (line 2): unknown answer" in refused(read_manual, path)
 
 
-def test_a_run_file_of_another_split_is_refused() -> None:
-    def read(path: Path) -> list[Document]:
-        return read_run(path, "manual")
+@pytest.mark.parametrize("row", [b",,,12,,,\r\n", b",,,,,,\r\n"])
+def test_tally_rows_among_the_records_are_refused(tmp_path: Path, row: bytes) -> None:
+    path = tmp_path / "manual.csv"
+    start = b'"""A: Did you post'
+    path.write_bytes(MANUAL.read_bytes().replace(start, row + start, 1))
+    assert "row 4 (line 18): no conversation, question and answer, though records follow" in (
+        refused(read_manual, path)
+    )
 
-    expected = "no 'perturbed'; is this a released run file of the manual split?"
-    assert expected in refused(read, ENTITY_TRACKING)
+
+def test_a_table_of_tally_rows_alone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manual.csv"
+    header = MANUAL.read_bytes().partition(b"\r\n")[0]
+    for rows in (b"", b"\r\n,,,77,,,"):
+        path.write_bytes(header + rows)
+        assert refused(read_manual, path) == f"{path}: no documents"
 
 
 @pytest.mark.parametrize(
@@ -336,8 +314,10 @@ def test_a_run_file_of_another_split_is_refused() -> None:
         ('{"prompt": "Read this conv', "row 5 (line 6): not JSON"),
         ("[1, 2]", "row 5 (line 6): not a JSON object"),
         ('{"prompt": "Yes or no?", "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
-        ('{"response": "No"}', "no 'prompt'; is this a released run file of the entity_tracking"),
-        ('{"prompt": 1, "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
+        ("[" * 100_000, "row 5 (line 6): not JSON"),
+        ("1" * 5_000, "row 5 (line 6): not JSON"),
+        ('{"prompt": 1, "expected_response": "No"}', "no text 'prompt'; is this a run file of the"),
+        ('{"response": "No"}', "no text 'prompt'; is this a run file of the entity-tracking set?"),
     ],
 )
 def test_malformed_run_files_are_refused_by_row(tmp_path: Path, line: str, expected: str) -> None:
