@@ -11,10 +11,11 @@ Environment variables:
     PRAGWORLD_URL: a mirror of the repository's files, instead of GitHub.
 """
 
+import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,8 +24,8 @@ from urllib.parse import quote
 from pragworld_tasks.documents import (
     Document,
     Split,
+    read_entity_tracking,
     read_manual,
-    read_run,
     read_synthetic,
     read_text,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
+_GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
 ATTEMPTS = 5
 TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 
@@ -69,7 +71,7 @@ FILES: dict[Split, ReleasedFile] = {
         316_944,
         364,
         15,
-        lambda path: read_run(path, "entity_tracking"),
+        read_entity_tracking,
     ),
 }
 
@@ -92,23 +94,35 @@ def load(split: Split) -> list[Document]:
     path = location.path if location else fetch(split)
     documents = FILES[split].read(path)
     _logger.info("%s: %d documents from %s", split, len(documents), path)
+    if differences := deviations(documents):
+        _logger.warning("%s is not the released file: %s", path, "; ".join(differences))
     return documents
+
+
+def deviations(documents: Sequence[Document]) -> list[str]:
+    """How the documents' numbers differ from those of the released file, in words."""
+    released = FILES[documents[0].split]
+    counts = (
+        ("documents", len(documents), released.documents),
+        ("groups", len({document.group for document in documents}), released.groups),
+    )
+    return [f"{found} {what} instead of {known}" for what, found, known in counts if found != known]
 
 
 def locate(split: Split) -> Location | None:
     """Where the split's file is on this machine: named folder, then cache. None: nowhere.
 
     Raises:
-        InputError: the folder the user named does not exist.
+        InputError: the folder the user named does not exist, or may not be looked into.
     """
-    file = FILES[split]
+    path = FILES[split].path
     folder = named_folder()
     if folder is not None:
-        if (folder / file.path).is_file():
-            return Location(folder / file.path, "named folder")
-        _logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, file.path)
-    cached = cache_folder() / file.path
-    return Location(cached, "cache") if cached.is_file() else None
+        if _is_file(folder / path):
+            return Location(folder / path, "named folder")
+        _logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, path)
+    cached = cache_folder() / path
+    return Location(cached, "cache") if _is_file(cached) else None
 
 
 def named_folder() -> Path | None:
@@ -117,23 +131,36 @@ def named_folder() -> Path | None:
     Raises:
         InputError: there is no such folder.
     """
-    named = os.environ.get("PRAGWORLD_DATA")
-    if not named:
-        return None
-    folder = Path(named).expanduser()
-    if not folder.is_dir():
-        raise InputError(f"PRAGWORLD_DATA={named}: no such folder; correct or unset it")
+    folder = _folder_named_by("PRAGWORLD_DATA")
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"PRAGWORLD_DATA={folder}: no such folder; correct or unset it")
     return folder
 
 
 def cache_folder() -> Path:
     """The folder that downloads go to, one for each commit."""
-    base = os.environ.get("PRAGWORLD_CACHE")
-    if base:
-        folder = Path(base).expanduser()
-    else:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "pragworld"
-    return folder / COMMIT
+    cache = _folder_named_by("PRAGWORLD_CACHE")
+    if cache is None:
+        cache = (_folder_named_by("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragworld"
+    return cache / COMMIT
+
+
+def _folder_named_by(variable: str) -> Path | None:
+    """The folder that an environment variable names, if it is set."""
+    named = os.environ.get(variable)
+    try:
+        return Path(named).expanduser() if named else None
+    except RuntimeError as error:
+        raise InputError(
+            f"{variable}={named}: no such user's folder; correct or unset it"
+        ) from error
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; make it readable") from error
 
 
 def fetch(split: Split) -> Path:
@@ -146,29 +173,28 @@ def fetch(split: Split) -> Path:
 
     file = FILES[split]
     target = cache_folder() / file.path
-    if target.is_file():
-        return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(target.name + ".lock")):
+            if not target.is_file():  # else it is there, perhaps from a process we waited for
+                _download(split, file, target)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            _partial(target).unlink()
         raise InputError(
             f"{target.parent}: {error.strerror}; set PRAGWORLD_CACHE to another folder"
         ) from error
-    with FileLock(target.with_name(target.name + ".lock")):
-        if not target.is_file():  # else another process downloaded it while this one waited
-            _download(split, file, target)
     return target
 
 
 def _download(split: Split, file: ReleasedFile, target: Path) -> None:
     """Puts the released file at `target`, whole and checked, or raises and leaves nothing."""
     import requests
+    from requests.exceptions import ChunkedEncodingError
 
-    base = os.environ.get(
-        "PRAGWORLD_URL", f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
-    )
+    base = os.environ.get("PRAGWORLD_URL") or _GITHUB
     url = f"{base.rstrip('/')}/{quote(file.path)}"
-    partial = target.with_name(target.name + ".partial")
+    partial = _partial(target)
     problem = ""
     with requests.Session() as session:
         for attempt in range(ATTEMPTS):
@@ -184,8 +210,11 @@ def _download(split: Split, file: ReleasedFile, target: Path) -> None:
                 problem = f"the server answered {error.response.status_code}"
                 if error.response.status_code < 500 and error.response.status_code != 429:
                     break
-            except requests.RequestException as error:
+            except (requests.ConnectionError, requests.Timeout, ChunkedEncodingError) as error:
                 problem = f"the connection failed ({_root_cause(error)})"
+            except requests.RequestException as error:
+                problem = str(error)
+                break
             except InputError as error:
                 partial.unlink()
                 problem = str(error)
@@ -204,6 +233,11 @@ def _download(split: Split, file: ReleasedFile, target: Path) -> None:
     )
 
 
+def _partial(target: Path) -> Path:
+    """Where a file is received before it takes its place."""
+    return target.with_name(target.name + ".partial")
+
+
 def _receive(session: "Session", url: str, partial: Path) -> None:
     """Downloads `url` behind what `partial` holds already, or from the start."""
     from tqdm import tqdm
@@ -216,10 +250,10 @@ def _receive(session: "Session", url: str, partial: Path) -> None:
             return
         response.raise_for_status()
         resumed = have if response.status_code == 206 else 0
-        length = response.headers.get("Content-Length")
+        length = response.headers.get("Content-Length", "")
         progress = tqdm(
             desc=url.rsplit("/", 1)[-1],
-            total=resumed + int(length) if length else None,
+            total=resumed + int(length) if length.isdigit() else None,
             initial=resumed,
             unit="B",
             unit_scale=True,
@@ -236,13 +270,8 @@ def _check(file: ReleasedFile, path: Path) -> None:
     characters = len(read_text(path))
     if characters != file.characters:
         raise InputError(f"{path}: {characters} characters instead of {file.characters}")
-    documents = file.read(path)
-    groups = documents[-1].group + 1
-    if (len(documents), groups) != (file.documents, file.groups):
-        raise InputError(
-            f"{path}: {len(documents)} documents in {groups} groups "
-            f"instead of {file.documents} in {file.groups}"
-        )
+    if differences := deviations(file.read(path)):
+        raise InputError(f"{path}: {'; '.join(differences)}")
 
 
 def _root_cause(error: BaseException) -> BaseException:

@@ -203,7 +203,9 @@ def test_a_killed_download_is_resumed(server: Server) -> None:
     server.behaviours = [slowly, rest]
     process = subprocess.Popen(FETCH)
     partial = cache_folder() / "Manual_Dataset_500_Final.csv.partial"
-    while not (partial.exists() and partial.stat().st_size):
+    for _ in range(200):
+        if partial.exists() and partial.stat().st_size:
+            break
         threading.Event().wait(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -262,6 +264,46 @@ def test_a_cache_that_cannot_be_written_is_named(
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "file"))
     with pytest.raises(InputError, match="set PRAGWORLD_CACHE to another folder"):
         fetch("manual")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_cache_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
+    cache_folder().mkdir()
+    cache_folder().chmod(0o500)
+    with pytest.raises(
+        InputError, match="Permission denied; set PRAGWORLD_CACHE to another folder"
+    ):
+        fetch("manual")
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(server: Server) -> None:
+    server.behaviours = [whole]
+    limited = ["bash", "-c", 'ulimit -f 100; trap "" XFSZ; exec "$@"', "bash", *FETCH]
+    process = subprocess.run(limited, capture_output=True, text=True)
+    assert process.returncode == 1
+    assert "Traceback" not in process.stderr
+    assert process.stderr.endswith("File too large; set PRAGWORLD_CACHE to another folder\n")
+    assert left_in_cache() == []
+
+
+def test_an_address_that_is_none_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
+    monkeypatch.setenv("PRAGWORLD_URL", "mirror/of/files")
+    with pytest.raises(InputError, match="No scheme supplied"):
+        fetch("manual")
+
+
+def test_a_file_that_is_not_the_released_one_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    load("manual")
+    assert "is not the released file: 10 documents instead of 500; 3 groups instead of 88" in (
+        caplog.text
+    )
 
 
 def test_released_files_pass_the_check_of_a_download(
