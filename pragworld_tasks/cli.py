@@ -1,6 +1,8 @@
 """The command `pragworld-tasks`."""
 
 import argparse
+import os
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
@@ -20,7 +22,14 @@ the pinned commit (PRAGWORLD_URL names a mirror)."""
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command with the given arguments, or those of the command line."""
     options = _parser().parse_args(arguments)
-    options.run(options)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,9 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         ("fetch", _data_fetch, "download what is not in the cache"),
         ("check", _data_check, "read every split that is there and print an audit"),
     ):
-        command = data_commands.add_parser(name, help=what)
+        command = data_commands.add_parser(name, help=what, description=what)
         command.add_argument("split", nargs="*", help=f"some of {', '.join(SPLITS)}; else all")
         command.set_defaults(run=run)
+    command.add_argument(
+        "--folder", type=Path, help="check this folder, laid out like the released repository"
+    )
 
     command = commands.add_parser(
         "score",
@@ -68,13 +80,18 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--responses",
         required=True,
+        nargs="+",
         type=Path,
         metavar="FILE",
         help="JSON lines with a 'response' each, in row order or with a 'row' each; "
-        "or lm-eval's samples_*.jsonl",
+        "or lm-eval's samples_*.jsonl. Several files count as one",
     )
     command.add_argument(
-        "--against", type=Path, metavar="FILE", help="responses of another run, to compare with"
+        "--against",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="responses of another run, to compare with",
     )
     command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
     command.set_defaults(run=_score)
@@ -109,18 +126,28 @@ def _data_check(options: argparse.Namespace) -> None:
     from pragworld_tasks.audit import audit, to_text
     from pragworld_tasks.sources import FILES, locate
 
-    found = False
+    checked = refused = 0
     for split in _splits(options):
-        location = locate(split)
-        if location is None:
-            print(f"{split}: not on this machine")
+        if options.folder:
+            path = options.folder / FILES[split].path
+        else:
+            location = locate(split)
+            path = location.path if location else None
+        if path is None or not path.exists():
+            print(f"{split}: not there")
             continue
-        found = True
-        print(f"{to_text(split, audit(FILES[split].read(location.path)))}\n  from {location.path}")
-    if not found:
-        raise InputError(
-            "nothing to check; run `pragworld-tasks data fetch`, or set PRAGWORLD_DATA"
-        )
+        checked += 1
+        try:
+            found = audit(FILES[split].read(path))
+        except InputError as error:
+            refused += 1
+            print(f"{split}: {error}")
+        else:
+            print(f"{to_text(split, found)}\n  from {path}")
+    if not checked:
+        raise InputError("nothing to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
+    if refused:
+        raise InputError(f"{refused} of {checked} files cannot be used")
 
 
 def _splits(options: argparse.Namespace) -> tuple[Split, ...]:
@@ -139,9 +166,10 @@ def _score(options: argparse.Namespace) -> None:
     documents = load(options.split)
     predictions = read_predictions(options.responses, documents)
     report, comparison = score(documents, predictions), None
-    print(reports.to_text(report))
     if options.against:
         comparison = compare(documents, predictions, read_predictions(options.against, documents))
-        print(reports.comparison_to_text(comparison))
     if options.json:
         reports.write_json(options.json, reports.to_json(report, comparison))
+    print(reports.to_text(report))
+    if comparison:
+        print(reports.comparison_to_text(comparison))

@@ -1,4 +1,4 @@
-"""The metrics of SPEC 1.5 as pure functions over arrays, their intervals, and paired comparison.
+"""The paper's metrics as pure functions over arrays, their intervals, and paired comparison.
 
 Every metric is a share: so many right out of so many. A `Tally` holds both numbers for each group
 of documents, because groups are what is independent: an original and its variants share almost all
@@ -26,7 +26,7 @@ _CHUNK = 500  # resamples drawn at a time: bounds the memory that many groups wo
 
 @dataclass(frozen=True)
 class Run:
-    """What one model answered on one split: arrays with a place for each document.
+    """What one model answered on one split: arrays of [documents].
 
     Attributes:
         gold: YES or NO.
@@ -129,7 +129,12 @@ def robust_tally(correct: ArrayLike, robust_group: ArrayLike, group: ArrayLike) 
 
 
 def tallies(run: Run) -> dict[str, Tally]:
-    """Every metric of SPEC 1.5, by name, in the order in which they are shown."""
+    """The metrics by name, in the order in which they are shown (paper, section 5).
+
+    Robust accuracy asks about groups, all others about documents: all of them, those with gold
+    answer yes or no, originals, altered variants, variants that flip the answer or keep it.
+    `unreadable` counts responses in which no answer can be read.
+    """
     correct, everything = run.correct, np.ones_like(run.correct)
 
     def accuracy(covered: Bools) -> Tally:
@@ -157,11 +162,13 @@ def bootstrap_intervals(
     about) is left out for that metric.
 
     Args:
-        tallies: metrics by name, over the same groups.
+        tallies: metrics by name, over the same groups; there may be none.
         resamples: how many draws.
         seed: of the draws.
         level: how much of the draws the interval holds.
     """
+    if not tallies:
+        return {}
     right, total = _stack(tallies)
     shares = _resampled_shares(right[None], total, resamples, seed)[0]
     return dict(zip(tallies, _percentiles(shares, level), strict=True))
@@ -190,10 +197,15 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     Args:
         first: [documents] whether each is right in the first run.
         second: [documents] whether each is right in the second.
+
+    The test takes its pairs for independent. Groups are; documents of one group are not, so on
+    documents p comes out too small.
     """
     from scipy.stats import binomtest  # half a second that only a comparison needs
 
     first, second = np.asarray(first, dtype=np.bool_), np.asarray(second, dtype=np.bool_)
+    if first.shape != second.shape:
+        raise ValueError(f"two runs on different documents: {first.shape} and {second.shape}")
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     different = only_first + only_second
     p = binomtest(only_first, different).pvalue if different else 1.0

@@ -44,16 +44,22 @@ def to_json(report: Report, comparison: Comparison | None = None) -> dict[str, A
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes JSON beside `path`, then renames: the file is whole or not there.
+    """Writes JSON beside `path`, then renames: the file is whole or as it was.
 
     Raises:
         InputError: it cannot be written there.
     """
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    path = path.resolve()  # so that a link stays one
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        partial.replace(path)
+        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder refuses
+            path.write_text(text, encoding="utf-8")
+        else:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
     except OSError as error:
+        partial.unlink(missing_ok=True)
         raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error
 
 
@@ -61,13 +67,11 @@ def to_text(report: Report) -> str:
     """The metrics and the breakdowns as Markdown tables."""
     metrics = _table(
         f"{report.split}: {report.documents} documents, {report.groups} groups",
-        ["metric", "right", "%", f"{LEVEL:.0%} interval", "as published", "%"],
+        ["metric", "right", "%", f"{LEVEL:.0%} interval"]
+        + (["as published", "%"] if report.published else []),
         [
-            [
-                name,
-                *(_count(share), _percent(share), _interval(share.interval)),
-                *(_count(report.published[name]), _percent(report.published[name])),
-            ]
+            [name, _count(share), _percent(share), _interval(share.interval)]
+            + [show(report.published[name]) for show in (_count, _percent) if report.published]
             for name, share in report.metrics.items()
         ],
     )
@@ -91,7 +95,7 @@ def comparison_to_text(comparison: Comparison) -> str:
         "first minus second",
         ["metric", "points", f"{LEVEL:.0%} interval"],
         [
-            [name, f"{difference.points:+.2f}", _interval(difference.interval)]
+            [name, _points(difference.points), _interval(difference.interval)]
             for name, difference in comparison.differences.items()
         ],
     )
@@ -125,6 +129,10 @@ def _count(share: Share) -> str:
 
 def _percent(share: Share) -> str:
     return f"{share.percent:.2f}" if share.total else "-"
+
+
+def _points(points: float) -> str:
+    return "-" if math.isnan(points) else f"{points:+.2f}"
 
 
 def _interval(interval: Interval) -> str:

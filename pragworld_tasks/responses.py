@@ -16,7 +16,7 @@ from pragworld_tasks.errors import InputError
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a file of responses answers, a place for each document.
+    """What responses answer, a place for each document.
 
     Attributes:
         ours: answers by `read_answer`.
@@ -27,32 +27,41 @@ class Predictions:
     released: list[Answer | None]
 
 
-def read_predictions(path: Path, documents: Sequence[Document]) -> Predictions:
-    """The answers in a file of responses, in the order of `documents`.
+def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Predictions:
+    """The answers in files of responses, in the order of `documents`.
+
+    Args:
+        paths: the files. Responses that do not say which row they are to are taken in their order,
+            one file after the other: the released runs on the synthetic split come in two files.
+        documents: the split that was asked.
 
     Raises:
-        InputError: a line has no response, a row is missing, out of range or there twice, or the
-            responses are to other prompts than these documents'.
+        InputError: a line holds no response, a row is missing, out of range or there twice, or a
+            response is to something else than the document in its row.
     """
     by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
-    has_rows: bool | None = None
-    for where, record in read_json_lines(path):
-        row = _row_of(record, where)
-        if has_rows is None:
-            has_rows = row is not None
-        elif has_rows != (row is not None):
-            where.refuse("some lines have a 'row' and some have none; give all of them one")
-        row = where.row if row is None else row
-        if not 0 <= row < len(documents):
-            where.refuse(f"row {row} is out of range: the split has rows 0 to {len(documents) - 1}")
-        if row in by_row:
-            where.refuse(f"row {row} is there twice")
-        _check_same_document(record, documents[row], where)
-        by_row[row] = _answers_of(record, where)
+    numbered: bool | None = None
+    for path in paths:
+        for where, record in read_json_lines(path):
+            row = _row_of(record, where)
+            if numbered is None:
+                numbered = row is not None
+            if numbered != (row is not None):
+                where.refuse("some responses have a 'row' and some have none; give each one")
+            if row is None:
+                row = len(by_row)
+            if not 0 <= row < len(documents):
+                last = len(documents) - 1
+                where.refuse(f"response to row {row}, but the split has rows 0 to {last}")
+            if row in by_row:
+                where.refuse(f"row {row} is there twice")
+            _check_document(record, documents[row], where)
+            by_row[row] = _answers_of(record, where)
     missing = [row for row in range(len(documents)) if row not in by_row]
     if missing:
+        names = ", ".join(map(str, paths))
         raise InputError(
-            f"{path}: {len(by_row)} responses for {len(documents)} documents; "
+            f"{names}: {len(by_row)} responses for {len(documents)} documents; "
             f"row {missing[0]} is the first without one"
         )
     answers = [by_row[row] for row in range(len(documents))]
@@ -61,34 +70,41 @@ def read_predictions(path: Path, documents: Sequence[Document]) -> Predictions:
 
 def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
     """The row that a record says it is about; None where it does not say."""
-    row = record["doc"].get("row") if isinstance(record.get("doc"), dict) else record.get("row")
+    document = record.get("doc", {})
+    if not isinstance(document, Mapping):
+        where.refuse("'doc' is not an object; is this a samples file of lm-eval?")
+    row = document.get("row", record.get("row"))
     if row is not None and (not isinstance(row, int) or isinstance(row, bool)):
         where.refuse(f"'row' is {row!r}, not a whole number")
     return row
 
 
-def _check_same_document(record: Mapping[str, Any], document: Document, where: Where) -> None:
-    """Refuses a response whose record shows that it is to another document."""
-    asked = record.get("doc") or {}
-    prompt = record.get("prompt", document.question)
-    if asked.get("question", document.question) != document.question or (
-        document.question not in str(prompt)
-    ):
-        where.refuse(
-            f"the response is to another question than row {document.row} of the "
-            f"{document.split} split; is it a file of another split?"
-        )
+def _check_document(record: Mapping[str, Any], document: Document, where: Where) -> None:
+    """Refuses a response whose record shows that something else was asked."""
+    asked = record.get("doc", {})
+    prompt = str(record.get("prompt", ""))
+    for part in ("context", "question"):
+        text = getattr(document, part)
+        if asked.get(part, text) != text or ("prompt" in record and text not in prompt):
+            where.refuse(
+                f"the response is to another {part} than row {document.row} of the "
+                f"{document.split} split has; is it to another split?"
+            )
 
 
 def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None, Answer | None]:
     """The answer in our reading and in the released one."""
     if "filtered_resps" in record:
         responses = record["filtered_resps"]
-        if len(responses) == 2 and all(isinstance(one, list) for one in responses):
-            yes, no = (float(one[0]) for one in responses)
-            answer = likelier_answer(yes, no)
+        if isinstance(responses, list) and len(responses) == 2:
+            try:
+                answer = likelier_answer(*(float(likelihood) for likelihood, _ in responses))
+            except (TypeError, ValueError):
+                where.refuse("'filtered_resps' are not the log-likelihoods of yes and of no")
             return answer, answer
-        response = responses[0] if responses else None
+        if not isinstance(responses, list) or len(responses) != 1:
+            where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
+        response = responses[0]
     elif "response" in record:
         response = record["response"]
     else:

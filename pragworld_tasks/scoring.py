@@ -54,7 +54,8 @@ class Report:
 
     Attributes:
         metrics: by name (SPEC 1.5).
-        published: the same by the released code's grouping and its reading of responses.
+        published: the same by the released code's grouping and its reading of responses. Empty for
+            the synthetic split: how the paper counts `cannot answer` is not in the released code.
         breakdowns: of accuracy: by name of the breakdown, class, and gold answer.
     """
 
@@ -90,7 +91,12 @@ class Comparison:
 
 
 def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
-    """The arrays that the metrics are computed from."""
+    """The arrays that the metrics are computed from.
+
+    Args:
+        documents: a split, or some documents of one.
+        answers: what was answered to each; None where it could not be read.
+    """
     group = _integers(document.group for document in documents)
     return Run(
         gold=_integers(_SIGNS[document.answer] for document in documents),
@@ -104,7 +110,7 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
 
 
 def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
-    """The same with originals and groups as the released scoring has them."""
+    """The same as `to_run`, with originals and robust groups as the released scoring has them."""
     return dataclasses.replace(
         to_run(documents, answers),
         robust_group=_integers(document.released_group for document in documents),
@@ -113,13 +119,18 @@ def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | No
 
 
 def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
-    """The metrics that make sense for a split: without alterations, only some do."""
+    """The metrics of a run that make sense for its split: without alterations, only some do."""
     shown = tallies(run)
     return {name: shown[name] for name in shown if has_alterations(split) or name in _PLAIN}
 
 
 def score(documents: Sequence[Document], predictions: Predictions) -> Report:
-    """Metrics, metrics as published, and breakdowns of a run, all with intervals."""
+    """Metrics, metrics as published, and breakdowns of a run, all with intervals.
+
+    Args:
+        documents: all documents of one split.
+        predictions: what was answered to them, in their order.
+    """
     split = documents[0].split
     run = to_run(documents, predictions.ours)
     released = to_released_run(documents, predictions.released)
@@ -138,13 +149,19 @@ def score(documents: Sequence[Document], predictions: Predictions) -> Report:
         documents=len(documents),
         groups=len(np.unique(run.group)),
         metrics=_shares(shown_tallies(run, split)),
-        published=_shares(shown_tallies(released, split)),
+        published=_shares(shown_tallies(released, split)) if split != "synthetic" else {},
         breakdowns=breakdowns,
     )
 
 
 def compare(documents: Sequence[Document], first: Predictions, second: Predictions) -> Comparison:
-    """The differences between two runs on the same documents, and whether they may be chance."""
+    """The differences between two runs on the same documents, and whether they may be chance.
+
+    Args:
+        documents: all documents of one split.
+        first: what one model answered to them, in their order.
+        second: what the other did.
+    """
     split = documents[0].split
     runs = [to_run(documents, predictions.ours) for predictions in (first, second)]
     ours, theirs = (shown_tallies(run, split) for run in runs)

@@ -64,15 +64,27 @@ def test_check_names_the_row_that_is_wrong(tmp_path: Path) -> None:
     path.write_bytes((SAMPLES / FILES["manual"].path).read_bytes().replace(b"Negation", b"Nope"))
     process = run("data", "check", "manual", PRAGWORLD_DATA=str(tmp_path))
     assert process.returncode == 1
-    assert process.stderr.startswith(f"{path}, row 1 (line 6): unknown category 'Nope'")
+    assert process.stdout.startswith(f"manual: {path}, row 1 (line 6): unknown category 'Nope'")
+    assert process.stderr == "1 of 1 files cannot be used\n"
 
 
 def test_check_without_data_says_what_to_do(tmp_path: Path) -> None:
     process = run("data", "check", PRAGWORLD_CACHE=str(tmp_path))
     assert process.returncode == 1
     assert process.stderr == (
-        "nothing to check; run `pragworld-tasks data fetch`, or set PRAGWORLD_DATA\n"
+        "nothing to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`\n"
     )
+
+
+def test_check_of_a_folder_goes_on_after_a_bad_file(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
+    (tmp_path / FILES["manual"].path).write_text("<html>")
+    process = run("data", "check", "--folder", str(tmp_path))
+    assert process.returncode == 1
+    assert "manual: " in process.stdout
+    assert "a web page, not a data file" in process.stdout
+    assert "entity_tracking: 5 documents in 2 groups" in process.stdout
+    assert process.stderr == "1 of 3 files cannot be used\n"
 
 
 def test_unknown_splits_are_refused() -> None:

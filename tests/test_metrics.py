@@ -198,6 +198,15 @@ def test_mcnemar_against_counting_coin_throws(pairs: list[tuple[bool, bool]]) ->
     assert test.p == pytest.approx(extreme / 2**throws)
 
 
+def test_mcnemar_of_runs_on_different_documents_is_an_error() -> None:
+    with pytest.raises(ValueError, match="two runs on different documents"):
+        mcnemar([True, False], [True])
+
+
+def test_no_metrics_have_no_intervals() -> None:
+    assert bootstrap_intervals({}) == {}
+
+
 def test_mcnemar_on_a_known_table() -> None:
     first = [True] * 10 + [False] * 2 + [True] * 50
     second = [False] * 10 + [True] * 2 + [True] * 50

@@ -164,19 +164,36 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
     in_order = write_responses(tmp_path / "a.jsonl", ["yes"] * 9 + ["no"])
     numbered = [{"row": row, "response": "no" if row == 9 else "yes"} for row in range(10)]
     shuffled = write_responses(tmp_path / "b.jsonl", numbered[::-1])
-    assert read_predictions(in_order, MANUAL) == read_predictions(shuffled, MANUAL)
+    assert read_predictions([in_order], MANUAL) == read_predictions([shuffled], MANUAL)
+
+
+def test_responses_in_two_files_are_read_one_after_the_other(tmp_path: Path) -> None:
+    whole = write_responses(tmp_path / "whole.jsonl", ["yes"] * 6 + ["no"] * 4)
+    first = write_responses(tmp_path / "first.jsonl", ["yes"] * 6)
+    second = write_responses(tmp_path / "second.jsonl", ["no"] * 4)
+    assert read_predictions([first, second], MANUAL) == read_predictions([whole], MANUAL)
+
+
+def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
+    samples: list[str | dict[str, Any]] = [
+        {"doc": {"row": row}, "filtered_resps": [["-1.5", "True"], [str(row - 3), "False"]]}
+        for row in range(10)
+    ]
+    predictions = read_predictions([write_responses(tmp_path / "a.jsonl", samples)], MANUAL)
+    assert predictions.ours == ["yes"] * 2 + ["no"] * 8
+    assert predictions.released == predictions.ours
 
 
 def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:
     path = write_responses(tmp_path / "a.jsonl", ["**Yes**", "Yes or no", "no)"] + ["(yes)"] * 7)
-    predictions = read_predictions(path, MANUAL)
+    predictions = read_predictions([path], MANUAL)
     assert predictions.ours[:3] == ["yes", None, "no"]
     assert predictions.released[:3] == [None, "yes", "no"]
 
 
 def test_an_api_that_sent_nothing_gave_no_answer(tmp_path: Path) -> None:
     path = write_responses(tmp_path / "a.jsonl", [{"response": None}] + ["yes"] * 9)
-    assert read_predictions(path, MANUAL).ours[0] is None
+    assert read_predictions([path], MANUAL).ours[0] is None
 
 
 # What is shown and written ------------------------------------------------------------------------
@@ -231,27 +248,34 @@ def test_json_has_null_where_nothing_is_defined(tmp_path: Path) -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 YES = {"response": "yes"}
+# What is said of the samples whenever they are read.
+SAID = (
+    f"{SAMPLES / FILES['manual'].path} is not the released file: "
+    "10 documents instead of 500; 3 groups instead of 88\n"
+)
 
 
 @pytest.mark.parametrize(
     ("responses", "expected"),
     [
         (["yes"] * 9, "9 responses for 10 documents; row 9 is the first without one"),
-        (["yes"] * 11, "row 10 (line 11): row 10 is out of range: the split has rows 0 to 9"),
+        (["yes"] * 11, "row 10 (line 11): response to row 10, but the split has rows 0 to 9"),
         ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 is there twice"),
-        ([{"row": -1, **YES}], "row -1 is out of range"),
+        ([{"row": -1, **YES}], "response to row -1, but the split has rows 0 to 9"),
         ([{"row": "3", **YES}], "'row' is '3', not a whole number"),
-        ([{"row": 0, **YES}, YES], "some lines have a 'row' and some have none"),
+        ([{"row": 0, **YES}, YES], "some responses have a 'row' and some have none; give each one"),
         ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
         ([{"response": 1}], "the response is int, not text"),
-        (
-            [{"prompt": "Is it raining?", **YES}],
-            "the response is to another question than row 0 of",
-        ),
-        (
-            [{"doc": {"row": 0, "question": "Is it?"}, "filtered_resps": ["no"]}],
-            "to another question",
-        ),
+        ([{"prompt": "Is it raining?", **YES}], "the response is to another context than row 0 of"),
+        ([{"doc": {"row": 0, "question": "Is it?"}, **YES}], "the response is to another question"),
+        ([{"doc": {"row": 0, "context": "A: Hi"}, **YES}], "the response is to another context"),
+        ([{"doc": "x", **YES}], "'doc' is not an object"),
+        ([{"filtered_resps": "no"}], "'filtered_resps' is not a list of one response"),
+        ([{"filtered_resps": None}], "'filtered_resps' is not a list of one response"),
+        ([{"filtered_resps": {"a": 1}}], "'filtered_resps' is not a list of one response"),
+        ([{"filtered_resps": [["a", 0], ["b", 0]]}], "not the log-likelihoods of yes and of no"),
+        ([{"filtered_resps": [[], []]}], "not the log-likelihoods of yes and of no"),
+        ([{"filtered_resps": [[None, 1], [None, 1]]}], "not the log-likelihoods of yes and of no"),
     ],
 )
 def test_bad_responses_are_refused_in_one_line(
@@ -259,7 +283,7 @@ def test_bad_responses_are_refused_in_one_line(
 ) -> None:
     path = write_responses(tmp_path / "responses.jsonl", responses)
     with pytest.raises(InputError) as refusal:
-        read_predictions(path, MANUAL)
+        read_predictions([path], MANUAL)
     assert str(refusal.value).startswith(str(path))
     assert expected in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -268,13 +292,54 @@ def test_bad_responses_are_refused_in_one_line(
 def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
     process = run("score", "--split", "manual", "--responses", tmp_path / "none.jsonl")
     assert process.returncode == 1
-    assert process.stderr == f"{tmp_path}/none.jsonl: No such file or directory\n"
+    assert process.stderr == SAID + f"{tmp_path}/none.jsonl: No such file or directory\n"
 
 
-def test_a_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    out = tmp_path / "no-folder" / "out.json"
-    process = run(
-        "score", "--split", "manual", "--responses", gold(tmp_path / "right.jsonl"), "--json", out
-    )
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("no-folder/out.json", "No such file or directory; name a file that can be written\n"),
+        (".", "Is a directory; name a file that can be written\n"),
+    ],
+)
+def test_a_report_that_cannot_be_written_says_so(tmp_path: Path, name: str, expected: str) -> None:
+    right = gold(tmp_path / "right.jsonl")
+    out = f"{tmp_path}/{name}"
+    process = run("score", "--split", "manual", "--responses", right, "--json", out)
     assert process.returncode == 1
-    assert process.stderr == f"{out}: No such file or directory; name a file that can be written\n"
+    assert process.stderr.endswith(expected)
+    assert "Traceback" not in process.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["right.jsonl"]
+
+
+def test_a_link_to_a_report_stays_a_link(tmp_path: Path) -> None:
+    right = gold(tmp_path / "right.jsonl")
+    (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
+    out = tmp_path / "link.json"
+    assert run("score", "--split", "manual", "--responses", right, "--json", out).returncode == 0
+    assert out.is_symlink()
+    assert json.loads((tmp_path / "report.json").read_text())["documents"] == 10
+
+
+def test_nothing_is_shown_before_all_input_is_read(tmp_path: Path) -> None:
+    right = gold(tmp_path / "right.jsonl")
+    none = tmp_path / "none.jsonl"
+    process = run("score", "--split", "manual", "--responses", right, "--against", none)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert process.stderr == SAID + f"{none}: No such file or directory\n"
+
+
+def test_a_reader_that_goes_away_is_no_mistake(tmp_path: Path) -> None:
+    right = gold(tmp_path / "right.jsonl")
+    command = f"{sys.executable} -m pragworld_tasks score --split manual --responses {right} | true"
+    environment = {**os.environ, "PRAGWORLD_DATA": str(SAMPLES)}
+    process = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
+    assert process.stderr == SAID
+
+
+def test_the_synthetic_split_is_not_shown_as_published(tmp_path: Path) -> None:
+    responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 7)
+    process = run("score", "--split", "synthetic", "--responses", responses)
+    assert process.returncode == 0, process.stderr
+    assert "as published" not in process.stdout
