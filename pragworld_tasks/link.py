@@ -7,6 +7,7 @@ includes are found where the link points to, so they need none.
 
 import importlib.util
 from pathlib import Path
+from uuid import uuid4
 
 from pragworld_tasks.errors import InputError
 
@@ -35,19 +36,22 @@ def link() -> str:
     """Links our tasks into the installed lm-eval and says what was done. May be repeated.
 
     Raises:
-        InputError: no lm-eval, or its folder cannot be written, or holds a `pragworld` not ours.
+        InputError: no lm-eval, or its folder cannot be written, or holds what is not ours.
     """
     folder = _linked_folder()
-    links = _links(folder)
+    present = {path.name: path.readlink() for path in _links(folder)}
     wanted = {path.name: path for path in task_files()}
-    if {path.name: path.readlink() for path in links} == wanted:
+    if present == wanted:
         return f"{len(wanted)} tasks and groups are linked in {folder} already"
     try:
         folder.mkdir(exist_ok=True)
-        for path in links:
-            path.unlink()
+        for name in present.keys() - wanted.keys():  # an older version's
+            (folder / name).unlink(missing_ok=True)
         for name, target in wanted.items():
-            (folder / name).symlink_to(target)
+            # Made beside and renamed, so that several processes may link at once.
+            new = folder / f".{name}.{uuid4()}"
+            new.symlink_to(target)
+            new.replace(folder / name)
     except OSError as error:
         raise InputError(
             f"{folder}: {error.strerror}; pass --include_path {task_folder()} to lm_eval instead"
@@ -59,7 +63,7 @@ def unlink() -> str:
     """Takes the links away and says what was done. May be repeated.
 
     Raises:
-        InputError: no lm-eval, or its folder cannot be written.
+        InputError: no lm-eval, or its folder cannot be written, or holds what is not ours.
     """
     folder = _linked_folder()
     links = _links(folder)
@@ -67,10 +71,11 @@ def unlink() -> str:
         return f"no tasks are linked in {folder}"
     try:
         for path in links:
-            path.unlink()
-        folder.rmdir()
+            path.unlink(missing_ok=True)
+        if not any(folder.iterdir()):
+            folder.rmdir()
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}") from error
+        raise InputError(f"{folder}: {error.strerror}; make it writable") from error
     return f"unlinked {len(links)} tasks and groups from {folder}"
 
 
@@ -86,15 +91,16 @@ def _linked_folder() -> Path:
 
 
 def _links(folder: Path) -> list[Path]:
-    """The links in the folder, whatever they point to: an older version's files may be gone.
+    """Our links in the folder, whatever they point to: an older version's files may be gone.
 
     Raises:
-        InputError: the folder is a file or holds files, so somebody else placed it there.
+        InputError: something else is there, so somebody else made the folder.
     """
     if not folder.exists():
         return []
     entries = sorted(folder.iterdir()) if folder.is_dir() else [folder]
-    for entry in entries:
-        if not entry.is_symlink():
+    visible = [entry for entry in entries if not entry.name.startswith((".", "__"))]
+    for entry in visible:
+        if not (entry.is_symlink() and entry.readlink().parent.name == task_folder().name):
             raise InputError(f"{entry}: not placed there by `pragworld-tasks link`; move it away")
-    return entries
+    return visible

@@ -1,6 +1,7 @@
 """Linking the tasks into lm-eval's folder. tests/test_install.py does it with real installations."""
 
 import importlib.machinery
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,21 +37,43 @@ def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> N
 
 def test_links_of_an_older_version_are_replaced(tasks: Path) -> None:
     (tasks / "pragworld").mkdir()
-    (tasks / "pragworld" / "pragworld_manual.yaml").symlink_to("/gone/pragworld_manual.yaml")
-    (tasks / "pragworld" / "pragworld_old.yaml").symlink_to("/gone/pragworld_old.yaml")
+    (tasks / "pragworld" / "pragworld_manual.yaml").symlink_to(
+        "/gone/task_configs/pragworld_manual.yaml"
+    )
+    (tasks / "pragworld" / "pragworld_old.yaml").symlink_to("/gone/task_configs/pragworld_old.yaml")
     link()
     assert linked(tasks) == {path.name: path for path in task_files()}
 
 
+@pytest.mark.parametrize("make", ["file", "link"])
 @pytest.mark.parametrize("command", [link, unlink])
-def test_what_somebody_else_placed_there_is_left_alone(tasks: Path, command: object) -> None:
+def test_what_somebody_else_placed_there_is_left_alone(
+    tasks: Path, command: object, make: str
+) -> None:
     (tasks / "pragworld").mkdir()
     own = tasks / "pragworld" / "mine.yaml"
-    own.write_text("task: mine")
+    if make == "file":
+        own.write_text("task: mine")
+    else:
+        own.symlink_to("/somewhere/else/mine.yaml")
     assert callable(command)
     with pytest.raises(InputError, match=r"mine.yaml: not placed there by `pragworld-tasks link`"):
         command()
-    assert own.read_text() == "task: mine"
+    assert own.is_symlink() or own.read_text() == "task: mine"
+
+
+def test_several_processes_may_link_at_once(tasks: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        said = [future.result() for future in [threads.submit(link) for _ in range(8)]]
+    assert all("linked" in text for text in said)
+    assert linked(tasks) == {path.name: path for path in task_files()}
+
+
+def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
+    link()
+    (tasks / "pragworld" / ".DS_Store").touch()
+    assert link().endswith("already")
+    assert unlink().startswith("unlinked 12")
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
