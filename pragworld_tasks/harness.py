@@ -7,7 +7,8 @@ document therefore travels in its item.
 
 Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
 error. It has none for aggregations that are not its own and would show N/A; ours, with documents
-clustered by group, takes that place.
+clustered by group, takes that place. (In the results file a `<metric>_stderr_stderr` is left over,
+lm-eval's N/A for the standard error of ours.)
 """
 
 import logging
@@ -39,17 +40,17 @@ _logger = logging.getLogger("lm_eval.pragworld")
 # Data sets ----------------------------------------------------------------------------------------
 
 
-def dataset(split: Split, **_: Any) -> dict[str, "Dataset"]:
+def dataset(pragworld_split: Split, **_: Any) -> dict[str, "Dataset"]:
     """The documents of a split as the data set `test`.
 
-    lm-eval passes all of `--metadata` and `--model_args` along; only `split` matters here.
+    lm-eval passes all of `--metadata` and `--model_args` along; none of that matters here.
 
     Raises:
         InputError: the split's file cannot be had or is malformed.
     """
     from datasets import Dataset
 
-    return {"test": Dataset.from_list(records(load(split)))}
+    return {"test": Dataset.from_list(records(load(pragworld_split)))}
 
 
 def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
@@ -130,7 +131,7 @@ def likelier(record: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -
 def _items(
     record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
 ) -> dict[str, Any]:
-    """What a document contributes to each metric that its split is shown with (SPEC 1.5).
+    """What a document contributes to each metric that its split is shown with.
 
     Which documents a metric asks about is known in `metrics.tallies` alone, so each document is
     scored as a run of its own.
@@ -163,11 +164,11 @@ def share(items: Sequence[float | None]) -> float:
     return math.fsum(asked) / len(asked) if asked else math.nan
 
 
-def share_stderr(items: Sequence[Clustered]) -> float:
-    """Standard error of `share`, documents clustered by group."""
+def share_stderr(items: Sequence[Clustered]) -> float | str:
+    """Standard error of `share`, documents clustered by group; where there is none, N/A."""
     asked = [item.right is not None for item in items]
     right = [item.right or 0.0 for item in items]
-    return tally(right, asked, [item.group for item in items]).standard_error
+    return _shown(tally(right, asked, [item.group for item in items]).standard_error)
 
 
 def robust_share(items: Sequence[InGroup]) -> float:
@@ -177,15 +178,20 @@ def robust_share(items: Sequence[InGroup]) -> float:
     if whole_groups < groups:
         warning_once(
             _logger,
-            f"robust accuracy is over {whole_groups} whole groups; {groups - whole_groups} more "
-            "lack documents (--limit or --samples) and do not count",
+            f"robust accuracy: of {groups} groups, {groups - whole_groups} lack documents (--limit "
+            f"or --samples) and do not count; {whole_groups} are whole and do",
         )
     return _robust_tally(whole).share
 
 
-def robust_share_stderr(items: Sequence[InGroup]) -> float:
-    """Standard error of `robust_share`."""
-    return _robust_tally(_of_whole_groups(items)).standard_error
+def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
+    """Standard error of `robust_share`; where there is none, N/A."""
+    return _shown(_robust_tally(_of_whole_groups(items)).standard_error)
+
+
+def _shown(standard_error: float) -> float | str:
+    """What lm-eval's tables and averages expect in place of a standard error that is undefined."""
+    return "N/A" if math.isnan(standard_error) else standard_error
 
 
 def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:

@@ -1,6 +1,5 @@
 """What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
 
-import logging
 import math
 import random
 from typing import Any
@@ -9,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
+from pragworld_tasks.answers import read_answer, read_answer_released
 from pragworld_tasks.documents import Document, read_manual
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.harness import (
+    Clustered,
     ZeroShotOnly,
     dataset,
     generated,
@@ -24,6 +26,7 @@ from pragworld_tasks.harness import (
     share,
     share_stderr,
 )
+from pragworld_tasks.link import task_folder
 from pragworld_tasks.metrics import tallies
 from pragworld_tasks.scoring import to_released_run, to_run
 from pragworld_tasks.sources import FILES
@@ -42,7 +45,7 @@ def collect(items: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {metric: [item[metric] for item in items] for metric in items[0]}
 
 
-def aggregate(metric: str, items: list[Any]) -> float:
+def aggregate(metric: str, items: list[Any]) -> float | str:
     """What the task files say for a metric of this name."""
     robust, stderr = metric.startswith("robust"), metric.endswith("_stderr")
     if robust:
@@ -57,8 +60,6 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
     items = [generated(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
     order.shuffle(items)
     found = {metric: aggregate(metric, values) for metric, values in collect(items).items()}
-    from pragworld_tasks.answers import read_answer, read_answer_released
-
     expected = tallies(to_run(DOCUMENTS, [read_answer(one) for one in answers]))
     released = tallies(to_released_run(DOCUMENTS, [read_answer_released(one) for one in answers]))
     for name in ("robust_acc", "original_acc", "altered_acc"):
@@ -66,7 +67,20 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
     assert set(found) == {end for name in expected for end in (name, f"{name}_stderr")}
     for name, one in expected.items():
         assert found[name] == pytest.approx(one.share, nan_ok=True)
-        assert found[f"{name}_stderr"] == pytest.approx(one.standard_error, nan_ok=True)
+        error = found[f"{name}_stderr"]
+        expected_error = "N/A" if math.isnan(one.standard_error) else one.standard_error
+        assert error == pytest.approx(expected_error)
+
+
+def test_the_task_files_list_the_metrics_that_there_are() -> None:
+    for split, file in FILES.items():
+        listed = load_yaml(task_folder() / f"_metrics_{split}.yaml")["metric_list"]
+        aggregations = {one["metric"]: one["aggregation"] for one in listed}
+        record = records(file.read(SAMPLES / file.path))[0]
+        assert set(aggregations) == set(generated(record, ["No"]))
+        for metric, function in aggregations.items():
+            stem = "robust_share" if metric.startswith("robust") else "share"
+            assert function.__name__ == stem + ("_stderr" if metric.endswith("_stderr") else "")
 
 
 def test_entity_tracking_has_no_robust_accuracy() -> None:
@@ -87,17 +101,16 @@ def test_the_likelier_label_answers() -> None:
 
 
 def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("lm_eval").propagate = True
     items = collect([generated(record, ["yes"]) for record in RECORDS[:5]])
     whole = collect([generated(record, ["yes"]) for record in RECORDS[:4]])
     assert robust_share(items["robust_acc"]) == robust_share(whole["robust_acc"]) == 0.0
-    assert "robust accuracy is over 1 whole groups; 1 more lack documents" in caplog.text
+    assert "robust accuracy: of 2 groups, 1 lack documents" in caplog.text
 
 
 def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
     items = collect([generated(record, ["yes"]) for record in RECORDS[1:3]])
     assert math.isnan(robust_share(items["robust_acc"]))
-    assert math.isnan(robust_share_stderr(items["robust_acc"]))
+    assert robust_share_stderr(items["robust_acc"]) == "N/A"
     assert math.isnan(share(items["original_acc"]))
 
 
@@ -112,7 +125,7 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    documents = dataset(split="manual", version=1.0, pretrained="some/model")["test"]
+    documents = dataset("manual", version=1.0, split="other", pretrained="some/model")["test"]
     assert list(documents) == RECORDS
     fields = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**fields) == DOCUMENTS[0]
@@ -122,8 +135,6 @@ def test_standard_errors_cluster_documents_by_group() -> None:
     """Five documents that all stand or fall together say as much as one."""
     once = [(group, float(group % 2)) for group in range(10)]
     five_times = [one for one in once for _ in range(5)]
-    from pragworld_tasks.harness import Clustered
-
     errors = [share_stderr([Clustered(*one) for one in ones]) for ones in (once, five_times)]
     assert errors[0] == pytest.approx(errors[1])
     assert errors[0] == pytest.approx(np.std([right for _, right in once], ddof=1) / math.sqrt(10))

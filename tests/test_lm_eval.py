@@ -112,7 +112,7 @@ def test_a_limit_leaves_out_the_groups_that_it_cuts(
         *model_arguments, "--tasks", "pragworld_manual_mc", "--limit", "6", "--log_samples"
     )
     assert evaluation.returncode == 0, evaluation.log
-    assert "robust accuracy is over 1 whole groups; 1 more lack documents" in evaluation.log
+    assert "robust accuracy: of 2 groups, 1 lack documents" in evaluation.log
     samples = evaluation.samples("pragworld_manual_mc")
     assert len(samples) == 6
     first_group = [sample["acc"] for sample in samples[:4]]
@@ -142,7 +142,7 @@ def test_predict_only(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None
     assert evaluation.returncode == 0, evaluation.log
     for task in tasks.split(","):
         documents = documents_of(task, SAMPLES)
-        predictions = read_predictions(evaluation.samples_file(task), documents)
+        predictions = read_predictions([evaluation.samples_file(task)], documents)
         assert len(predictions.ours) == 10
 
 
