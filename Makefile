@@ -28,14 +28,15 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/tiny-model: $(VENV)/ready examples/tiny_model.py
-	$(BIN)/python examples/tiny_model.py $@
+	$(BIN)/python examples/tiny_model.py $@.partial
+	mv $@.partial $@
 
 eval: setup $(filter $(VENV)/tiny-model,$(MODEL))
 ifeq ($(MODEL),$(VENV)/tiny-model)
 	@echo "No MODEL given: a tiny one with random weights, on $(PRAGWORLD_DATA). Its answers mean nothing."
 endif
 	$(BIN)/pragworld-tasks link
-	$(BIN)/lm_eval --model hf --model_args pretrained=$(MODEL) --tasks $(TASKS) \
+	$(BIN)/lm_eval --model hf --model_args "pretrained=$(MODEL)" --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)
 
 test: check

@@ -17,14 +17,14 @@ from pragworld_tasks.documents import Answer
 _PIECE = r"</?[^\W_]\w{0,19}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
 _WRAPPING = rf"(?:{_PIECE}|[\W_]){{0,80}}"
 _WRAPPING_ON_LINE = rf"(?:{_PIECE}|[^\w\n]|_){{0,80}}"
-# The word itself: no part of another (`no-one`), of a phrase that answers nothing (`no idea`), or of
-# a condition (`yes if`).
+# The word itself: no part of another (`no-one`), of a phrase that answers nothing (`no idea`) or
+# of a condition (`yes if`).
 _WORD = (
     r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|info|information|one|longer|matter|doubt|"
     r"problem|question|worries|way[ \t]+(?:to|of))\b))"
     r"(?![^\W_]|[-'\u2019][^\W_]|[ \t]+(?:if|unless)\b)"
 )
-# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, a line of just the two.
+# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, just the two.
 _OTHER = r"(?!(?P=word))(?:yes|no)(?![^\W_])"
 _NOT_CHOICES = (
     rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"

@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+# A busy machine is no error; the test of how quickly something is done sets a deadline of its own.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 # The folder that the test run is given is for the tests of the released files alone. (Under another
 # name, so that the processes among which the tests are divided know it too.)
 if "PRAGWORLD_DATA" in os.environ:
