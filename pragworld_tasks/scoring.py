@@ -53,7 +53,7 @@ class Report:
     """Everything about one run on one split.
 
     Attributes:
-        metrics: by name (SPEC 1.5).
+        metrics: by name, as `metrics.tallies` has them.
         published: the same by the released code's grouping and its reading of responses. Empty for
             the synthetic split: how the paper counts `cannot answer` is not in the released code.
         breakdowns: of accuracy: by name of the breakdown, class, and gold answer.

@@ -173,10 +173,12 @@ def fetch(split: Split) -> Path:
 
     file = FILES[split]
     target = cache_folder() / file.path
+    if _is_file(target):
+        return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(target.name + ".lock")):
-            if not target.is_file():  # else it is there, perhaps from a process we waited for
+            if not target.is_file():  # else it is from the process that we waited for
                 _download(split, file, target)
     except OSError as error:
         with contextlib.suppress(OSError):
