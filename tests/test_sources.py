@@ -266,17 +266,6 @@ def test_a_cache_that_cannot_be_written_is_named(
         fetch("manual")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_cache_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
-    cache_folder().mkdir()
-    cache_folder().chmod(0o500)
-    with pytest.raises(
-        InputError, match="Permission denied; set PRAGWORLD_CACHE to another folder"
-    ):
-        fetch("manual")
-
-
 def test_a_full_disk_is_named_and_leaves_nothing(server: Server) -> None:
     server.behaviours = [whole]
     limited = ["bash", "-c", 'ulimit -f 100; trap "" XFSZ; exec "$@"', "bash", *FETCH]
