@@ -115,13 +115,15 @@ class InGroup(NamedTuple):
     right: float
 
 
-def generated(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
+def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
     """A document's items, from the response that was generated."""
     response = results[0] or ""  # an API may refuse and send nothing
     return _items(record, read_answer(response), read_answer_released(response))
 
 
-def likelier(record: Mapping[str, Any], results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+def score_likelihoods(
+    record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
+) -> dict[str, Any]:
     """A document's items, from the log-likelihoods of yes and of no, in this order."""
     (yes, _), (no, _) = results
     answer = likelier_answer(yes, no)

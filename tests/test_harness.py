@@ -18,11 +18,11 @@ from pragworld_tasks.harness import (
     Clustered,
     ZeroShotOnly,
     dataset,
-    generated,
-    likelier,
     records,
     robust_share,
     robust_share_stderr,
+    score_likelihoods,
+    score_response,
     share,
     share_stderr,
 )
@@ -57,7 +57,7 @@ def aggregate(metric: str, items: list[Any]) -> float | str:
 def test_items_in_any_order_give_the_metrics_of_the_run(
     answers: list[str], order: random.Random
 ) -> None:
-    items = [generated(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
+    items = [score_response(record, [one]) for record, one in zip(RECORDS, answers, strict=True)]
     order.shuffle(items)
     found = {metric: aggregate(metric, values) for metric, values in collect(items).items()}
     expected = tallies(to_run(DOCUMENTS, [read_answer(one) for one in answers]))
@@ -77,7 +77,7 @@ def test_the_task_files_list_the_metrics_that_there_are() -> None:
         listed = load_yaml(task_folder() / f"_metrics_{split}.yaml")["metric_list"]
         aggregations = {one["metric"]: one["aggregation"] for one in listed}
         record = records(file.read(SAMPLES / file.path))[0]
-        assert set(aggregations) == set(generated(record, ["No"]))
+        assert set(aggregations) == set(score_response(record, ["No"]))
         for metric, function in aggregations.items():
             stem = "robust_share" if metric.startswith("robust") else "share"
             assert function.__name__ == stem + ("_stderr" if metric.endswith("_stderr") else "")
@@ -86,29 +86,29 @@ def test_the_task_files_list_the_metrics_that_there_are() -> None:
 def test_entity_tracking_has_no_robust_accuracy() -> None:
     split = FILES["entity_tracking"]
     record = records(split.read(SAMPLES / split.path))[0]
-    metrics = [name for name in generated(record, ["No"]) if not name.endswith("_stderr")]
+    metrics = [name for name in score_response(record, ["No"]) if not name.endswith("_stderr")]
     assert metrics == ["acc", "yes_acc", "no_acc", "unreadable"]
 
 
 def test_a_response_that_an_api_did_not_send_is_unreadable() -> None:
-    assert generated(RECORDS[0], [None])["unreadable"] == 1.0
+    assert score_response(RECORDS[0], [None])["unreadable"] == 1.0
 
 
 def test_the_likelier_label_answers() -> None:
-    assert likelier(RECORDS[0], [(-1.0, True), (-2.0, False)])["acc"] == 1.0
-    assert likelier(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
-    assert likelier(RECORDS[0], [(math.nan, True), (math.nan, False)])["unreadable"] == 1.0
+    assert score_likelihoods(RECORDS[0], [(-1.0, True), (-2.0, False)])["acc"] == 1.0
+    assert score_likelihoods(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
+    assert score_likelihoods(RECORDS[0], [(math.nan, True), (math.nan, False)])["unreadable"] == 1.0
 
 
 def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    items = collect([generated(record, ["yes"]) for record in RECORDS[:5]])
-    whole = collect([generated(record, ["yes"]) for record in RECORDS[:4]])
+    items = collect([score_response(record, ["yes"]) for record in RECORDS[:5]])
+    whole = collect([score_response(record, ["yes"]) for record in RECORDS[:4]])
     assert robust_share(items["robust_acc"]) == robust_share(whole["robust_acc"]) == 0.0
     assert "robust accuracy: of 2 groups, 1 lack documents" in caplog.text
 
 
 def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
-    items = collect([generated(record, ["yes"]) for record in RECORDS[1:3]])
+    items = collect([score_response(record, ["yes"]) for record in RECORDS[1:3]])
     assert math.isnan(robust_share(items["robust_acc"]))
     assert robust_share_stderr(items["robust_acc"]) == "N/A"
     assert math.isnan(share(items["original_acc"]))
