@@ -21,7 +21,7 @@ _WRAPPING_ON_LINE = rf"(?:{_PIECE}|[^\w\n]|_){{0,80}}"
 # of a condition (`yes if`).
 _WORD = (
     r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|info|information|one|longer|matter|doubt|"
-    r"problem|question|worries|way[ \t]+(?:to|of))\b))"
+    r"problem|question|worries|mention|evidence|indication|way[ \t]+(?:to|of))\b))"
     r"(?![^\W_]|[-'\u2019][^\W_]|[ \t]+(?:if|unless)\b)"
 )
 # The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, just the two.
@@ -31,15 +31,33 @@ _NOT_CHOICES = (
     rf"(?!{_WRAPPING_ON_LINE}\band\b{_WRAPPING}{_OTHER}(?![ \t]+[^\W_]))"
     rf"(?!{_WRAPPING_ON_LINE}{_OTHER}{_WRAPPING_ON_LINE}(?:\n|$))"
 )
+# What announces an answer: `Answer:`, `so the correct answer is`, a heading on a line of its own.
 _LABEL = (
-    r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short),?[ \t]+){0,4}"
-    r"(?:answer|label|response|output|verdict)"
-    r"(?:[ \t]+to[ \t]+(?:the|this|your)[ \t]+question|[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
-    rf"{_WRAPPING_ON_LINE}(?:(?:is|would[ \t]+be|should[ \t]+be)\b|(?<=[-:=*_\u2013\u2014])|(?=\n))"
+    r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short|best|right|most|likely|"
+    r"i[ \t]+(?:think|believe|would[ \t]+say|conclude)(?:[ \t]+that)?),?[ \t_]+){0,5}"
+    r"(?:answer|ans|label|response|output|verdict|conclusion|result|decision|prediction|solution|"
+    r"judge?ment)"
+    r"(?:[ \t]+(?:here|to[ \t]+(?:the|this|your)[ \t]+question)|"
+    r"[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
+    rf"{_WRAPPING_ON_LINE}(?:(?:is|(?:would|should|must|will)[ \t]+be)"
+    r"(?:[ \t]+(?:clearly|definitely|likely|probably|therefore|simply))?\b"
+    r"|(?<=[-:=*_\u2013\u2014\u2192])|(?=\n))"
 )
 
-_REASONING = re.compile(r".*?</(think|thinking|reasoning)>", re.DOTALL)
-_REASONING_OPENS = re.compile(r"\s*<(think|thinking|reasoning)>")
+# Reasoning before the answer: a block in tags, as several families of models write it, or what is
+# left of one whose opening tag stood in the prompt.
+_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection)"
+_REASONING = re.compile(
+    rf"\s*(?:[<\[\u25c1](?P<tag>{_THINKING})[>\]\u25b7].*?[<\[\u25c1]/(?P=tag)[>\]\u25b7]"
+    r"|<\|begin_of_thought\|>.*?<\|end_of_thought\|>"
+    r"|<\|channel\|>analysis.*?<\|channel\|>final<\|message\|>|analysis.*?assistantfinal)",
+    re.DOTALL,
+)
+_REASONING_OPENS = re.compile(
+    rf"\s*(?:[<\[\u25c1]{_THINKING}[>\]\u25b7]|<\|begin_of_thought\|>|<\|channel\|>analysis)"
+)
+_REASONING_ENDS = re.compile(r".*?[<\[\u25c1]/(?:think|thinking|reasoning)[>\]\u25b7]", re.DOTALL)
+
 _AT_THE_START = re.compile(
     rf"(?:\d{{1,2}}[.)][ \t]+)?{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}"
 )
@@ -48,16 +66,22 @@ _BEHIND_A_LABEL = re.compile(
 )
 _BOXED = re.compile(rf"\\boxed\b{_WRAPPING_ON_LINE}{_WORD}{_NOT_CHOICES}")
 _ALONE_ON_A_LINE = re.compile(rf"^{_WRAPPING_ON_LINE}{_WORD}{_WRAPPING_ON_LINE}$", re.MULTILINE)
+_WORD_BEHIND = re.compile(r"[ \t]+[^\W_]")
 _FURTHER_DOWN = (_BEHIND_A_LABEL, _BOXED, _ALONE_ON_A_LINE)
+
+
+_ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
 
 
 def read_answer(response: str) -> Answer | None:
     """The answer that a response gives, or None where it gives none that can be read.
 
-    A reasoning block before the answer is skipped; one that never ends leaves no answer. Then an
+    Reasoning before the answer is skipped; reasoning that never ends leaves no answer. Then an
     answer at the start of the response decides, whatever explanation follows. Where there is none,
     answers behind a label (`Final answer: no`, `so the answer is yes`), in a LaTeX box or alone on
-    a line count, if all of them agree. The choices given back (`yes or no?`) are not an answer.
+    a line count, if all of them agree; and they count for more than a `no` that may belong to the
+    word behind it (`No apples are left, so the answer is yes`). The choices given back (`yes or
+    no?`) are not an answer.
 
     Never raises.
     """
@@ -66,15 +90,20 @@ def read_answer(response: str) -> Answer | None:
         for character in unicodedata.normalize("NFKC", response).lower()
         if unicodedata.category(character) != "Cf"  # zero-width marks
     )
-    if reasoning := _REASONING.match(text):
+    while reasoning := _REASONING.match(text):
         text = text[reasoning.end() :]
-    elif _REASONING_OPENS.match(text):
+    if _REASONING_OPENS.match(text):
         return None
+    if rest := _REASONING_ENDS.match(text):
+        text = text[rest.end() :]
     text = text.strip()
-    if at_the_start := _AT_THE_START.match(text):
-        return _answer(at_the_start["word"])
+    first = _AT_THE_START.match(text)
+    if first and not (first["word"] == "no" and _WORD_BEHIND.match(text, first.end())):
+        return _ANSWERS[first["word"]]
     found = {match["word"] for pattern in _FURTHER_DOWN for match in pattern.finditer(text)}
-    return _answer(found.pop()) if len(found) == 1 else None
+    if len(found) == 1:
+        return _ANSWERS[found.pop()]
+    return _ANSWERS[first["word"]] if first else None
 
 
 def read_answer_released(response: str) -> Answer | None:
@@ -99,7 +128,3 @@ def likelier_answer(yes: float, no: float) -> Answer | None:
     None where they are equal, or are not numbers, as broken half-precision models give them.
     """
     return "yes" if yes > no else "no" if no > yes else None
-
-
-def _answer(word: str) -> Answer:
-    return "yes" if word == "yes" else "no"
