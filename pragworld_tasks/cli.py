@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -27,9 +28,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(128 + signal.SIGINT)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,9 +68,10 @@ def _parser() -> argparse.ArgumentParser:
         command = data_commands.add_parser(name, help=what, description=what)
         command.add_argument("split", nargs="*", help=f"some of {', '.join(SPLITS)}; else all")
         command.set_defaults(run=run)
-    command.add_argument(
-        "--folder", type=Path, help="check this folder, laid out like the released repository"
-    )
+        if name == "check":
+            command.add_argument(
+                "--folder", type=Path, help="this folder, laid out like the released repository"
+            )
 
     command = commands.add_parser(
         "score",
@@ -108,11 +110,12 @@ def _list(_: argparse.Namespace) -> None:
 def _data_status(options: argparse.Namespace) -> None:
     from pragworld_tasks.sources import FILES, cache_folder, locate, named_folder
 
+    splits = _splits(options)
     print(f"PRAGWORLD_DATA: {named_folder() or 'not set'}\ncache: {cache_folder()}")
-    for split in _splits(options):
+    for split in splits:
         location = locate(split)
-        where = f"{location.path} ({location.origin})" if location else "not on this machine"
-        print(f"{split}: {where}, {FILES[split].path} of the released repository")
+        absent = f"not on this machine ({FILES[split].path} of the released repository)"
+        print(f"{split}: {location.path} ({location.origin})" if location else f"{split}: {absent}")
 
 
 def _data_fetch(options: argparse.Namespace) -> None:
@@ -126,6 +129,10 @@ def _data_check(options: argparse.Namespace) -> None:
     from pragworld_tasks.audit import audit, to_text
     from pragworld_tasks.sources import FILES, locate
 
+    if options.folder and not options.folder.is_dir():
+        raise InputError(
+            f"{options.folder}: no such folder; name one laid out like the released repository"
+        )
     checked = refused = 0
     for split in _splits(options):
         if options.folder:
@@ -134,7 +141,7 @@ def _data_check(options: argparse.Namespace) -> None:
             location = locate(split)
             path = location.path if location else None
         if path is None or not path.exists():
-            print(f"{split}: not there")
+            print(f"{split}: no {FILES[split].path}")
             continue
         checked += 1
         try:

@@ -8,14 +8,14 @@ from 0, as the papers' code does; the line is the one an editor shows.
 
 import csv
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Literal, TypeVar
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import Where, read_json_lines, read_text
 from pragworld_tasks.prompts import split_prompt
 
 Answer = Literal["yes", "no"]
@@ -149,64 +149,6 @@ def read_entity_tracking(path: Path) -> list[Document]:
     return documents
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """A place in a file, for messages."""
-
-    path: Path
-    row: int
-    line: int
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Raises the `InputError` that names this place and `reason`."""
-        raise InputError(f"{self.path}, row {self.row} (line {self.line}): {reason}")
-
-
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, line breaks as they are.
-
-    Raises:
-        InputError: no such file, not UTF-8, or a web page saved under the name of a data file.
-    """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, line {line}: not UTF-8 text; save the file again in that encoding"
-        ) from error
-    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
-        raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
-    return text
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """The objects of a JSON-lines file, each with its place. Blank lines are skipped.
-
-    Raises:
-        InputError: a line is not a JSON object (cut off, perhaps), or there is none.
-    """
-    row = 0
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
-        if not text.strip():
-            continue
-        where = Where(path, row, line)
-        try:
-            record = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            where.refuse(f"not JSON ({str(error).partition(chr(10))[0]}); is the line cut off?")
-        if not isinstance(record, dict):
-            where.refuse("not a JSON object")
-        yield where, record
-        row += 1
-    if row == 0:
-        raise InputError(f"{path}: empty")
-
-
 # What the files' words mean -----------------------------------------------------------------------
 
 _COLUMNS = (
@@ -280,7 +222,7 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
             header = [name.strip() for name in fields]
             for name in _COLUMNS:
                 if name not in header:
-                    raise InputError(f"{path}, line 1: no column {name!r}, only {header}")
+                    raise InputError(f"{path}, line 1: no column {name!r}, only {header[:8]}")
             continue
         if len(fields) != len(header):
             where.refuse(f"{len(fields)} fields instead of {len(header)}; is the line cut off?")

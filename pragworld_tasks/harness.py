@@ -116,7 +116,7 @@ class InGroup(NamedTuple):
 
 
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
-    """A document's items, from the response that was generated."""
+    """A document's items by metric, from the response that was generated."""
     response = results[0] or ""  # an API may refuse and send nothing
     return _items(record, read_answer(response), read_answer_released(response))
 
@@ -124,7 +124,7 @@ def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> 
 def score_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, Any]:
-    """A document's items, from the log-likelihoods of yes and of no, in this order."""
+    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
     (yes, _), (no, _) = results
     answer = likelier_answer(yes, no)
     return _items(record, answer, answer)
@@ -144,8 +144,10 @@ def _items(
     if document.split == "manual":
         released = tallies(to_released_run([document], [released_answer]))
         shown |= {f"{name}_published": released[name] for name in PUBLISHED}
-        released_group = document.released_group, record["released_group_size"]
-        sizes |= {"robust_acc_published": released_group}
+        sizes["robust_acc_published"] = (
+            document.released_group,
+            record["released_group_size"],
+        )
     items: dict[str, Any] = {}
     for name, one in shown.items():
         right = float(one.right.sum()) if one.total.any() else None

@@ -83,7 +83,7 @@ class Tally:
 
 
 class Interval(NamedTuple):
-    """The two ends of an interval; both NaN where the metric is not defined."""
+    """The two ends of an interval, in the unit of what it is of; NaN where that is not defined."""
 
     low: float
     high: float
@@ -101,7 +101,7 @@ def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
     """Sums within each group.
 
     Args:
-        values: [documents] whether each is right (or whatever is to be counted).
+        values: [documents] 1 or True for each that is right (or is whatever is to be counted).
         covered: [documents] whether the metric asks about it.
         group: [documents] its group, from 0.
     """

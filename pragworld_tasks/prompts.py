@@ -29,8 +29,7 @@ def evaluation_prompt(document: Mapping[str, Any]) -> str:
     Args:
         document: anything with a `context` and a `question`.
     """
-    head, tail = _PROMPT_1
-    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"
+    return _fill(_PROMPT_1, document)
 
 
 def label_prompt(document: Mapping[str, Any]) -> str:
@@ -39,8 +38,7 @@ def label_prompt(document: Mapping[str, Any]) -> str:
     Args:
         document: anything with a `context` and a `question`.
     """
-    head, tail = _PROMPT_2
-    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"
+    return _fill(_PROMPT_2, document)
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:
@@ -55,3 +53,8 @@ def split_prompt(prompt: str) -> tuple[str, str]:
             if found:
                 return context, question
     raise InputError("the prompt is neither Prompt 1 nor Prompt 2 of the PragWorld paper")
+
+
+def _fill(prompt: tuple[str, str], document: Mapping[str, Any]) -> str:
+    head, tail = prompt
+    return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"

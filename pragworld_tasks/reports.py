@@ -68,7 +68,7 @@ def to_text(report: Report) -> str:
     metrics = _table(
         f"{report.split}: {report.documents} documents, {report.groups} groups",
         ["metric", "right", "%", f"{LEVEL:.0%} interval"]
-        + (["as published", "%"] if report.published else []),
+        + (["released scoring", "%"] if report.published else []),
         [
             [name, _count(share), _percent(share), _interval(share.interval)]
             + [show(report.published[name]) for show in (_count, _percent) if report.published]

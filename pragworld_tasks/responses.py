@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.documents import Answer, Document, Where, read_json_lines
+from pragworld_tasks.documents import Answer, Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import Where, read_json_lines
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
                 row = len(by_row)
             if not 0 <= row < len(documents):
                 last = len(documents) - 1
-                where.refuse(f"response to row {row}, but the split has rows 0 to {last}")
+                where.refuse(
+                    f"response to row {row}, but the split has rows 0 to {last}; "
+                    "is it to another split?"
+                )
             if row in by_row:
-                where.refuse(f"row {row} is there twice")
+                where.refuse(f"row {row} is there twice; give the responses of one run")
             _check_document(record, documents[row], where)
             by_row[row] = _answers_of(record, where)
     missing = [row for row in range(len(documents)) if row not in by_row]
@@ -62,7 +66,7 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
         names = ", ".join(map(str, paths))
         raise InputError(
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
-            f"row {missing[0]} is the first without one"
+            f"row {missing[0]} is the first without one; give a whole run, without --limit"
         )
     answers = [by_row[row] for row in range(len(documents))]
     return Predictions([ours for ours, _ in answers], [released for _, released in answers])
@@ -70,10 +74,12 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
 
 def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
     """The row that a record says it is about; None where it does not say."""
-    document = record.get("doc", {})
-    if not isinstance(document, Mapping):
-        where.refuse("'doc' is not an object; is this a samples file of lm-eval?")
-    row = document.get("row", record.get("row"))
+    row = record.get("row")
+    if "doc" in record or "filtered_resps" in record:
+        document = record.get("doc")
+        if not isinstance(document, Mapping) or not {"row", "context", "question"} <= set(document):
+            where.refuse("not a sample of a pragworld task; give those of a task on this split")
+        row = document["row"]
     if row is not None and (not isinstance(row, int) or isinstance(row, bool)):
         where.refuse(f"'row' is {row!r}, not a whole number")
     return row
@@ -108,7 +114,7 @@ def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None,
     elif "response" in record:
         response = record["response"]
     else:
-        where.refuse("no 'response' (nor lm-eval's 'filtered_resps')")
+        where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
     if response is None:  # an API that refused to answer
         return None, None
     if not isinstance(response, str):

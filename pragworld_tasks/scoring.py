@@ -96,7 +96,12 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
     Args:
         documents: a split, or some documents of one.
         answers: what was answered to each; None where it could not be read.
+
+    Raises:
+        ValueError: as many answers as documents were not given.
     """
+    if len(answers) != len(documents):
+        raise ValueError(f"{len(answers)} answers to {len(documents)} documents")
     group = _integers(document.group for document in documents)
     return Run(
         gold=_integers(_SIGNS[document.answer] for document in documents),
@@ -168,7 +173,7 @@ def compare(documents: Sequence[Document], first: Predictions, second: Predictio
     intervals = bootstrap_difference_intervals(ours, theirs)
     return Comparison(
         differences={
-            name: Difference(100 * (one.share - theirs[name].share), _percent(intervals[name]))
+            name: Difference(100 * (one.share - theirs[name].share), _in_percent(intervals[name]))
             for name, one in ours.items()
         },
         on_documents=mcnemar(runs[0].correct, runs[1].correct),
@@ -189,12 +194,12 @@ def _masks(
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
     intervals = bootstrap_intervals(tallies)
     return {
-        name: Share(int(one.right.sum()), int(one.total.sum()), _percent(intervals[name]))
+        name: Share(int(one.right.sum()), int(one.total.sum()), _in_percent(intervals[name]))
         for name, one in tallies.items()
     }
 
 
-def _percent(interval: Interval) -> Interval:
+def _in_percent(interval: Interval) -> Interval:
     return Interval(100 * interval.low, 100 * interval.high)
 
 

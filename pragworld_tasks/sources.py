@@ -14,6 +14,7 @@ Environment variables:
 import contextlib
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,9 +28,9 @@ from pragworld_tasks.documents import (
     read_entity_tracking,
     read_manual,
     read_synthetic,
-    read_text,
 )
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_text
 
 if TYPE_CHECKING:
     from requests import Session
@@ -52,6 +53,7 @@ class ReleasedFile:
         path: inside the repository.
         characters: its size, which is how it is told from a broken or changed copy.
         documents, groups: how many it holds.
+        yes: how many of the documents have the gold answer yes.
         read: its reader.
     """
 
@@ -59,18 +61,20 @@ class ReleasedFile:
     characters: int
     documents: int
     groups: int
+    yes: int
     read: Callable[[Path], list[Document]]
 
 
 FILES: dict[Split, ReleasedFile] = {
-    "manual": ReleasedFile("Manual_Dataset_500_Final.csv", 375_830, 500, 88, read_manual),
+    "manual": ReleasedFile("Manual_Dataset_500_Final.csv", 375_830, 500, 88, 277, read_manual),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
-    "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, read_synthetic),
+    "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),
     "entity_tracking": ReleasedFile(
         "runs/gpt35tdec23/sachin_entitytracking_364_25_Mar27_2107_18/outputs.jsonl",
         316_944,
         364,
         15,
+        182,
         read_entity_tracking,
     ),
 }
@@ -100,11 +104,16 @@ def load(split: Split) -> list[Document]:
 
 
 def deviations(documents: Sequence[Document]) -> list[str]:
-    """How the documents' numbers differ from those of the released file, in words."""
+    """How the numbers of a split's documents differ from the released file's, in words.
+
+    Args:
+        documents: one split's, at least one.
+    """
     released = FILES[documents[0].split]
     counts = (
         ("documents", len(documents), released.documents),
         ("groups", len({document.group for document in documents}), released.groups),
+        ("answers yes", sum(document.answer == "yes" for document in documents), released.yes),
     )
     return [f"{found} {what} instead of {known}" for what, found, known in counts if found != known]
 
@@ -213,9 +222,12 @@ def _download(split: Split, file: ReleasedFile, target: Path) -> None:
                 if error.response.status_code < 500 and error.response.status_code != 429:
                     break
             except (requests.ConnectionError, requests.Timeout, ChunkedEncodingError) as error:
-                problem = f"the connection failed ({_root_cause(error)})"
+                cause = _root_cause(error)
+                problem = f"the connection failed ({cause})"
+                if isinstance(cause, socket.gaierror):  # no such host, or no network at all
+                    break
             except requests.RequestException as error:
-                problem = str(error)
+                problem = f"{error} (PRAGWORLD_URL={os.environ.get('PRAGWORLD_URL')})"
                 break
             except InputError as error:
                 partial.unlink()

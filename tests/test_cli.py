@@ -43,7 +43,9 @@ def test_check_prints_an_audit() -> None:
     assert "Not Altered 3" in manual
     assert "effects: invariant 4, flip 3" in manual
     assert "effect contradicts the labels in rows 5\n" in manual
-    assert "not the released file: 10 documents instead of 500; 3 groups instead of 88" in manual
+    assert (
+        "not the released file: 10 documents instead of 500; 3 groups instead of 88; 4 " in manual
+    )
     assert "synthetic: 7 documents in 3 groups\n" in synthetic
     assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
 
@@ -85,6 +87,14 @@ def test_check_of_a_folder_goes_on_after_a_bad_file(tmp_path: Path) -> None:
     assert "a web page, not a data file" in process.stdout
     assert "entity_tracking: 5 documents in 2 groups" in process.stdout
     assert process.stderr == "1 of 3 files cannot be used\n"
+
+
+def test_check_of_a_folder_that_does_not_exist_names_it(tmp_path: Path) -> None:
+    process = run("data", "check", "--folder", str(tmp_path / "typo"))
+    assert process.returncode == 1
+    assert process.stderr == (
+        f"{tmp_path}/typo: no such folder; name one laid out like the released repository\n"
+    )
 
 
 def test_unknown_splits_are_refused() -> None:

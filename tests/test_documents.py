@@ -255,7 +255,7 @@ def test_a_file_cut_off_inside_a_field_is_refused(tmp_path: Path) -> None:
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "manual.csv"
     path.write_bytes(MANUAL.read_text(encoding="utf-8").encode("cp1252"))
-    assert "not UTF-8 text; save the file again" in refused(read_manual, path)
+    assert "not UTF-8 text; if it is text, save it again" in refused(read_manual, path)
 
 
 def test_a_web_page_under_the_name_of_a_table_is_refused(tmp_path: Path) -> None:

@@ -176,8 +176,11 @@ def test_responses_in_two_files_are_read_one_after_the_other(tmp_path: Path) -> 
 
 def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
     samples: list[str | dict[str, Any]] = [
-        {"doc": {"row": row}, "filtered_resps": [["-1.5", "True"], [str(row - 3), "False"]]}
-        for row in range(10)
+        {
+            "doc": {"row": one.row, "context": one.context, "question": one.question},
+            "filtered_resps": [["-1.5", "True"], [str(one.row - 3), "False"]],
+        }
+        for one in MANUAL
     ]
     predictions = read_predictions([write_responses(tmp_path / "a.jsonl", samples)], MANUAL)
     assert predictions.ours == ["yes"] * 2 + ["no"] * 8
@@ -248,17 +251,21 @@ def test_json_has_null_where_nothing_is_defined(tmp_path: Path) -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 YES = {"response": "yes"}
+DOC = {"row": 0, "context": MANUAL[0].context, "question": MANUAL[0].question}
 # What is said of the samples whenever they are read.
 SAID = (
     f"{SAMPLES / FILES['manual'].path} is not the released file: "
-    "10 documents instead of 500; 3 groups instead of 88\n"
+    "10 documents instead of 500; 3 groups instead of 88; 4 answers yes instead of 277\n"
 )
 
 
 @pytest.mark.parametrize(
     ("responses", "expected"),
     [
-        (["yes"] * 9, "9 responses for 10 documents; row 9 is the first without one"),
+        (
+            ["yes"] * 9,
+            "9 responses for 10 documents; row 9 is the first without one; give a whole run",
+        ),
         (["yes"] * 11, "row 10 (line 11): response to row 10, but the split has rows 0 to 9"),
         ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 is there twice"),
         ([{"row": -1, **YES}], "response to row -1, but the split has rows 0 to 9"),
@@ -267,15 +274,26 @@ SAID = (
         ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
         ([{"response": 1}], "the response is int, not text"),
         ([{"prompt": "Is it raining?", **YES}], "the response is to another context than row 0 of"),
-        ([{"doc": {"row": 0, "question": "Is it?"}, **YES}], "the response is to another question"),
-        ([{"doc": {"row": 0, "context": "A: Hi"}, **YES}], "the response is to another context"),
-        ([{"doc": "x", **YES}], "'doc' is not an object"),
-        ([{"filtered_resps": "no"}], "'filtered_resps' is not a list of one response"),
-        ([{"filtered_resps": None}], "'filtered_resps' is not a list of one response"),
-        ([{"filtered_resps": {"a": 1}}], "'filtered_resps' is not a list of one response"),
-        ([{"filtered_resps": [["a", 0], ["b", 0]]}], "not the log-likelihoods of yes and of no"),
-        ([{"filtered_resps": [[], []]}], "not the log-likelihoods of yes and of no"),
-        ([{"filtered_resps": [[None, 1], [None, 1]]}], "not the log-likelihoods of yes and of no"),
+        ([{"doc": {**DOC, "question": "Is it?"}, **YES}], "the response is to another question"),
+        ([{"doc": {**DOC, "context": "A: Hi"}, **YES}], "the response is to another context"),
+        ([{"doc": "x", **YES}], "not a sample of a pragworld task; give those of a task on this"),
+        ([{"doc": {"q": "x"}, "filtered_resps": ["no"]}], "not a sample of a pragworld task"),
+        ([{"filtered_resps": ["no"]}], "not a sample of a pragworld task"),
+        ([{"doc": DOC, "filtered_resps": "no"}], "'filtered_resps' is not a list of one response"),
+        ([{"doc": DOC, "filtered_resps": None}], "'filtered_resps' is not a list of one response"),
+        (
+            [{"doc": DOC, "filtered_resps": {"a": 1}}],
+            "'filtered_resps' is not a list of one response",
+        ),
+        (
+            [{"doc": DOC, "filtered_resps": [["a", 0], ["b", 0]]}],
+            "not the log-likelihoods of yes and of no",
+        ),
+        ([{"doc": DOC, "filtered_resps": [[], []]}], "not the log-likelihoods of yes and of no"),
+        (
+            [{"doc": DOC, "filtered_resps": [[None, 1], [None, 1]]}],
+            "not the log-likelihoods of yes and of no",
+        ),
     ],
 )
 def test_bad_responses_are_refused_in_one_line(
@@ -342,4 +360,4 @@ def test_the_synthetic_split_is_not_shown_as_published(tmp_path: Path) -> None:
     responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 7)
     process = run("score", "--split", "synthetic", "--responses", responses)
     assert process.returncode == 0, process.stderr
-    assert "as published" not in process.stdout
+    assert "released scoring" not in process.stdout

@@ -29,7 +29,11 @@ def stand_in() -> bytes:
     )
     ends = ["FALSE,None,-,-"] * MANUAL.groups
     ends += ["TRUE,Context,Negation,Flip"] * (MANUAL.documents - MANUAL.groups)
-    rows = [f'"A: I’m here.\r\nB: ",Is A here?,Yes,{end}\r\n' for end in ends]
+    golds = ["Yes"] * MANUAL.yes + ["No"] * (MANUAL.documents - MANUAL.yes)
+    rows = [
+        f'"A: I’m here.\r\nB: ",Is A here?,{gold},{end}\r\n'
+        for gold, end in zip(golds, ends, strict=True)
+    ]
     # As many letters as are missing, spread over the contexts.
     missing = MANUAL.characters - len(header) - sum(map(len, rows))
     each, more = divmod(missing, len(rows))
@@ -290,9 +294,10 @@ def test_a_file_that_is_not_the_released_one_is_said(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     load("manual")
-    assert "is not the released file: 10 documents instead of 500; 3 groups instead of 88" in (
-        caplog.text
-    )
+    assert (
+        "is not the released file: 10 documents instead of 500; 3 groups instead of 88; "
+        "4 answers yes instead of 277"
+    ) in caplog.text
 
 
 def test_released_files_pass_the_check_of_a_download(
