@@ -66,9 +66,12 @@ _BEHIND_A_LABEL = re.compile(
 )
 _BOXED = re.compile(rf"\\boxed\b{_WRAPPING_ON_LINE}{_WORD}{_NOT_CHOICES}")
 _ALONE_ON_A_LINE = re.compile(rf"^{_WRAPPING_ON_LINE}{_WORD}{_WRAPPING_ON_LINE}$", re.MULTILINE)
-_WORD_BEHIND = re.compile(r"[ \t]+[^\W_]")
 _FURTHER_DOWN = (_BEHIND_A_LABEL, _BOXED, _ALONE_ON_A_LINE)
-
+# A word that `no` may belong to (`No apples`), and not one that a sentence begins with (`No he`).
+_NOUN_BEHIND = re.compile(
+    r"[ \t]+(?!(?:i|you|he|she|it|we|they|the|this|that|these|those|there|a|an|not|both|all|some|"
+    r"only|because|since|as|but|alice|bob|person|speaker|listener)\b)[^\W_]"
+)
 
 _ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
 
@@ -98,7 +101,7 @@ def read_answer(response: str) -> Answer | None:
         text = text[rest.end() :]
     text = text.strip()
     first = _AT_THE_START.match(text)
-    if first and not (first["word"] == "no" and _WORD_BEHIND.match(text, first.end())):
+    if first and not (first["word"] == "no" and _NOUN_BEHIND.match(text, first.end())):
         return _ANSWERS[first["word"]]
     found = {match["word"] for pattern in _FURTHER_DOWN for match in pattern.finditer(text)}
     if len(found) == 1:

@@ -40,6 +40,7 @@ from pragworld_tasks.sources import FILES
         ("No watermelons are left in the garage, so the answer is yes.", "yes"),
         ("No apples were moved.\n\nFinal answer: yes", "yes"),
         ("No apples were moved.", "no"),
+        ("No he did not.\n\nIs she sure?\nLabel: yes", "no"),
         ("<thought>yes</thought>\nno", "no"),
         ("<analysis>Yes, Bob said so.</analysis>\n<answer>no</answer>", "no"),
         ("<answer>no</answer><analysis>Yes, Bob said so.</analysis>", "no"),
