@@ -13,8 +13,9 @@ BATCH_SIZE ?= 16
 # For a model without a chat template: make eval MODEL=… ARGS=
 ARGS ?= --apply_chat_template
 
+# Of eval alone: the tests would take the samples for the released files.
 ifeq ($(MODEL),$(VENV)/tiny-model)
-export PRAGWORLD_DATA ?= tests/samples
+eval: export PRAGWORLD_DATA ?= tests/samples
 endif
 
 .PHONY: setup eval test check
@@ -29,6 +30,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 
 $(VENV)/tiny-model: $(VENV)/ready examples/tiny_model.py
 	$(BIN)/python examples/tiny_model.py $@.partial
+	rm -rf $@
 	mv $@.partial $@
 
 eval: setup $(filter $(VENV)/tiny-model,$(MODEL))
