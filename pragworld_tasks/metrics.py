@@ -194,12 +194,15 @@ def bootstrap_difference_intervals(
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     """Exact two-sided McNemar test of two runs on the same documents (or the same groups).
 
+    The test takes its pairs for independent. Groups are; documents of one group are not, so on
+    documents p comes out too small.
+
     Args:
         first: [documents] whether each is right in the first run.
         second: [documents] whether each is right in the second.
 
-    The test takes its pairs for independent. Groups are; documents of one group are not, so on
-    documents p comes out too small.
+    Raises:
+        ValueError: the two are not of the same length.
     """
     from scipy.stats import binomtest  # half a second that only a comparison needs
 

@@ -1,22 +1,12 @@
 """The command `pragworld-tasks`, its data commands above all. Others are tested with what they do."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
+from command_runs import run_command
 from places import SAMPLES
 
 from pragworld_tasks.sources import FILES
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command, in a process of its own."""
-    command = [sys.executable, "-m", "pragworld_tasks", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, **environment}
-    )
 
 
 def test_status_says_where_each_split_is(tmp_path: Path) -> None:
@@ -24,7 +14,9 @@ def test_status_says_where_each_split_is(tmp_path: Path) -> None:
     manual.parent.mkdir()
     shutil.copy(SAMPLES / FILES["manual"].path, manual)
     cache = str(tmp_path / "cache")
-    process = run("data", "status", PRAGWORLD_DATA=str(manual.parent), PRAGWORLD_CACHE=cache)
+    process = run_command(
+        "data", "status", PRAGWORLD_DATA=str(manual.parent), PRAGWORLD_CACHE=cache
+    )
     assert process.returncode == 0, process.stderr
     lines = process.stdout.splitlines()
     assert lines[0] == f"PRAGWORLD_DATA: {manual.parent}"
@@ -35,7 +27,7 @@ def test_status_says_where_each_split_is(tmp_path: Path) -> None:
 
 
 def test_check_prints_an_audit() -> None:
-    process = run("data", "check", PRAGWORLD_DATA=str(SAMPLES))
+    process = run_command("data", "check", PRAGWORLD_DATA=str(SAMPLES))
     assert process.returncode == 0, process.stderr
     manual, synthetic, entity_tracking = process.stdout.split("\n  from ")[:3]
     assert "manual: 10 documents in 3 groups (4 as the released scoring counts them)" in manual
@@ -52,7 +44,7 @@ def test_check_prints_an_audit() -> None:
 
 def test_check_of_the_released_files_finds_what_is_known(released: Path) -> None:
     splits = ("manual", "entity_tracking")
-    process = run("data", "check", *splits, PRAGWORLD_DATA=str(released))
+    process = run_command("data", "check", *splits, PRAGWORLD_DATA=str(released))
     assert process.returncode == 0, process.stderr
     assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in (
         process.stdout
@@ -64,14 +56,14 @@ def test_check_of_the_released_files_finds_what_is_known(released: Path) -> None
 def test_check_names_the_row_that_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / FILES["manual"].path
     path.write_bytes((SAMPLES / FILES["manual"].path).read_bytes().replace(b"Negation", b"Nope"))
-    process = run("data", "check", "manual", PRAGWORLD_DATA=str(tmp_path))
+    process = run_command("data", "check", "manual", PRAGWORLD_DATA=str(tmp_path))
     assert process.returncode == 1
     assert process.stdout.startswith(f"manual: {path}, row 1 (line 6): unknown category 'Nope'")
     assert process.stderr == "1 of 1 files cannot be used\n"
 
 
 def test_check_without_data_says_what_to_do(tmp_path: Path) -> None:
-    process = run("data", "check", PRAGWORLD_CACHE=str(tmp_path))
+    process = run_command("data", "check", PRAGWORLD_CACHE=str(tmp_path))
     assert process.returncode == 1
     assert process.stderr == (
         "nothing to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`\n"
@@ -81,7 +73,7 @@ def test_check_without_data_says_what_to_do(tmp_path: Path) -> None:
 def test_check_of_a_folder_goes_on_after_a_bad_file(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES, tmp_path, dirs_exist_ok=True)
     (tmp_path / FILES["manual"].path).write_text("<html>")
-    process = run("data", "check", "--folder", str(tmp_path))
+    process = run_command("data", "check", "--folder", str(tmp_path))
     assert process.returncode == 1
     assert "manual: " in process.stdout
     assert "a web page, not a data file" in process.stdout
@@ -90,7 +82,7 @@ def test_check_of_a_folder_goes_on_after_a_bad_file(tmp_path: Path) -> None:
 
 
 def test_check_of_a_folder_that_does_not_exist_names_it(tmp_path: Path) -> None:
-    process = run("data", "check", "--folder", str(tmp_path / "typo"))
+    process = run_command("data", "check", "--folder", str(tmp_path / "typo"))
     assert process.returncode == 1
     assert process.stderr == (
         f"{tmp_path}/typo: no such folder; name one laid out like the released repository\n"
@@ -98,6 +90,6 @@ def test_check_of_a_folder_that_does_not_exist_names_it(tmp_path: Path) -> None:
 
 
 def test_unknown_splits_are_refused() -> None:
-    process = run("data", "status", "automatic")
+    process = run_command("data", "status", "automatic")
     assert process.returncode == 1
     assert process.stderr == "no split 'automatic'; there are manual, synthetic, entity_tracking\n"

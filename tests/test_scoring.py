@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import run_command
 from places import SAMPLES
 
 from pragworld_tasks.documents import read_manual
@@ -19,11 +20,9 @@ from pragworld_tasks.sources import FILES
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
 
 
-def run(*arguments: str | Path, data: Path = SAMPLES) -> subprocess.CompletedProcess[str]:
-    """The command, in a process of its own."""
-    command = [sys.executable, "-m", "pragworld_tasks", *map(str, arguments)]
-    environment = {**os.environ, "PRAGWORLD_DATA": str(data)}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+def run_score(*arguments: str | Path, data: Path = SAMPLES) -> subprocess.CompletedProcess[str]:
+    """`pragworld-tasks score` on a folder of data."""
+    return run_command("score", *arguments, PRAGWORLD_DATA=str(data))
 
 
 def write_responses(path: Path, responses: Sequence[str | dict[str, Any]]) -> Path:
@@ -46,9 +45,7 @@ def gpt35(released: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     """The report on GPT-3.5's released responses to the manual split."""
     out = tmp_path_factory.mktemp("score") / "out.json"
     responses = released / "manual_gpt35_responses.jsonl"
-    process = run(
-        "score", "--split", "manual", "--responses", responses, "--json", out, data=released
-    )
+    process = run_score("--split", "manual", "--responses", responses, "--json", out, data=released)
     assert process.returncode == 0, process.stderr
     report: dict[str, Any] = json.loads(out.read_text())
     return report
@@ -136,8 +133,7 @@ def test_entity_tracking_of_gpt35(released: Path, tmp_path: Path) -> None:
     """Table 3: 79.12, 92.85, 85.98, digits cut."""
     out = tmp_path / "out.json"
     responses = released / FILES["entity_tracking"].path
-    process = run(
-        "score",
+    process = run_score(
         "--split",
         "entity_tracking",
         "--responses",
@@ -204,7 +200,7 @@ def test_an_api_that_sent_nothing_gave_no_answer(tmp_path: Path) -> None:
 
 def test_the_tables_that_are_shown(tmp_path: Path) -> None:
     responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 4 + ["no", "hm"] + ["no"] * 4)
-    process = run("score", "--split", "manual", "--responses", responses)
+    process = run_score("--split", "manual", "--responses", responses)
     assert process.returncode == 0, process.stderr
     rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in process.stdout.splitlines()
@@ -222,9 +218,7 @@ def test_comparison_of_two_runs(tmp_path: Path) -> None:
     right = gold(tmp_path / "right.jsonl")
     yes = write_responses(tmp_path / "yes.jsonl", ["yes"] * 10)
     out = tmp_path / "out.json"
-    process = run(
-        "score", "--split", "manual", "--responses", right, "--against", yes, "--json", out
-    )
+    process = run_score("--split", "manual", "--responses", right, "--against", yes, "--json", out)
     assert process.returncode == 0, process.stderr
     assert (
         "exact McNemar test on documents: only the first right 6, only the second 0, p = 0.0312"
@@ -240,7 +234,7 @@ def test_comparison_of_two_runs(tmp_path: Path) -> None:
 def test_json_has_null_where_nothing_is_defined(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     right = gold(tmp_path / "right.jsonl")
-    assert run("score", "--split", "manual", "--responses", right, "--json", out).returncode == 0
+    assert run_score("--split", "manual", "--responses", right, "--json", out).returncode == 0
     report = json.loads(out.read_text())
     assert report["schema_version"] == 1
     negation = report["breakdowns"]["alteration"]["Negation"]
@@ -308,7 +302,7 @@ def test_bad_responses_are_refused_in_one_line(
 
 
 def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
-    process = run("score", "--split", "manual", "--responses", tmp_path / "none.jsonl")
+    process = run_score("--split", "manual", "--responses", tmp_path / "none.jsonl")
     assert process.returncode == 1
     assert process.stderr == SAID + f"{tmp_path}/none.jsonl: No such file or directory\n"
 
@@ -323,7 +317,7 @@ def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_says_so(tmp_path: Path, name: str, expected: str) -> None:
     right = gold(tmp_path / "right.jsonl")
     out = f"{tmp_path}/{name}"
-    process = run("score", "--split", "manual", "--responses", right, "--json", out)
+    process = run_score("--split", "manual", "--responses", right, "--json", out)
     assert process.returncode == 1
     assert process.stderr.endswith(expected)
     assert "Traceback" not in process.stderr
@@ -334,7 +328,7 @@ def test_a_link_to_a_report_stays_a_link(tmp_path: Path) -> None:
     right = gold(tmp_path / "right.jsonl")
     (tmp_path / "link.json").symlink_to(tmp_path / "report.json")
     out = tmp_path / "link.json"
-    assert run("score", "--split", "manual", "--responses", right, "--json", out).returncode == 0
+    assert run_score("--split", "manual", "--responses", right, "--json", out).returncode == 0
     assert out.is_symlink()
     assert json.loads((tmp_path / "report.json").read_text())["documents"] == 10
 
@@ -342,7 +336,7 @@ def test_a_link_to_a_report_stays_a_link(tmp_path: Path) -> None:
 def test_nothing_is_shown_before_all_input_is_read(tmp_path: Path) -> None:
     right = gold(tmp_path / "right.jsonl")
     none = tmp_path / "none.jsonl"
-    process = run("score", "--split", "manual", "--responses", right, "--against", none)
+    process = run_score("--split", "manual", "--responses", right, "--against", none)
     assert process.returncode == 1
     assert process.stdout == ""
     assert process.stderr == SAID + f"{none}: No such file or directory\n"
@@ -358,6 +352,6 @@ def test_a_reader_that_goes_away_is_no_mistake(tmp_path: Path) -> None:
 
 def test_the_synthetic_split_is_not_shown_as_published(tmp_path: Path) -> None:
     responses = write_responses(tmp_path / "a.jsonl", ["yes"] * 7)
-    process = run("score", "--split", "synthetic", "--responses", responses)
+    process = run_score("--split", "synthetic", "--responses", responses)
     assert process.returncode == 0, process.stderr
     assert "released scoring" not in process.stdout
