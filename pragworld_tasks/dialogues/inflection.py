@@ -1,0 +1,202 @@
+"""Forms of English words: singular and plural, a and an, number words, letter case.
+
+Rules and short tables, enough for everyday nouns. Each form has one answer, so that going from
+singular to plural and back gives the same word.
+"""
+
+import re
+from collections.abc import Mapping
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, for tables."""
+    return tuple(text.split())
+
+
+# Nouns with one form for both, or a plural only.
+_ONE_FORM = words(
+    "asparagus fish sheep deer moose salmon trout shrimp squid cattle aircraft spacecraft series "
+    "species offspring scissors trousers jeans pants shorts tights leggings pyjamas pajamas tongs "
+    "pliers binoculars clothes headphones goggles"
+)
+_IRREGULAR = {
+    **{"man": "men", "woman": "women", "child": "children", "person": "people", "ox": "oxen"},
+    **{"foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "quiz": "quizzes"},
+    **{"knife": "knives", "life": "lives", "wife": "wives", "leaf": "leaves", "loaf": "loaves"},
+    **{"half": "halves", "calf": "calves", "wolf": "wolves", "thief": "thieves", "elf": "elves"},
+    **{"shelf": "shelves", "scarf": "scarves", "sheaf": "sheaves", "self": "selves"},
+    **{"potato": "potatoes", "tomato": "tomatoes", "mango": "mangoes", "hero": "heroes"},
+    **{"echo": "echoes", "domino": "dominoes", "torpedo": "torpedoes", "volcano": "volcanoes"},
+    **{"stomach": "stomachs", "monarch": "monarchs"},
+    **{f"{trade}man": f"{trade}men" for trade in words("post fire police snow sales work")},
+    **{"gentleman": "gentlemen", "fisherman": "fishermen", "chairman": "chairmen"},
+    # Regular, but they end as irregular ones do, or as singulars.
+    **{"olive": "olives", "mongoose": "mongooses", "menu": "menus", "guru": "gurus"},
+}
+_SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
+# Singulars that look like plurals; those in -us, -sis and -ss are left to the rule.
+_IN_S = words(
+    "gas lens canvas atlas bias christmas pancreas chaos cosmos rhinoceros news iris tennis "
+    "trellis pelvis clematis axis ibis metropolis debris"
+)
+# Plurals whose singular keeps the e that the rules would take off.
+_IN_CHE = words("ache headache toothache stomachache backache earache moustache cache quiche niche")
+_IN_IE = words(
+    "cookie brownie movie pie tie lie smoothie calorie zombie selfie hoodie veggie birdie pixie "
+    "genie rookie magpie necktie budgie collie bowtie"
+)
+# The words in -uses and -ises whose singular ends in s; else it is as in "houses", "promises".
+_IN_US = words(
+    "bus minibus virus cactus octopus walrus campus bonus chorus circus crocus census platypus "
+    "status genius hibiscus abacus lotus sinus hippopotamus citrus"
+)
+_NO_NOUNS = words(
+    "is was has does this his its us as yes always perhaps besides sometimes goes says lets thanks "
+    "towards across afterwards hers ours yours theirs whereas plus minus upstairs downstairs "
+    "outdoors indoors nowadays sideways"
+)
+
+
+def is_plural(word: str) -> bool:
+    """Whether a word looks like a noun in the plural; false where both forms are one."""
+    if re.fullmatch(r"[A-Z]+s", word):  # "TVs"
+        return True
+    word = word.lower()
+    if word in _ONE_FORM or word in _IN_S or word in _NO_NOUNS or not word.isalpha():
+        return False
+    return bool(_irregular(word, _SINGULARS) or re.search(r"..(?:[^suis]|[^s]i)s$", word))
+
+
+def number_forms(noun: str) -> tuple[str, str]:
+    """Singular and plural of a noun given in either, as "a box of pears", "green peppers".
+
+    The last word takes the number, or the last before "of", "with" and the like. A noun with one
+    form for both ("asparagus", "scissors") gives that form twice.
+    """
+    parts = re.fullmatch(r"(.*?[\s_-])??([^\W_]+)((?:\s+(?:of|with|for|from|in|to)\s.*)?)", noun)
+    if not parts:
+        return noun, noun
+    before, head, after = parts[1] or "", parts[2], parts[3]
+    other = (_singular if is_plural(head) else _plural)(head.lower())
+    same = 0  # letters, whose case stays
+    while other[same : same + 1] == head[same : same + 1].lower() != "":
+        same += 1
+    other = before + head[:same] + other[same:] + after
+    return (other, noun) if is_plural(head) else (noun, other)
+
+
+def _plural(word: str) -> str:
+    if word in _ONE_FORM:
+        return word
+    if irregular := _irregular(word, _IRREGULAR):
+        return irregular
+    if re.search(r"[^aeiou]y$", word):
+        return word[:-1] + "ies"
+    return word + ("es" if re.search(r"(?:s|x|z|ch|sh)$", word) else "s")
+
+
+def _singular(word: str) -> str:
+    if irregular := _irregular(word, _SINGULARS):
+        return irregular
+    if word.endswith("ies"):
+        return word[:-1] if word[:-1] in _IN_IE else word[:-3] + "y"
+    if word.endswith("ches"):
+        return word[:-1] if word[:-1] in _IN_CHE else word[:-2]
+    if word.endswith(("shes", "xes", "sses", "tzes")) or word[:-2] in _IN_US + _IN_S:
+        return word[:-2]
+    return word[:-1]
+
+
+def _irregular(word: str, forms: Mapping[str, str]) -> str | None:
+    """The other form of an irregular noun, or of one that ends in it ("bookshelf"); else None."""
+    if word in forms:
+        return forms[word]
+    ends = [form for form in forms if len(form) > 3 and word.endswith(form)]
+    longest = max(ends, key=len, default="")
+    return word.removesuffix(longest) + forms[longest] if longest else None
+
+
+# Articles -----------------------------------------------------------------------------------------
+
+_SOUNDS_LIKE_A_VOWEL = re.compile(
+    r"(?!one\b|once|eu|ew|uni(?![nm])|us[aeu]|ut[ei]|ukul|ubiq)[aeiou]|hour|honest|honou?r|heir"
+    r"|8|1[18](?!\d)",
+    re.IGNORECASE,
+)
+
+
+def article(word: str) -> str:
+    """The article, "a" or "an", that belongs before a word or a number in digits."""
+    if re.match(r"[A-Z][A-Z0-9]{0,2}(?![A-Za-z])", word):  # a letter's name: "an MP3", "a TV"
+        return "an" if word[0] in "AEFHILMNORSX" else "a"
+    return "an" if _SOUNDS_LIKE_A_VOWEL.match(word) else "a"
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+_ONES = words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_TENS = words("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
+_VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
+    word: value for value, word in enumerate(_ONES)
+}
+NUMBER_WORDS = frozenset(_VALUES) | {"hundred", "thousand"}
+
+
+def number_words(number: int) -> str:
+    """A number from 0 to 999,999 in words, as "twenty-one", "one hundred and five".
+
+    Raises:
+        ValueError: the number is outside that range.
+    """
+    if not 0 <= number < 1_000_000:
+        raise ValueError(f"{number} is not from 0 to 999,999")
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+    unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
+    many, rest = divmod(number, unit)
+    joint = " and " if rest < 100 else " "
+    return f"{number_words(many)} {name}" + (joint + number_words(rest) if rest else "")
+
+
+def read_number(text: str) -> int | None:
+    """The number that words or digits stand for: "twenty-one", "one hundred five", "1,200".
+
+    None for anything else: words that are no one number ("nineteen eighty"), decimals, times.
+    """
+    if re.fullmatch(r"\d{1,6}|\d{1,3},\d{3}", text):
+        return int(text.replace(",", ""))
+    said = re.split(r"(?<=\w)\s+and\s+(?=\w)|[\s-]+", text.lower())
+    total = group = 0
+    for word in said:
+        if word == "hundred":
+            group *= 100
+        elif word == "thousand":
+            total, group = group * 1000, 0
+        elif word in _VALUES:
+            group += _VALUES[word]
+        else:
+            return None
+    value = total + group
+    # Whatever was added up is that number only if that number is said so.
+    if value >= 1_000_000 or re.split(r" and |[\s-]", number_words(value)) != said:
+        return None
+    return value
+
+
+# Letter case --------------------------------------------------------------------------------------
+
+
+def like_case(model: str, words: str) -> str:
+    """Words in the letter case of a model: ALL CAPS, a capital first letter, or as they are."""
+    letters = [letter for letter in model if letter.isalpha()]
+    if len(letters) > 1 and all(letter.isupper() for letter in letters):
+        return words.upper()
+    if letters and letters[0].isupper():
+        return words[:1].upper() + words[1:]
+    return words

@@ -1,0 +1,642 @@
+"""The seven alterations of plain text: the paper's examples, what must be left alone, and laws."""
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.dialogues.inflection import article, number_forms, number_words, read_number
+from pragworld_tasks.dialogues.plain_text import (
+    Altered,
+    Entities,
+    alter,
+    altered_text,
+    connective_change,
+    inconsistent_data,
+    negation,
+    quantifier_change,
+    quantity_change,
+    read_entities,
+    variable_substitution,
+    variable_swap,
+)
+from pragworld_tasks.documents import ALTERATIONS, read_manual, read_synthetic
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.sources import FILES
+
+Function = Callable[[str, Entities, random.Random], Altered | None]
+FUNCTIONS: tuple[Function, ...] = (
+    negation,
+    variable_substitution,
+    quantity_change,
+    variable_swap,
+    quantifier_change,
+    connective_change,
+    inconsistent_data,
+)
+NOBODY = Entities((), (), ())
+
+
+def results(function: Function, text: str, entities: Entities = NOBODY) -> set[str]:
+    """All that an alteration makes of a text, without its label; nothing where it is left alone."""
+    found = (function(f"Bob: {text}", entities, random.Random(seed)) for seed in range(150))
+    return {altered.conversation.removeprefix("Bob: ") for altered in found if altered}
+
+
+def assert_only_listed_changes(conversation: str, altered: Altered) -> None:
+    """The listed changes, made one after the other, give the altered text; each changes words."""
+    assert altered.changes
+    rebuilt = []
+    for number, line in enumerate(conversation.split("\n")):
+        end, pieces = 0, []
+        for change in altered.changes:
+            if change.utterance != number:
+                continue
+            assert change.start >= end
+            assert change.old != change.new
+            assert line[change.start :].startswith(change.old)
+            assert not line[: change.start][-1:].isalnum()
+            after = change.start + len(change.old)
+            assert not (line[after : after + 1].isalnum() and change.old[-1:].isalnum())
+            pieces += [line[end : change.start], change.new]
+            end = after
+        rebuilt.append("".join([*pieces, line[end:]]))
+    assert "\n".join(rebuilt) == altered.conversation
+
+
+# Variable swap and substitution -------------------------------------------------------------------
+
+OBJECTS = Entities((), ("oranges", "watermelons"), ())
+
+
+def test_swap_of_the_paper_changes_both_sides() -> None:
+    text = "A: Did you leave oranges in the garage?\nB: I left the watermelons there."
+    altered = variable_swap(text, OBJECTS, random.Random(0))
+    assert altered is not None
+    assert altered.conversation == (
+        "A: Did you leave watermelons in the garage?\nB: I left the oranges there."
+    )
+    assert [(change.utterance, change.old, change.new) for change in altered.changes] == [
+        (0, "oranges", "watermelons"),
+        (1, "watermelons", "oranges"),
+    ]
+
+
+def test_substitution_of_the_paper_changes_one() -> None:
+    text = "A: Did you leave oranges in the garage?\nB: I left the watermelons there."
+    found = {
+        altered.conversation
+        for seed in range(20)
+        if (altered := variable_substitution(text, OBJECTS, random.Random(seed)))
+    }
+    assert found == {text.replace("watermelons", "oranges"), text.replace("oranges", "watermelons")}
+
+
+def test_locations_of_the_papers_example_are_swapped() -> None:
+    text = "A: Are all the pumpkins in the kitchen?\nB: He was arranging the living room."
+    entities = Entities((), (), ("kitchen", "living room"), focus_locations=("kitchen",))
+    altered = variable_swap(text, entities, random.Random(0))
+    assert altered is not None
+    assert altered.conversation == (
+        "A: Are all the pumpkins in the living room?\nB: He was arranging the kitchen."
+    )
+    assert altered.answers_can_change is True
+
+
+THREE = "A: Noah, Owen, Jack and Emma were here."
+
+
+@pytest.mark.parametrize(
+    ("focus", "touched", "answers_can_change"),
+    [
+        ((), {"Noah", "Owen", "Jack", "Emma"}, None),
+        (("Emma",), {"Noah", "Owen", "Jack"}, False),
+        (("Emma", "Jack"), {"Noah", "Owen"}, False),
+        (("Noah", "Owen", "Jack", "Emma"), {"Noah", "Owen", "Jack", "Emma"}, True),
+    ],
+)
+def test_who_is_swapped_follows_algorithm_1(
+    focus: tuple[str, ...], touched: set[str], answers_can_change: bool | None
+) -> None:
+    entities = Entities(("Noah", "Owen", "Jack", "Emma"), (), (), focus_agents=focus)
+    seen = set()
+    for seed in range(60):
+        altered = variable_swap(THREE, entities, random.Random(seed))
+        assert altered is not None
+        assert altered.answers_can_change is answers_can_change
+        assert len(altered.changes) == 2
+        seen |= {change.old for change in altered.changes}
+    assert seen == touched
+
+
+def test_with_one_remaining_that_one_takes_part() -> None:
+    text = "A: Noah left.\nB: Owen came.\nA: Jack slept."
+    entities = Entities(("Noah", "Owen", "Jack"), (), (), focus_agents=("Noah", "Owen"))
+    for seed in range(40):
+        swapped = variable_swap(text, entities, random.Random(seed))
+        replaced = variable_substitution(text, entities, random.Random(seed))
+        assert swapped is not None
+        assert replaced is not None
+        assert swapped.answers_can_change is replaced.answers_can_change is True
+        assert "Jack" in {change.old for change in swapped.changes}
+        assert [change.new for change in replaced.changes] == ["Jack"]
+
+
+@pytest.mark.parametrize(
+    "entities",
+    [NOBODY, Entities(("Noah",), (), ()), Entities(("Noah",), (), (), focus_agents=("Noah",))],
+)
+def test_nothing_to_swap_where_there_are_no_two(entities: Entities) -> None:
+    assert variable_swap("A: Noah left.", entities, random.Random(0)) is None
+    assert variable_substitution("A: Noah left.", entities, random.Random(0)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["Noah and Owen left.", "the Noah or the Owen", "from Noah to Owen", "Noah, Owen"]
+)
+def test_nobody_is_joined_with_himself(text: str) -> None:
+    entities = Entities(("Noah", "Owen"), (), ())
+    assert not results(variable_substitution, text, entities)
+    assert results(variable_swap, text, entities)
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("Noah's hat and Owen’s scarf", "Owen's hat and Noah’s scarf"),
+        ("NOAH saw Owen", "OWEN saw Noah"),
+        ("noah saw Owen, not Noah", "noah saw Noah, not Owen"),
+        (
+            "Noah-like, Noahs, Owenite; Owen, Noah",
+            "Noah-like, Noahs, Owenite; Noah, Owen",
+        ),
+        ("'Noah' and \"Owen\"", "'Owen' and \"Noah\""),
+        ("Noah'll see Owen", "Owen'll see Noah"),
+    ],
+)
+def test_names_in_all_their_guises(text: str, swapped: str) -> None:
+    found = results(variable_swap, text, Entities(("Noah", "Owen"), (), ()))
+    assert found == {swapped}
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("an apple or a pear", "a pear or an apple"),
+        ("An apple or pears", "A pear or apples"),
+        ("Apples, an old apple, APPLES, pears", "Pears, an old pear, PEARS, apples"),
+        ("AN APPLE and a pear", "A PEAR and an apple"),
+        ("the apples' colour, the pears", "the pears' colour, the apples"),
+        ("pineapples, an apple-pie, apples; pears", "pineapples, an apple-pie, pears; apples"),
+    ],
+)
+def test_objects_keep_their_number_case_and_article(text: str, swapped: str) -> None:
+    assert results(variable_swap, text, Entities((), ("apples", "pear"), ())) == {swapped}
+
+
+def test_possessives_of_plurals_without_s() -> None:
+    entities = Entities((), ("geese", "ducks"), ())
+    assert results(variable_swap, "the geese's pond, the ducks' barn", entities) == {
+        "the ducks' pond, the geese's barn"
+    }
+
+
+def test_a_longer_name_is_not_a_mention_of_the_shorter_one() -> None:
+    entities = Entities((), ("peppers", "green peppers", "figs"), (), focus_objects=("peppers",))
+    assert results(variable_swap, "green peppers, peppers, figs", entities) == {
+        "figs, peppers, green peppers"
+    }
+
+
+def test_speakers_labels_are_never_altered() -> None:
+    text = "1: Noah: did Owen leave?\n2: Owen: Noah did."
+    altered = variable_swap(text, Entities(("Noah", "Owen"), (), ()), random.Random(0))
+    assert altered is not None
+    assert altered.conversation == "1: Noah: did Noah leave?\n2: Owen: Owen did."
+
+
+def test_a_name_with_a_capital_is_no_verb() -> None:
+    entities = Entities(("Will", "May"), (), ())
+    assert results(variable_swap, "I will see Will if May may come", entities) == {
+        "I will see May if Will may come"
+    }
+
+
+NAMES = ("Noah", "Owen", "Emma", "Lily")
+FRUIT = ("apples", "pear", "green peppers", "oranges")
+PLACES = ("attic", "hall", "TV_room", "dining room")
+FORMS = [form for noun in FRUIT for form in number_forms(noun)]
+VOCABULARY = [
+    *[*NAMES, *FORMS, *PLACES, *(word.upper() for word in FORMS), *(f"{name}'s" for name in NAMES)],
+    *["a pear", "An orange", "an orange", "A GREEN PEPPER", "An apple’s", "the ORANGES’", "hands"],
+    *re.findall(
+        r"\S+", "the all some of them and or both either at one two 12 twelve twenty-one is"
+    ),
+    *re.findall(r"\S+", "are was there there's isn't didn't not no any he she I'm it yes Yes, No."),
+    *re.findall(
+        r"\S+", "and, put in who said hundred , . ? ! — “so” 9:00 $5 did do have has can if"
+    ),
+]
+UTTERANCE = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=14).map(" ".join)
+CONVERSATION = st.lists(UTTERANCE.map("A: {}".format), min_size=1, max_size=4).map("\n".join)
+ALL = Entities(NAMES, FRUIT, PLACES)
+
+
+ONE_EACH = "\nB: " + ", ".join([*NAMES, *FRUIT, *PLACES])  # so that everything is mentioned
+
+
+@given(CONVERSATION, st.integers(0, 1000))
+def test_only_the_listed_changes_are_made(conversation: str, seed: int) -> None:
+    conversation += ONE_EACH
+    for function in FUNCTIONS:
+        altered = function(conversation, ALL, random.Random(seed))
+        if altered:
+            assert altered.alteration in ALTERATIONS
+            assert altered.conversation != conversation
+            assert_only_listed_changes(conversation, altered)
+            assert altered == function(conversation, ALL, random.Random(seed))
+
+
+@given(CONVERSATION, st.integers(0, 1000))
+def test_swapping_twice_gives_the_conversation_back(conversation: str, seed: int) -> None:
+    # At the start of a sentence "TV_room" makes way for a capital, which it does not tell apart.
+    conversation = f"{conversation}{ONE_EACH}".replace("TV_room", "tea room")
+    entities = Entities(NAMES, FRUIT, ("attic", "hall", "tea room", "dining room"))
+    once = variable_swap(conversation, entities, random.Random(seed))
+    assert once is not None
+    twice = variable_swap(once.conversation, entities, random.Random(seed))
+    assert twice is not None
+    assert twice.conversation == conversation
+
+
+@given(CONVERSATION, st.integers(0, 1000))
+def test_letter_case_is_kept(conversation: str, seed: int) -> None:
+    altered = variable_swap(f"{conversation}{ONE_EACH}", ALL, random.Random(seed))
+    assert altered is not None
+    for change in altered.changes:
+        if len(change.old) > 2 and "TV" not in change.old + change.new:
+            assert change.new.isupper() == change.old.isupper()
+            assert change.new[0].isupper() == change.old[0].isupper()
+
+
+# Quantity -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("I saw one apple.", {"I saw two apples."}),
+        ("One apple is red.", {"Two apples are red."}),
+        ("one of them is there", {"two of them are there"}),
+        ("there is one", {"there are two"}),
+        ("there's one apple", {"there are two apples"}),
+        ("Two are there.", {"One is there.", "Three are there.", "Four are there."}),
+        ("are two of them there", {"is one of them there", *(f"are {n} of them there" for n in ("three", "four"))}),
+        ("two green apples were red", {"one green apple was red", *(f"{n} green apples were red" for n in ("three", "four"))}),
+        ("I have 2 apples", {"I have 1 apple", "I have 3 apples", "I have 4 apples"}),
+        ("TWO APPLES", {"ONE APPLE", "THREE APPLES", "FOUR APPLES"}),
+        ("all two apples", {"all three apples", "all four apples"}),
+        ("two or three", {"one or three", "two or four", "two or five", "two or six"}),
+        ("an 8 is a 2", {"an 8 is a 1", "an 8 is a 3", "an 8 is a 4"}
+         | {f"{'an' if n in (8, 11) else 'a'} {n} is a 2" for n in range(1, 17) if n != 8}),
+    ],
+)  # fmt: skip
+def test_numbers_change_with_what_agrees(text: str, altered: set[str]) -> None:
+    assert results(quantity_change, text, Entities((), ("apple",), ())) == altered
+
+
+def test_quantity_of_the_paper_stays_in_its_range() -> None:
+    found = results(quantity_change, "There are four apples in the kitchen.")
+    words = ("two", "three", "five", "six", "seven", "eight")
+    assert found == {
+        "There is one apple in the kitchen.",
+        *(f"There are {word} apples in the kitchen." for word in words),
+    }
+
+
+def test_digits_stay_digits_and_words_words() -> None:
+    digits = results(quantity_change, "I have 12 figs and more")
+    assert digits
+    assert all(text.split()[2].isdigit() for text in digits)
+    spelt = results(quantity_change, "twelve")
+    assert spelt == {number_words(n) for n in range(1, 25) if n != 12}
+    assert all("," in text.split()[1] or len(text.split()[1]) <= 3 for text in results(quantity_change, "pay 1,200 now"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "that one", "this one is", "no one is there", "which one", "I want one.", "the one I like",
+        "one can see", "one another", "someone", "the two-year-old", "at 9:00", "it's five to eight",
+        "two and a half apples", "in 1995", "room 212", "July 13", "1.5 apples", "he is no. 3",
+        "born in nineteen eighty", "at two", "2 p.m.", "0 apples", "5 o'clock", "the 13th", "Route 66",
+        "one book is here",
+    ],
+)  # fmt: skip
+def test_what_is_no_quantity_is_left_alone(text: str) -> None:
+    assert not results(quantity_change, text, Entities((), ("apple",), ()))
+
+
+def test_a_number_at_the_start_of_a_line_without_a_label_is_found() -> None:
+    assert quantity_change("5 apples are here.", NOBODY, random.Random(0)) is not None
+
+
+def test_large_numbers_take_no_longer() -> None:
+    assert quantity_change("A: 499999 apples", NOBODY, random.Random(0)) is not None
+
+
+# Quantifiers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("Jayden placed some apples in kitchen.", "Jayden placed all apples in kitchen."),
+        ("All grapefruits are in the playroom.", "Some grapefruits are in the playroom."),
+        ("Elizabeth handled all the grapes.", "Elizabeth handled some of the grapes."),
+        ("he took all of the grapes", "he took some of the grapes"),
+        ("some of the grapes", "all of the grapes"),
+        ("ALL THE GRAPES", "SOME OF THE GRAPES"),
+        ("All of them are there", "Some of them are there"),
+        ("are some of the grapes there", "are all of the grapes there"),
+        ("some are there", "all are there"),
+        ("all my friends left", "some of my friends left"),
+        ("Some people have it", "All people have it"),
+        ("all other films", "some other films"),
+    ],
+)
+def test_quantifiers(text: str, altered: str) -> None:
+    assert results(quantifier_change, text, Entities((), ("apples",), ())) == {altered}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not at all", "after all", "all right", "that is all", "someone", "all-purpose flour",
+        "there are some apples", "are there some apples", "they are all there", "they all left",
+        "all three apples", "all of a sudden", "all the same", "not all the apples", "I bought some",
+        "nearly all apples", "first of all", "some day", "I only had some apples", "some more",
+    ],
+)  # fmt: skip
+def test_what_is_no_quantifier_is_left_alone(text: str) -> None:
+    assert not results(quantifier_change, text, Entities((), ("apples",), ()))
+
+
+# Connectives --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("Apples are in the kitchen and bedroom.", "Apples are in the kitchen or bedroom."),
+        ("Jack put apples and oranges there", "Jack put apples or oranges there"),
+        ("her hands and feet", "her hands or feet"),
+        ("And the pumpkins?", "Or the pumpkins?"),
+        ("either the den or the hall", "both the den and the hall"),
+        ("Both Noah and Owen left", "Either Noah or Owen left"),
+        ("Noah and Owen are here", "Noah or Owen is here"),
+        ("the fig or the pear is here", "the fig and the pear are here"),
+        ("figs and pears are here", "figs or pears are here"),
+        ("FIGS AND PEARS", "FIGS OR PEARS"),
+        ("Lily and I put them there", "Lily or I put them there"),
+    ],
+)
+def test_connectives(text: str, altered: str) -> None:
+    assert results(connective_change, text) == {altered}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hands", "one or two", "two and a half", "4 or 5", "two dollars and sixty cents", "a day or two",
+        "an hour or so", "and so on", "again and again", "nice and warm", "go and see", "up and down",
+        "between the den and the hall", "whether it rains or snows", "Either Noah left or Owen did",
+        "are Noah and Owen here", "Sit down and I'll help", "Bye! And take care.", "Rock-and-roll",
+    ],
+)  # fmt: skip
+def test_what_connects_nothing_is_left_alone(text: str) -> None:
+    assert not results(connective_change, text)
+
+
+def test_no_connective_inside_an_entity() -> None:
+    entities = Entities((), ("salt and vinegar crisps",), ())
+    assert not results(connective_change, "the salt and vinegar crisps", entities)
+
+
+# Negation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("he didn't", "he did"),
+        ("he did", "he didn't"),
+        ("no, she didn't", "yes, she did"),
+        ("Yes, I was there.", "No, I wasn't there."),
+        ("No. I didn't.", "Yes. I did."),
+        ("yes, there are some in the attic", "no, there aren't any in the attic"),
+        ("there aren't any apples", "there are some apples"),
+        ("I was not there", "I was there"),
+        ("He cannot swim", "He can swim"),
+        ("I'm sure", "I'm not sure"),
+        ("They’re here", "They’re not here"),
+        ("She isn’t here", "She is here"),
+        ("I have seen it", "I haven't seen it"),
+        ("HE DID", "HE DIDN'T"),
+        ("No, Ruth is in the hall", "No, Ruth isn't in the hall"),
+        ("Are they here? They will be.", "Are they here? They won't be."),
+    ],
+)
+def test_negation(text: str, altered: str) -> None:
+    assert results(negation, text, Entities(("Ruth",), (), ()) if "Ruth" in text else NOBODY) == {
+        altered
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "are they here", "where was he", "Is it?", "then where are they", "he did the dishes",
+        "I have three apples", "nobody is here", "no apples are here", "He is never here",
+        "I know what he did", "so did I", "a can of beans", "I didn't see anyone", "he's here, isn't he",
+        "you may have", "I had to go", "Bill's is here, I never knew", "he didn't went", "Here you are.",
+        "Yes, I left them and he is there",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_negated_is_left_alone(text: str) -> None:
+    assert not results(negation, text)
+
+
+# Inconsistent data --------------------------------------------------------------------------------
+
+FIGS = Entities((), ("figs",), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [
+        ("the figs are here", "the figs, which hum whenever someone laughs, are here"),
+        ("I saw a fig.", "I saw a fig, which hums whenever someone laughs."),
+        ("the figs, too", "the figs, which hum whenever someone laughs, too"),
+        ("THE FIGS ARE", "THE FIGS, WHICH HUM WHENEVER SOMEONE LAUGHS, ARE"),
+        ("Where? In the figs", "Where? In the figs, which hum whenever someone laughs"),
+    ],
+)
+def test_a_clause_against_common_sense(text: str, behind: str) -> None:
+    found = results(inconsistent_data, text, FIGS)
+    assert behind in found
+    assert len(found) > 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["are the figs here", "fig juice is", "no figs are here", "the figs' colour", "the figs fell", "any figs"],
+)  # fmt: skip
+def test_where_there_is_no_room_for_a_clause(text: str) -> None:
+    assert not results(inconsistent_data, text, FIGS)
+
+
+# Words --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("singular", "plural"),
+    [
+        ("apple", "apples"), ("peach", "peaches"), ("cherry", "cherries"), ("cookie", "cookies"),
+        ("potato", "potatoes"), ("knife", "knives"), ("olive", "olives"), ("shoe", "shoes"),
+        ("house", "houses"), ("bus", "buses"), ("glass", "glasses"), ("kiwi", "kiwis"),
+        ("green pepper", "green peppers"), ("bag of apples", "bags of apples"), ("child", "children"),
+        ("bookshelf", "bookshelves"), ("TV", "TVs"), ("asparagus", "asparagus"), ("lens", "lenses"),
+        ("headache", "headaches"), ("vase", "vases"), ("box", "boxes"), ("broccoli", "broccolis"),
+    ],
+)  # fmt: skip
+def test_singular_and_plural(singular: str, plural: str) -> None:
+    assert number_forms(singular) == number_forms(plural) == (singular, plural)
+
+
+def test_articles() -> None:
+    vowels = ["apple", "hour", "onion", "uninvited", "honest", "heir", "8", "11", "18", "80", "MP3"]
+    others = ["pear", "uniform", "one-way", "user", "European", "1", "12", "180", "TV", "hat"]
+    assert [article(word) for word in vowels + others] == ["an"] * len(vowels) + ["a"] * len(others)
+
+
+@given(st.integers(0, 999_999))
+def test_numbers_in_words_are_read_back(number: int) -> None:
+    assert read_number(number_words(number)) == read_number(str(number)) == number
+    assert read_number(f"{number:,}") == number
+
+
+def test_words_that_are_no_one_number() -> None:
+    for text in ("nineteen eighty", "five fifty", "hundred", "two and", "a", "1.5", "9:00", ""):
+        assert read_number(text) is None
+
+
+# Files and the front door -------------------------------------------------------------------------
+
+LISTS = {"agents": ["Noah"], "objects": ["apples"], "locations": ["hall"]}
+
+
+def write(folder: Path, lists: object, text: str = "A: Noah put apples in the hall.") -> tuple[Path, Path]:  # fmt: skip
+    conversation, entities = folder / "my.txt", folder / "my.json"
+    conversation.write_text(text, encoding="utf-8")
+    entities.write_text(lists if isinstance(lists, str) else json.dumps(lists), encoding="utf-8")
+    return conversation, entities
+
+
+def test_entities_are_read(tmp_path: Path) -> None:
+    _, path = write(tmp_path, {**LISTS, "focus_agents": ["Noah"]})
+    entities = read_entities(path)
+    assert entities == Entities(("Noah",), ("apples",), ("hall",), focus_agents=("Noah",))
+    assert (entities.remaining("agents"), entities.remaining("objects")) == ((), ("apples",))
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ("{", "not JSON"),
+        ([], "not a JSON object"),
+        ({**LISTS, "places": []}, "unknown key 'places'"),
+        ({"agents": [], "objects": []}, "no list 'locations'"),
+        ({**LISTS, "agents": "Noah"}, "'agents' is not a list of texts"),
+        ({**LISTS, "agents": [1]}, "'agents' is not a list of texts"),
+        ({**LISTS, "agents": [" Noah"]}, "' Noah' in 'agents' does not begin and end"),
+        ({**LISTS, "agents": ["Noah", "noah"]}, "'noah' in 'agents' is the same as one in 'agents'"),
+        ({**LISTS, "objects": ["apple", "apples"]}, "'apples' in 'objects' is the same"),
+        ({**LISTS, "locations": ["apple"]}, "'apple' in 'locations' is the same as one in 'objects'"),
+        ({**LISTS, "focus_agents": ["Owen"]}, "'Owen' in 'focus_agents' is not in 'agents'"),
+        ({**LISTS, "focus_agents": ["Noah", "Noah"]}, "'Noah' stands twice in 'focus_agents'"),
+        ({**LISTS, "agents": ["Owen"]}, "'Owen' in 'agents' does not occur in the conversation"),
+        ({**LISTS, "agents": ["A"]}, "'A' in 'agents' occurs in the conversation only as a speaker's label"),
+    ],
+)  # fmt: skip
+def test_lists_that_are_refused(lists: object, message: str, tmp_path: Path) -> None:
+    conversation, entities = write(tmp_path, lists)
+    with pytest.raises(InputError) as refused:
+        altered_text(conversation, entities)
+    assert message in str(refused.value)
+    assert str(entities) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_other_input_that_is_refused(tmp_path: Path) -> None:
+    conversation, entities = write(tmp_path, LISTS, text=" \n\n")
+    with pytest.raises(InputError, match=r"my\.txt: nothing in it"):
+        altered_text(conversation, entities)
+    with pytest.raises(InputError, match="no alteration 'swap'; there are Negation"):
+        alter("A: hello", NOBODY, "swap")
+    with pytest.raises(InputError, match="'Noah' in 'agents' does not occur"):
+        alter("A: hello", Entities(("Noah",), (), ()), "Negation")
+
+
+def test_what_is_printed(tmp_path: Path) -> None:
+    text = "A: did Noah take apples?\r\nB: Owen did.\r\n"
+    lists = {"agents": ["Noah", "Owen"], "objects": [], "locations": []}
+    paths = write(tmp_path, {**lists, "focus_agents": ["Noah", "Owen"]}, text)
+    assert altered_text(*paths, ["variable swap", "Quantity Change"]) == (
+        'Variable Swap (answers can change)\n  line 1: "Noah" -> "Owen"\n  line 2: "Owen" -> "Noah"\n\n'
+        "A: did Owen take apples?\nB: Noah did.\n\n"
+        "Quantity Change: nothing in this conversation to alter so"
+    )
+    everything = altered_text(*paths, seed=3)
+    assert everything == altered_text(*paths, seed=3)
+    assert [name for name in ALTERATIONS if name not in everything] == []
+
+
+def test_an_alteration_has_choices_of_its_own(tmp_path: Path) -> None:
+    paths = write(tmp_path, LISTS, "A: Noah put two apples in the hall.\nB: He put five there.")
+    assert altered_text(*paths, ["Quantity Change"], seed=5) in altered_text(*paths, seed=5)
+
+
+# The released conversations -----------------------------------------------------------------------
+
+
+def test_released_conversations_change_as_listed(released: Path) -> None:
+    documents = read_manual(released / FILES["manual"].path)
+    sample = released / "synthetic_sample.csv"
+    documents += read_synthetic(sample) if sample.exists() else []
+    counts = dict.fromkeys(ALTERATIONS, 0)
+    conversations = {document.context for document in documents if document.is_original}
+    for conversation in sorted(conversations):
+        words = conversation.replace(".", " ").replace("?", " ").replace(",", " ").split()
+        names = ("Noah", "Owen", "Emma", "Chloe", "Elizabeth", "Hunter", "Sophia", "Jack")
+        fruit = ("grapes", "plums", "beans", "pumpkins", "peaches", "limes", "oranges", "apples")
+        rooms = ("pantry", "garage", "office", "den", "attic", "porch", "cellar", "playroom")
+        entities = Entities(
+            *(tuple(name for name in kind if name in words) for kind in (names, fruit, rooms))
+        )
+        for function in FUNCTIONS:
+            for seed in range(3):
+                altered = function(conversation, entities, random.Random(seed))
+                if altered:
+                    counts[altered.alteration] += 1
+                    assert_only_listed_changes(conversation, altered)
+                    for wrong in ("some the", "all some", "horor", "n't not", "didn't went "):
+                        assert wrong not in altered.conversation or wrong in conversation
+                    for label in ("Bob:", "Alice:"):
+                        assert altered.conversation.count(label) == conversation.count(label)
+    assert all(counts.values()), counts
