@@ -20,7 +20,8 @@ from pragworld_tasks.prompts import split_prompt
 
 Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
-Split = Literal["manual", "synthetic", "entity_tracking"]
+ReleasedSplit = Literal["manual", "synthetic", "entity_tracking"]
+Split = Literal[ReleasedSplit, "generated", "generated_entity_tracking"]
 Meaning = TypeVar("Meaning")
 
 ALTERATIONS = (
@@ -52,6 +53,8 @@ class Document:
             annotations contradict the labels), derived from the labels where the file only says
             whether the answer could change. None for an original.
         split: the split it is from.
+        turns_ago: in generated entity tracking, how many exchanges lie between the last one that
+            speaks of what is asked about and the question. None elsewhere.
         released_group, released_is_original: `group` and `is_original` as the released scoring has
             them. It takes the flag `"TRUE "` for an original's, so in the manual split it finds 98
             groups where there are 88.
@@ -68,11 +71,12 @@ class Document:
     split: Split
     released_group: int
     released_is_original: bool
+    turns_ago: int | None = None
 
 
 def has_alterations(split: Split) -> bool:
     """Whether a split has altered variants, and with them robust accuracy and its like."""
-    return split != "entity_tracking"
+    return not split.endswith("entity_tracking")
 
 
 def read_manual(path: Path) -> list[Document]:
@@ -105,6 +109,17 @@ def read_synthetic(path: Path) -> list[Document]:
     """
     rows = (_row(record, where, "synthetic") for where, record in _read_csv(path))
     return _by_original(rows, path)
+
+
+def read_generated(path: Path) -> list[Document]:
+    """Documents that `pragworld-tasks generate` wrote as a released-format table.
+
+    Raises:
+        InputError: the file does not have that format.
+    """
+    return _by_original(
+        [_row(record, where, "generated") for where, record in _read_csv(path)], path
+    )
 
 
 def read_entity_tracking(path: Path) -> list[Document]:
@@ -164,11 +179,13 @@ _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
 _ANSWERS: dict[Split, Mapping[str, Answer | None]] = {
     "manual": _YES_NO,
     "synthetic": {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None},
+    "generated": _YES_NO,
 }
 _EFFECTS: dict[Split, dict[str, Effect | None]] = {
     # The released file spells it "Invarianat" throughout.
     "manual": {"flip": "flip", "invarianat": "invariant", "invariant": "invariant", "-": None},
     "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
+    "generated": {"flip": "flip", "invariant": "invariant", "-": None},
 }
 _ALTERATIONS: dict[str, str | None] = {
     **{name.lower(): name for name in ALTERATIONS},
@@ -248,7 +265,7 @@ def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
     effect = _look_up(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
     if is_original != (alteration is None):
         where.refuse(f"category {category!r} contradicts flag {flag!r}")
-    if split == "manual" and is_original != (effect is None):
+    if split != "synthetic" and is_original != (effect is None):
         where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
     return _Row(
         where=where,

@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from pragworld_tasks.documents import (
     Document,
+    ReleasedSplit,
     Split,
     read_entity_tracking,
     read_manual,
@@ -88,7 +89,7 @@ class Location:
     origin: Literal["named folder", "cache"]
 
 
-def load(split: Split) -> list[Document]:
+def load(split: ReleasedSplit) -> list[Document]:
     """The documents of a split, from wherever it is found; downloaded if it is nowhere.
 
     Raises:
@@ -118,7 +119,7 @@ def deviations(documents: Sequence[Document]) -> list[str]:
     return [f"{found} {what} instead of {known}" for what, found, known in counts if found != known]
 
 
-def locate(split: Split) -> Location | None:
+def locate(split: ReleasedSplit) -> Location | None:
     """Where the split's file is on this machine: named folder, then cache. None: nowhere.
 
     Raises:
@@ -172,7 +173,7 @@ def _is_file(path: Path) -> bool:
         raise InputError(f"{path}: {error.strerror}; make it readable") from error
 
 
-def fetch(split: Split) -> Path:
+def fetch(split: ReleasedSplit) -> Path:
     """Downloads the split's file into the cache, unless it is there, and returns its path.
 
     Raises:
@@ -198,7 +199,7 @@ def fetch(split: Split) -> Path:
     return target
 
 
-def _download(split: Split, file: ReleasedFile, target: Path) -> None:
+def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
     """Puts the released file at `target`, whole and checked, or raises and leaves nothing."""
     import requests
     from requests.exceptions import ChunkedEncodingError

@@ -1,0 +1,143 @@
+"""Makes up dialogues: what is asked and replied, topic by topic.
+
+A topic is one or more exchanges about one kind of things, or about where somebody went, or small
+talk. People, things and places come from a small circle, so that topics overlap and have to be kept
+apart.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.grammar import say
+from pragworld_tasks.dialogues.topics import MIX, TOPICS, Circle
+from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Vocabulary, words
+from pragworld_tasks.dialogues.world import (
+    ASKS_AGENT,
+    REPLIER,
+    Claim,
+    Exchange,
+    State,
+    Unclear,
+    interpret,
+    resolve,
+    resolve_one,
+)
+
+CLOSINGS = ("Thank you.", "All right, thanks.", "I see.")
+SHARES = 4  # that all dialogues fall into, by how they begin
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """Who says what to whom.
+
+    Attributes:
+        domain: where it takes place.
+        cast: who speaks.
+        exchanges: what is asked and replied.
+        closing: what the asker says last; empty: nothing.
+    """
+
+    domain: Domain
+    cast: Cast
+    exchanges: tuple[Exchange, ...]
+    closing: str = ""
+
+
+def meaning(dialogue: Dialogue) -> State:
+    """What the dialogue establishes. Raises `Unclear` where it makes no sense."""
+    return interpret(resolve(dialogue.exchanges))
+
+
+def utterances(dialogue: Dialogue) -> list[str]:
+    """The lines of the dialogue, each with its speaker."""
+    resolved = resolve(dialogue.exchanges)
+    lines = say(dialogue.exchanges, resolved, dialogue.domain, dialogue.cast)
+    if dialogue.closing:
+        lines.append(f"{dialogue.cast.labels[0]}: {dialogue.closing}")
+    return lines
+
+
+def share(opening: Exchange) -> int:
+    """Which of the `SHARES` a dialogue belongs to that, small talk aside, begins like this."""
+    form, agent, thing, place, *_ = opening
+    return crc32(f"{form}/{agent}/{thing}/{place}".encode()) % SHARES
+
+
+def compose(
+    domain: Domain,
+    vocabulary: Vocabulary,
+    exchanges: int,
+    topics: Sequence[str],
+    chance: Chance,
+    shares: Sequence[int] = tuple(range(SHARES)),
+) -> Dialogue:
+    """A dialogue of so many exchanges.
+
+    Args:
+        domain: where it takes place.
+        vocabulary: which words of the domain.
+        exchanges: how many, at least one.
+        topics: names of topics (keys of `TOPICS`) that it has to have, as far as there is room.
+        chance: what all else is drawn from.
+        shares: which of the `SHARES` it may belong to, so that splits have none in common.
+    """
+    known = words(domain, vocabulary)
+    while True:
+        circle = Circle(
+            chance,
+            agents=chance.sample(known.agents, 3 + chance.below(2)),
+            things=chance.sample(known.things, 2 * exchanges + 2),
+            places=chance.sample(known.places, 3 + chance.below(2)),
+        )
+        parts: list[list[Exchange]] = []
+        room = exchanges
+        for name in topics:
+            parts.append(TOPICS[name](circle)[: max(room, 1)])
+            room -= len(parts[-1])
+        while room > 0:
+            parts.append(TOPICS[chance.pick(MIX)](circle)[:room])
+            room -= len(parts[-1])
+        parts = _opening_with(shares, chance.shuffled(parts))
+        made = [exchange for part in parts for exchange in part][:exchanges]
+        if not made:
+            continue
+        try:
+            made = _with_anaphora(made, chance)
+            interpret(resolve(made))
+        except Unclear:
+            continue
+        closing = chance.pick(CLOSINGS) if chance.happens(0.3) else ""
+        return Dialogue(domain, chance.pick(CASTS[domain]), tuple(made), closing)
+
+
+def _opening_with(shares: Sequence[int], parts: list[list[Exchange]]) -> list[list[Exchange]]:
+    """The parts in an order that opens with one of the shares; none where there is no such."""
+    talk = [part for part in parts if part[0].form == "chat"]
+    for part in parts:
+        if part not in talk and share(part[0]) in shares:
+            before = talk[: parts.index(part)]
+            return [*before, part, *(other for other in parts if other not in (*before, part))]
+    return parts if len(talk) == len(parts) else []
+
+
+def _with_anaphora(exchanges: list[Exchange], chance: Chance) -> list[Exchange]:
+    """Some names that the exchange before has just mentioned become "there" or "she"."""
+    made: list[Exchange] = []
+    before: Exchange | None = None
+    for exchange in exchanges:
+        if before is not None and exchange.form not in ("chat", "sure"):
+            claim = before.reply if isinstance(before.reply, Claim) else Claim()
+            places = {before.place, *claim.places} - {None}
+            agents = {before.agent, *claim.agents, claim.source} - {None}
+            if exchange.place and places == {exchange.place} and chance.happens(0.7):
+                exchange = exchange._replace(place=None)
+            she = exchange.agent and exchange.form in ASKS_AGENT and exchange.agent != REPLIER
+            if she and agents == {exchange.agent} and chance.happens(0.7):
+                exchange = exchange._replace(agent=None)
+        made.append(exchange)
+        if exchange.form != "sure":
+            before = resolve_one(exchange, before)
+    return made

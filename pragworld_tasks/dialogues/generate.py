@@ -1,0 +1,406 @@
+"""Generated splits: groups of a dialogue, a question about it, and altered variants in pairs.
+
+What keeps the answers from showing in the words: every alteration comes as a pair, one that flips
+the answer and one of the same kind and direction that does not. The two differ from the original
+alike, and one of them is a yes and the other a no. And a question is asked only of a dialogue of
+which the same could be asked with the other answer.
+
+All is determined by `VERSION`, the settings and a group's number, on every machine: a group does
+not depend on how many are made.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, get_args
+
+from pragworld_tasks.dialogues.alterations import Edit, edits
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
+from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Vocabulary, Words, words
+from pragworld_tasks.dialogues.world import State, Unclear, interpret, mentioned, resolve
+from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect
+from pragworld_tasks.errors import InputError
+
+VERSION = "1"  # of the generator: any change to what a seed gives is a new one
+
+Split = Literal["train", "validation", "test", "test_vocabulary", "test_long"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+# How many exchanges a dialogue has, each as often as it stands here.
+_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)
+_LONG_LENGTHS = (12, 13, 14, 15, 16)
+# Of the four shares of all dialogues.
+SPLIT_SHARES: dict[Split, tuple[int, ...]] = {
+    "train": (0, 1),
+    "validation": (2,),
+    "test": (3,),
+    "test_vocabulary": (0, 1, 2, 3),
+    "test_long": (0, 1, 2, 3),
+}
+_MOST_WORDS = 4  # that an alteration may change in an utterance; an inserted sentence aside
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is generated.
+
+    Attributes:
+        groups: how many.
+        seed: another seed, other dialogues.
+        split: `test_vocabulary` has words that no other split has, `test_long` dialogues longer
+            than any other's; the dialogues of the rest are disjoint whatever their seeds.
+        domains: which to draw from.
+        held_out_alteration: one that train and validation do without, and that every group of
+            the other splits has.
+    """
+
+    groups: int = 200
+    seed: int = 0
+    split: Split = "test"
+    domains: tuple[Domain, ...] = DOMAINS
+    held_out_alteration: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("groups", "seed"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InputError(f"{name}={value!r}: not a whole number")
+        if self.groups < 1:
+            raise InputError(f"groups={self.groups}: at least one is needed")
+        if self.split not in SPLITS:
+            raise InputError(f"no generated split {self.split!r}; there are {', '.join(SPLITS)}")
+        for domain in self.domains:
+            if domain not in DOMAINS:
+                raise InputError(f"no domain {domain!r}; there are {', '.join(DOMAINS)}")
+        if not self.domains:
+            raise InputError(f"no domain given; there are {', '.join(DOMAINS)}")
+        if self.held_out_alteration not in (None, *ALTERATIONS):
+            raise InputError(
+                f"no alteration {self.held_out_alteration!r}; there are {', '.join(ALTERATIONS)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between an altered dialogue and its original.
+
+    Attributes:
+        utterance: the line it is in, from 0.
+        old, new: the words that differ; one of them may be empty.
+    """
+
+    utterance: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A dialogue with the answer to its group's question."""
+
+    dialogue: Dialogue
+    lines: tuple[str, ...]
+    answer: Answer
+    alteration: str | None
+    effect: Effect | None
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An original, first, and the variants altered from it, all asked the same question."""
+
+    number: int
+    question: Question
+    question_words: str
+    variants: tuple[Variant, ...]
+
+
+def generate(settings: Settings) -> Iterator[Group]:
+    """The groups, one after the other."""
+    for number in range(settings.groups):
+        yield make_group(settings, number)
+
+
+def documents(groups: Iterable[Group]) -> Iterator[Document]:
+    """The documents of the groups."""
+    row = 0
+    for group in groups:
+        for variant in group.variants:
+            is_original = variant.alteration is None
+            yield Document(
+                row=row,
+                context="\n".join(variant.lines),
+                question=group.question_words,
+                answer=variant.answer,
+                group=group.number,
+                is_original=is_original,
+                alteration=variant.alteration,
+                effect=variant.effect,
+                split="generated",
+                released_group=group.number,
+                released_is_original=is_original,
+            )
+            row += 1
+
+
+# One group ----------------------------------------------------------------------------------------
+
+# Topics that offer an alteration something to alter, twice (once for a flip, once for none): by the
+# answer that is to be flipped, and by whether the question is about what somebody did.
+_TOPICS: dict[str, dict[tuple[Answer, bool], str]] = {
+    "Negation": {
+        ("yes", True): "done",
+        ("no", True): "not done",
+        ("yes", False): "affirmed",
+        ("no", False): "denied",
+    },
+    "Quantity Change": {
+        ("yes", True): "quantity done",
+        ("no", True): "quantity done",
+        ("yes", False): "quantity",
+        ("no", False): "quantity",
+    },
+    "Quantifier Change": {
+        ("yes", True): "all done",
+        ("no", True): "some done",
+        ("yes", False): "all",
+        ("no", False): "some",
+    },
+    "Logical Connective Change": {
+        ("yes", True): "done and",
+        ("no", True): "done or",
+        ("yes", False): "and",
+        ("no", False): "or",
+    },
+}
+# The forms of question that an alteration can flip the answer to.
+_FLIPPABLE: dict[str, frozenset[Form]] = {
+    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
+    "Variable Substitution": frozenset(form for forms in FORMS.values() for form in forms),
+    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
+    "Variable Swap": frozenset(form for forms in FORMS.values() for form in forms),
+    "Quantifier Change": frozenset(("all", "left all")),
+    "Logical Connective Change": frozenset(
+        ("any", "left", "some", "left some", "where", "who", "went")
+    ),
+    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
+}
+_POLAR_TOPICS: dict[Form, dict[Answer, str]] = {
+    "went": {"yes": "gone", "no": "not gone"},
+    "agent knows": {"yes": "known", "no": "not known"},
+}
+_TOPICS_OF_FORM: dict[Form, str] = {
+    "agent knows": "knowledge",
+    "went": "journey",
+    "moved": "moved",
+    "told": "report",
+    "exactly": "quantity",
+    "left exactly": "quantity done",
+    "more than": "quantity",
+    "all": "all",
+    "left all": "all done",
+    "left": "done",
+    "left some": "done",
+    "who": "somewhere",
+    "how many": "quantity",
+}
+
+
+def _topics(alteration: str, form: Form, answer: Answer) -> list[str]:
+    """What a dialogue should speak of, to be asked about in this form and altered in this way."""
+    if alteration == "Negation" and form in _POLAR_TOPICS:
+        return [_POLAR_TOPICS[form][answer]] * 2
+    if alteration in _TOPICS:
+        return [_TOPICS[alteration][answer, form.startswith("left")]] * 2
+    return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
+
+
+def make_group(settings: Settings, number: int) -> Group:
+    """The group of that number."""
+    held_out = settings.held_out_alteration
+    training = settings.split in ("train", "validation")
+    alterations = [name for name in ALTERATIONS if not (training and name == held_out)]
+    chance = Chance(
+        f"{VERSION}/{settings.seed}/{settings.split}/{','.join(settings.domains)}/{held_out}/{number}"
+    )
+    vocabulary: Vocabulary = "held out" if settings.split == "test_vocabulary" else "regular"
+    lengths = _LONG_LENGTHS if settings.split == "test_long" else _LENGTHS
+    shares = SPLIT_SHARES[settings.split]
+    first = chance.pick(alterations) if training or not held_out else held_out
+    length, domain = chance.pick(lengths), chance.pick(settings.domains)
+    kinds = [kind for kind in FORMS if _FLIPPABLE[first].intersection(FORMS[kind])]
+    kind = chance.pick(kinds)
+    pairs = 2 + chance.below(2)
+    wanted: Answer = "yes" if chance.happens(0.5) else "no"
+    forms = [form for form in FORMS[kind] if form in _FLIPPABLE[first]]
+    form = chance.pick(forms)
+    while True:
+        topics = _topics(first, form, wanted)
+        dialogue = compose(domain, vocabulary, length, topics, chance, shares)
+        draft = _Draft(dialogue, tuple(utterances(dialogue)), words(domain, vocabulary), chance)
+        asked = _askable(form, kind, dialogue)
+        found = _first_pair(draft, asked, wanted, first)
+        if found is None:
+            continue
+        question, variants = found
+        others = chance.shuffled([name for name in alterations if name != first])
+        rare = [name for name in others if name not in _EVERYWHERE and form in _FLIPPABLE[name]]
+        for alteration in (*rare[:1], *(name for name in others if name in _EVERYWHERE)):
+            variants += _further_pair(draft, question, wanted, alteration)
+            if len(variants) == 2 * pairs:
+                break
+        if len(variants) < 4:
+            continue
+        question = question._replace(knower=chance.below(2), wording=chance.below(6))
+        return Group(
+            number,
+            question,
+            question_words(question, dialogue.cast),
+            (Variant(dialogue, draft.lines, wanted, None, None, ()), *chance.shuffled(variants)),
+        )
+
+
+# Alterations that can nearly always be had. One of the others is tried before them.
+_EVERYWHERE = frozenset(("Variable Substitution", "Variable Swap"))
+_TRIES = 16  # at finding an edit
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An original, and what its variants are made with."""
+
+    dialogue: Dialogue
+    lines: tuple[str, ...]
+    words: Words
+    chance: Chance
+
+    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[tuple[Edit, State]]:
+        """A few alterations that make sense, and what the dialogue then means."""
+        tried = edits(alteration, self.dialogue.exchanges, self.words, focus, self.chance)
+        for edit in islice(tried, _TRIES):
+            try:
+                yield edit, interpret(resolve(edit.exchanges))
+            except Unclear:
+                continue
+
+    def variant(
+        self, edit: Edit, answer: Answer, alteration: str, effect: Effect
+    ) -> Variant | None:
+        """The altered dialogue in words; None where too many words change, or none."""
+        before = self.dialogue
+        dialogue = Dialogue(before.domain, before.cast, edit.exchanges, before.closing)
+        lines = tuple(utterances(dialogue))
+        changes = tuple(_changes(self.lines, lines))
+        inserted = alteration == "Injecting Inconsistent Data"
+        if not 0 < len(changes) <= (2 if alteration == "Variable Swap" else 1) or any(
+            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS
+            for change in changes
+            if not inserted
+        ):
+            return None
+        return Variant(dialogue, lines, answer, alteration, effect, changes)
+
+
+def _askable(form: Form, kind: Kind, dialogue: Dialogue) -> dict[Answer, list[Question]]:
+    """The questions of the form by their answer."""
+    by_answer: dict[Answer, list[Question]] = {"yes": [], "no": []}
+    resolved = resolve(dialogue.exchanges)
+    state = interpret(resolved)
+    for question in askable(form, kind, mentioned(resolved), state):
+        answer = _answer(question, state)
+        if answer is not None:
+            by_answer[answer].append(question)
+    return by_answer
+
+
+def _answer(question: Question, state: State) -> Answer | None:
+    holds = evaluate(question, state)
+    return None if holds is None else "yes" if holds else "no"
+
+
+def _first_pair(
+    draft: _Draft, asked: dict[Answer, list[Question]], answer: Answer, alteration: str
+) -> tuple[Question, list[Variant]] | None:
+    """A question with the answer, and an edit that flips it and one of its kind that does not."""
+    if not (asked["yes"] and asked["no"]):
+        return None
+    other: Answer = "no" if answer == "yes" else "yes"
+    tried: list[tuple[Edit, State]] = []
+    for edit, state in draft.edits(alteration, ()):
+        flipped = [question for question in asked[answer] if _answer(question, state) == other]
+        tried.append((edit, state))
+        if not flipped:
+            continue
+        variant = draft.variant(edit, other, alteration, "flip")
+        if variant is None:
+            continue
+        question = draft.chance.pick(flipped)
+        kept = _kept(draft, question, answer, alteration, edit, tried)
+        if kept is None:
+            kept = _kept(draft, question, answer, alteration, edit, draft.edits(alteration, ()))
+        if kept is not None:
+            return question, [variant, kept]
+    return None
+
+
+def _further_pair(
+    draft: _Draft, question: Question, answer: Answer, alteration: str
+) -> list[Variant]:
+    """Two more variants, one that flips the answer and one that does not; or none."""
+    focus = [name for name in (question.agent, question.thing, question.place) if name]
+    if question.number:
+        focus.append(str(question.number))
+    other: Answer = "no" if answer == "yes" else "yes"
+    tried: list[tuple[Edit, State]] = []
+    for edit, state in draft.edits(alteration, focus):
+        tried.append((edit, state))
+        if _answer(question, state) != other:
+            continue
+        variant = draft.variant(edit, other, alteration, "flip")
+        if variant is None:
+            continue
+        kept = _kept(draft, question, answer, alteration, edit, tried)
+        if kept is None:
+            kept = _kept(draft, question, answer, alteration, edit, draft.edits(alteration, ()))
+        return [variant, kept] if kept is not None else []
+    return []
+
+
+def _kept(
+    draft: _Draft,
+    question: Question,
+    answer: Answer,
+    alteration: str,
+    like: Edit,
+    tried: Iterable[tuple[Edit, State]],
+) -> Variant | None:
+    """The first variant of the same direction that leaves the answer as it is."""
+    for edit, state in tried:
+        if edit.direction == like.direction and _answer(question, state) == answer:
+            variant = draft.variant(edit, answer, alteration, "invariant")
+            if variant is not None:
+                return variant
+    return None
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """The differences between two versions of a dialogue."""
+    for utterance, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old == new:
+            continue
+        olds, news = old.split(" "), new.split(" ")
+        start = 0
+        while start < min(len(olds), len(news)) and olds[start] == news[start]:
+            start += 1
+        end = 0
+        while end < min(len(olds), len(news)) - start and olds[-1 - end] == news[-1 - end]:
+            end += 1
+        old = " ".join(olds[start : len(olds) - end])
+        new = " ".join(news[start : len(news) - end])
+        if old and new and old[-1] == new[-1] and old[-1] in ".?":
+            old, new = old[:-1], new[:-1]
+        yield Change(utterance, old, new)

@@ -1,0 +1,95 @@
+"""Generated entity tracking: questions after growing beginnings of dialogues (section 5.2).
+
+After every exchange two questions are asked about the same things, one with the answer yes and one
+with no. How long ago these things were last spoken of is known, so accuracy can be shown by it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pragworld_tasks.dialogues.alterations import names
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.compose import compose, utterances
+from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION, Settings
+from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.vocabulary import Vocabulary
+from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned, resolve
+from pragworld_tasks.documents import Answer, Document
+
+LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
+_LONG_LENGTHS = (12, 13, 14, 15, 16)
+_KINDS: tuple[Kind, ...] = ("only-entity", "quantity", "universal", "existential")
+
+
+def tracking_documents(settings: Settings) -> Iterator[Document]:
+    """Documents on as many dialogues as the settings have groups; a dialogue is a group.
+
+    Args:
+        settings: those of the generated splits; there are no alterations here to hold out.
+    """
+    row = 0
+    for number in range(settings.groups):
+        domains = ",".join(settings.domains)
+        chance = Chance(f"{VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}")
+        vocabulary: Vocabulary = "held out" if settings.split == "test_vocabulary" else "regular"
+        lengths = _LONG_LENGTHS if settings.split == "test_long" else LENGTHS
+        dialogue = compose(
+            chance.pick(settings.domains),
+            vocabulary,
+            chance.pick(lengths),
+            (),
+            chance,
+            SPLIT_SHARES[settings.split],
+        )
+        lines = utterances(dialogue)
+        resolved = resolve(dialogue.exchanges)
+        for said in range(1, len(resolved) + 1):
+            asked = _both_answers(resolved[:said], chance)
+            for answer, question in asked.items():
+                question = question._replace(wording=chance.below(6))
+                yield Document(
+                    row=row,
+                    context="\n".join(lines[: 2 * said]),
+                    question=question_words(question, dialogue.cast),
+                    answer=answer,
+                    group=number,
+                    is_original=True,
+                    alteration=None,
+                    effect=None,
+                    split="generated_entity_tracking",
+                    released_group=number,
+                    released_is_original=True,
+                    turns_ago=_turns_ago(question.thing, resolved[:said]),
+                )
+                row += 1
+
+
+def _both_answers(exchanges: Sequence[Exchange], chance: Chance) -> dict[Answer, Question]:
+    """Two questions about the same things, of which one has the answer yes; or none."""
+    state, known = interpret(exchanges), mentioned(exchanges)
+    forms: list[tuple[Kind, Form]] = [(kind, form) for kind in _KINDS for form in FORMS[kind]]
+    things = chance.shuffled(known.things)
+    for kind, form in chance.shuffled(forms):
+        for thing in things:
+            by_answer = _about(thing, form, kind, exchanges, state)
+            if by_answer["yes"] and by_answer["no"]:
+                return {answer: chance.pick(asked) for answer, asked in by_answer.items()}
+    return {}
+
+
+def _about(
+    thing: str, form: Form, kind: Kind, exchanges: Sequence[Exchange], state: State
+) -> dict[Answer, list[Question]]:
+    """The questions of the form about the things, by their answer."""
+    by_answer: dict[Answer, list[Question]] = {"yes": [], "no": []}
+    known = mentioned(exchanges)._replace(things=(thing,))
+    for question in askable(form, kind, known, state):
+        holds = evaluate(question, state)
+        if holds is not None:
+            by_answer["yes" if holds else "no"].append(question)
+    return by_answer
+
+
+def _turns_ago(thing: str, exchanges: Sequence[Exchange]) -> int:
+    """How many exchanges follow the last one that speaks of the things."""
+    return next(ago for ago, exchange in enumerate(reversed(exchanges)) if thing in names(exchange))

@@ -1,0 +1,437 @@
+"""What a dialogue establishes, by brute force: a check on `world.interpret`, written without it.
+
+Of every kind of things all worlds are listed that the dialogue allows: how many of them lie where,
+who put them there, and where they were before. A question gets a yes where what it asks holds in
+all of these worlds; so what was never said gets a no.
+
+A few values stand for all that nobody has mentioned: two strangers, two places, the numbers 1 and 99.
+(Two of each, since with one alone it would be settled who it was, where, and how many.)
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pragworld_tasks.dialogues.questions import Question
+from pragworld_tasks.dialogues.world import (
+    ASKS_AGENT,
+    ASKS_PLACE,
+    ASKS_THING,
+    REPLIER,
+    Amount,
+    Claim,
+    Exchange,
+)
+
+STRANGERS = (frozenset({"a stranger"}), frozenset({"another stranger"}))
+UNNAMED_PLACES = ("some other place", "yet another place")
+UNNAMED_NUMBERS = (1, 99)
+
+
+class Batch(NamedTuple):
+    """Things of one kind in one place, and who put them there together; nobody: by themselves."""
+
+    number: int
+    authors: frozenset[str]
+
+
+NOBODY: frozenset[str] = frozenset()
+NOTHING = Batch(0, NOBODY)
+Layout = dict[str, Batch]  # where things of one kind lie at one moment, by place; no empty ones
+History = list[Layout]  # the same from moment to moment; they only ever change as they move
+
+
+class Move(NamedTuple):
+    """All that lay in one place is put in another; by nobody, if by itself."""
+
+    origin: str
+    to: str
+    authors: frozenset[str]
+
+
+class Either(NamedTuple):
+    """Of two kinds of things one is in the place, at what is the one's moment and the other's."""
+
+    things: tuple[str, str]
+    moments: tuple[int, int]
+    place: str
+
+
+@dataclass
+class Story:
+    """What is said of one kind of things. A moment is the number of moves before it.
+
+    Attributes:
+        places: all that are named, each with the groups of people named as having put things there.
+        numbers: all that are named.
+        moves: one after the other.
+        of_batches: at a moment, of a place and what lies there: what has to hold everywhere.
+        of_layouts: at a moment, of the places together.
+        knowing, ignorant: who is said to know at a moment where the things are, or not to.
+        told: who is reported to have said so.
+    """
+
+    places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
+    numbers: set[int] = field(default_factory=set)
+    moves: list[Move] = field(default_factory=list)
+    of_batches: list[tuple[int, Callable[[str, Batch], bool]]] = field(default_factory=list)
+    of_layouts: list[tuple[int, Callable[[Layout], bool]]] = field(default_factory=list)
+    knowing: set[tuple[int, str]] = field(default_factory=set)
+    ignorant: set[tuple[int, str]] = field(default_factory=set)
+    told: set[str] = field(default_factory=set)
+
+    @property
+    def now(self) -> int:
+        """The latest moment."""
+        return len(self.moves)
+
+    # What can be said
+
+    def counts(self, place: str, fits: Callable[[int], bool]) -> None:
+        """The number of things in the place is one that fits."""
+        self.places[place]
+        self.of_batches.append((self.now, lambda where, it: where != place or fits(it.number)))
+
+    def amounts(self, place: str, amount: Amount) -> None:
+        """So many of the things are in the place."""
+        kind, numbers = amount
+        self.numbers.update(numbers)
+        if kind in ("number", "either"):
+            self.counts(place, lambda count: count in numbers)
+        elif kind == "at least":
+            self.counts(place, lambda count: count >= numbers[0])
+        elif kind in ("the", "all"):
+            self.all_in_each_of((place,))
+        else:
+            self.counts(place, bool)
+        if kind == "some":
+            self.of_layouts.append((self.now, lambda layout: len(layout) > 1))
+
+    def all_in_each_of(self, places: Sequence[str]) -> None:
+        """There are things in all of the places, and none elsewhere."""
+        for place in places:
+            self.counts(place, bool)
+        self._none_outside(places)
+
+    def all_in_one_of(self, places: Sequence[str]) -> None:
+        """All of the things are in exactly one of the places."""
+        for place in places:
+            self.all_or_none_in(place)
+        self._none_outside(places)
+        self.of_layouts.append((self.now, bool))
+
+    def all_or_none_in(self, place: str) -> None:
+        """All of the things are in the place, or none of them."""
+        self.places[place]
+        self.of_layouts.append((self.now, lambda layout: place not in layout or len(layout) == 1))
+
+    def _none_outside(self, places: Sequence[str]) -> None:
+        self.of_batches.append((self.now, lambda where, it: where in places or not it.number))
+
+    def put_by(self, place: str, groups: Sequence[frozenset[str]]) -> None:
+        """If there are things in the place, one of the groups of people put them there."""
+        self.places[place].update(groups)
+        self.of_batches.append(
+            (self.now, lambda where, it: where != place or not it.number or it.authors in groups)
+        )
+
+    def never_put_by(self, place: str, agent: str) -> None:
+        """The agent has put none of the things in the place, now or before."""
+        self.places[place]
+        for moment in range(self.now + 1):
+            self.of_batches.append(
+                (moment, lambda where, it: where != place or agent not in it.authors)
+            )
+
+    def moves_on(self, move: Move) -> None:
+        """The things move, and that begins a new moment."""
+        self.places[move.to]
+        self.moves.append(move)
+
+    # What it allows
+
+    def knowers(self, history: History, moment: int) -> set[str]:
+        """Who has to know where the things are: who put them there, and who is said to know.
+
+        What people knew before a move is gone with it.
+        """
+        if moment:
+            authors = set(self.moves[moment - 1].authors)
+        else:
+            authors = {author for batch in history[0].values() for author in batch.authors}
+        return authors | {agent for when, agent in self.knowing if when == moment}
+
+    def histories(self) -> Iterator[History]:
+        """All that fit what is said."""
+        places = [*self.places, *UNNAMED_PLACES]
+        at_first = [fits for moment, fits in self.of_batches if not moment]
+        options = [
+            [
+                batch
+                for batch in self._batches(place)
+                if all(fits(place, batch) for fits in at_first)
+            ]
+            for place in places
+        ]
+        for batches in itertools.product(*options):
+            layout = {place: it for place, it in zip(places, batches, strict=True) if it.number}
+            history = self._moved(layout)
+            if history and self._fits(history):
+                yield history
+
+    def _batches(self, place: str) -> Iterator[Batch]:
+        yield NOTHING
+        if place in UNNAMED_PLACES:
+            yield Batch(1, STRANGERS[0])
+            return
+        for number in self.numbers.union(UNNAMED_NUMBERS):
+            for authors in (*self.places[place], *STRANGERS):
+                yield Batch(number, authors)
+
+    def _moved(self, layout: Layout) -> History | None:
+        """What becomes of the things, if the moves are possible.
+
+        What lies in one place was put there together. So nothing joins what is there already.
+        """
+        history = [layout]
+        for origin, to, authors in self.moves:
+            layout = dict(history[-1])
+            if origin not in layout or to in layout:
+                return None
+            layout[to] = Batch(layout.pop(origin).number, authors)
+            history.append(layout)
+        return history
+
+    def _fits(self, history: History) -> bool:
+        return (
+            all(
+                fits(place, history[moment].get(place, NOTHING))
+                for moment, fits in self.of_batches
+                if moment
+                for place in (*self.places, *UNNAMED_PLACES)
+            )
+            and all(fits(history[moment]) for moment, fits in self.of_layouts)
+            and not any(agent in self.knowers(history, when) for when, agent in self.ignorant)
+        )
+
+
+class PossibleWorlds:
+    """The worlds that a dialogue allows.
+
+    Things of different kinds have nothing to do with each other, nor with where people went, so
+    their histories are kept apart: each goes with any of the others. The exception is "the pears or
+    the plums": there, a history is kept if some history of the other kind goes with it. (That is
+    enough, as no kind of things is in two such pairs.)
+
+    Attributes:
+        histories: by kind of things.
+        journeys: by agent, the sets of places where they may have gone.
+
+    Raises:
+        ValueError: the dialogue cannot be read: "them", but of what?
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange]) -> None:
+        self._stories: dict[str, Story] = defaultdict(Story)
+        self._eithers: list[Either] = []
+        self._trips: dict[str, list[tuple[tuple[str, ...], int]]] = defaultdict(list)
+        resolved = _resolved(exchanges)
+        for exchange, after in zip(resolved, [*resolved[1:], None], strict=True):
+            taken_back = after is not None and after.form == "sure" and after.reply == "no"
+            if exchange.reply != "unknown" and not taken_back:
+                self._hear(exchange)
+        self.histories = {thing: list(story.histories()) for thing, story in self._stories.items()}
+        for either in self._eithers:
+            self._exclude(either)
+        self.journeys = {agent: list(_journeys(trips)) for agent, trips in self._trips.items()}
+
+    def __bool__(self) -> bool:
+        """Whether there is any world."""
+        return all(self.histories.values()) and all(self.journeys.values())
+
+    # What is said
+
+    def _hear(self, exchange: Exchange) -> None:
+        form, agent, thing, place = exchange.form, exchange.agent, exchange.thing, exchange.place
+        reply = exchange.reply
+        if form in ("went", "where to"):
+            self._hear_of_journey(exchange)
+        elif form == "knows" and agent and thing:
+            story = self._stories[thing]
+            (story.knowing if reply == "yes" else story.ignorant).add((story.now, agent))
+        elif form == "still" and thing and place:
+            self._stories[thing].counts(place, bool)
+            if isinstance(reply, Claim):
+                move = Move(place, reply.places[0], frozenset(reply.agents))
+                self._stories[thing].moves_on(move)
+        elif isinstance(reply, Claim):
+            self._hear_claim(exchange, reply)
+        elif form == "did" and reply == "yes":
+            self._hear_claim(exchange, Claim())
+        elif form == "did" and thing and place and agent:
+            self._stories[thing].never_put_by(place, agent)
+        elif form == "amount" and thing and place:
+            kind = "any" if exchange.amount.kind == "some" else exchange.amount.kind
+            if reply == "yes":
+                self._stories[thing].amounts(place, Amount(kind))
+            elif kind == "any":
+                self._stories[thing].counts(place, lambda count: not count)
+            else:
+                raise ValueError('"no" to "are all": some, or none?')
+        if exchange.oddity and exchange.oddity.place:
+            claim = reply if isinstance(reply, Claim) else Claim()
+            (thing,), (place,) = claim.things or (thing,), claim.places or (place,)
+            assert thing is not None
+            assert place is not None
+            self._stories[thing].moves_on(Move(place, exchange.oddity.place, NOBODY))
+
+    def _hear_claim(self, exchange: Exchange, claim: Claim) -> None:
+        agents = claim.agents or ((exchange.agent,) if exchange.agent else ())
+        things = claim.things or ((exchange.thing,) if exchange.thing else ())
+        places = claim.places or ((exchange.place,) if exchange.place else ())
+        stories = [self._stories[thing] for thing in things]
+        if claim.denied:
+            for story, place in itertools.product(stories, places):
+                for agent in agents:
+                    story.never_put_by(place, agent)
+                if not agents:
+                    story.counts(place, lambda count: not count)
+            return
+        is_choice = claim.connective in ("or", "if not")
+        # People put things somewhere together, or one of them did.
+        groups = [frozenset({agent}) for agent in agents] if is_choice else [frozenset(agents)]
+        if is_choice and len(things) > 1:
+            if any(thing in either.things for either in self._eithers for thing in things):
+                raise ValueError("one of two, of which one is one of two")
+            moments = (stories[0].now, stories[1].now)
+            self._eithers.append(Either((things[0], things[1]), moments, places[0]))
+        for story in stories:
+            if claim.source is not None:
+                story.told.add(claim.source)
+                story.knowing.add((story.now, claim.source))
+            if is_choice and len(things) > 1:
+                story.all_or_none_in(places[0])
+            elif is_choice and len(places) > 1:
+                story.all_in_one_of(places)
+            elif len(places) > 1:
+                story.all_in_each_of(places)
+            elif exchange.form == "who":
+                story.counts(places[0], bool)
+            else:
+                story.amounts(places[0], claim.amount)
+            if agents:
+                for place in places:
+                    story.put_by(place, groups)
+
+    def _hear_of_journey(self, exchange: Exchange) -> None:
+        """Of the places that are named, the agent went to all, to one, or to none."""
+        assert exchange.agent is not None
+        places: tuple[str, ...] = (exchange.place,) if exchange.place else ()
+        visited = 0 if exchange.reply == "no" else 1
+        if isinstance(exchange.reply, Claim):
+            places = exchange.reply.places
+            visited = 1 if exchange.reply.connective == "or" else len(places)
+        self._trips[exchange.agent].append((places, visited))
+
+    def _exclude(self, either: Either) -> None:
+        """Keeps the histories of each of two kinds of things that go with one of the other."""
+        sides = list(zip(either.things, either.moments, strict=True))
+        there = [
+            [either.place in history[moment] for history in self.histories[thing]]
+            for thing, moment in sides
+        ]
+        for (thing, _), own, others in zip(sides, there, reversed(there), strict=True):
+            histories = zip(self.histories[thing], own, strict=True)
+            self.histories[thing] = [
+                history for history, is_there in histories if (not is_there) in others
+            ]
+
+    # What is asked
+
+    def answer(self, question: Question) -> bool | None:
+        """Whether what is asked holds in all worlds.
+
+        None: it asks who put things somewhere, or how many are there, and there are none; or they
+        came there by themselves.
+        """
+        form, _, agent, thing, place, number, *_ = question
+        if form == "went":
+            return agent in self.journeys and all(place in went for went in self.journeys[agent])
+        story = self._stories[thing]
+        if form == "told":
+            return agent in story.told
+        if form == "moved":
+            return any(move.to == place and agent in move.authors for move in story.moves)
+        if thing not in self.histories:
+            self.histories[thing] = list(story.histories())
+        histories = self.histories[thing]
+        if form == "agent knows":
+            return all(agent in story.knowers(history, story.now) for history in histories)
+        if form == "where":
+            return len({frozenset(history[-1]) for history in histories}) == 1
+        if place not in story.places:
+            place = UNNAMED_PLACES[0]
+        if form in ("who", "how many"):
+            batches = {history[-1].get(place, NOTHING) for history in histories}
+            settled = {it.authors if form == "who" else it.number for it in batches}
+            if batches == {NOTHING} or settled == {NOBODY}:
+                return None
+            return NOTHING not in batches and len(settled) == 1
+        if form.startswith("left"):
+            fact = form.removeprefix("left").strip() or "any"
+            return all(
+                any(
+                    agent in layout.get(place, NOTHING).authors
+                    and _holds(fact, layout, place, number)
+                    for layout in history
+                )
+                for history in histories
+            )
+        return all(_holds(form, history[-1], place, number) for history in histories)
+
+
+def _holds(fact: str, layout: Layout, place: str, number: int) -> bool:
+    """Whether so many of the things are in the place."""
+    count = layout.get(place, NOTHING).number
+    if fact == "exactly":
+        return count == number
+    if fact == "more than":
+        return count > number
+    return count > 0 and (fact != "all" or len(layout) == 1)
+
+
+def _journeys(trips: list[tuple[tuple[str, ...], int]]) -> Iterator[frozenset[str]]:
+    """All sets of places of which, for each trip, so many are among its own."""
+    places = {place for named, _ in trips for place in named}
+    for size in range(len(places) + 1):
+        for went in map(frozenset, itertools.combinations(places, size)):
+            if all(len(went.intersection(named)) == visited for named, visited in trips):
+                yield went
+
+
+def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
+    """The exchanges with names for "she", "them" and "there": the only ones just mentioned."""
+    resolved = []
+    mentioned: list[set[str | None]] = [set(), set(), set()]
+    for exchange in exchanges:
+        if exchange.form == "sure":  # are you sure of what has just been mentioned?
+            resolved.append(exchange)
+            continue
+        asked = [exchange.agent, exchange.thing, exchange.place]
+        for slot, forms in enumerate((ASKS_AGENT, ASKS_THING, ASKS_PLACE)):
+            if exchange.form in forms and asked[slot] is None:
+                if len(mentioned[slot]) != 1 or REPLIER in mentioned[slot]:
+                    raise ValueError(f"none, or several, to refer to: {mentioned[slot]}")
+                (asked[slot],) = mentioned[slot]
+        agent, thing, place = asked
+        resolved.append(exchange._replace(agent=agent, thing=thing, place=place))
+        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+        odd_place = exchange.oddity.place if exchange.oddity else None
+        mentioned = [
+            {agent, claim.source, *claim.agents} - {None},
+            {thing, *claim.things} - {None},
+            {place, odd_place, *claim.places} - {None},
+        ]
+    return resolved

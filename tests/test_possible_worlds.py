@@ -1,0 +1,165 @@
+"""What generated dialogues establish, against all worlds that they allow, listed by brute force."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from possible_worlds import PossibleWorlds
+
+from pragworld_tasks.dialogues.alterations import edits
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.compose import Dialogue, compose, meaning, utterances
+from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
+from pragworld_tasks.dialogues.questions import words as words_of
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, words
+from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, resolve
+from pragworld_tasks.documents import ALTERATIONS
+
+CHUNKS = 8
+DIALOGUES = 2500  # in a chunk, at least
+SEEDS = 500  # in a chunk; each makes a dialogue, and others of it
+LONGEST = 4  # in exchanges
+OF_AGENTS = ("agent knows", "went", "moved", "told")
+EDITS = 2  # at most, of a dialogue, by each alteration
+
+
+def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
+    """A dialogue and others made of it, each with the alteration that made it, or "original"."""
+    chance = Chance(seed)
+    domain = chance.pick(DOMAINS)
+    dialogue = compose(domain, "held out", 1 + chance.below(LONGEST), (), chance)
+    yield "original", dialogue
+    yield "original", jumbled(dialogue, chance)
+    for alteration in ALTERATIONS:
+        altered = edits(alteration, dialogue.exchanges, words(domain, "held out"), (), chance)
+        for _, (exchanges, _) in zip(range(EDITS), altered, strict=False):
+            made = replace(dialogue, exchanges=exchanges)
+            yield alteration, made
+            if chance.happens(0.5):
+                yield alteration, jumbled(made, chance)
+
+
+def jumbled(dialogue: Dialogue, chance: Chance) -> Dialogue:
+    """The dialogue with two people and two kinds of things for all, in random order.
+
+    So more is said of the same things than `compose` would ever say.
+    """
+    try:
+        exchanges = resolve(dialogue.exchanges)
+    except Unclear:
+        return dialogue
+    people: dict[str | None, str] = {REPLIER: REPLIER}
+    things: dict[str | None, str] = {}
+
+    def renamed(exchange: Exchange) -> Exchange:
+        reply = exchange.reply
+        claim = reply if isinstance(reply, Claim) else Claim()
+        for name in (exchange.agent, claim.source, *claim.agents):
+            people.setdefault(name, chance.pick(("Ivy", "Finn")))
+        for name in (exchange.thing, *claim.things):
+            things.setdefault(name, chance.pick(("figs", "vases")))
+        if isinstance(reply, Claim):
+            reply = reply._replace(
+                agents=tuple(people[name] for name in reply.agents),
+                things=tuple(things[name] for name in reply.things),
+                source=reply.source and people[reply.source],
+            )
+        return exchange._replace(
+            agent=exchange.agent and people[exchange.agent],
+            thing=exchange.thing and things[exchange.thing],
+            reply=reply,
+        )
+
+    return replace(dialogue, exchanges=tuple(chance.shuffled([*map(renamed, exchanges)])))
+
+
+def devices(dialogue: Dialogue) -> Iterator[str]:
+    """What means of saying things the dialogue makes use of."""
+    exchanges = dialogue.exchanges
+    for exchange, after in zip(exchanges, [*exchanges[1:], None], strict=True):
+        reply = exchange.reply
+        yield f"{exchange.form}: {'claim' if isinstance(reply, Claim) else reply}"
+        if isinstance(reply, Claim):
+            yield f"amount: {reply.amount.kind}"
+            if reply.denied:
+                yield f"denied: {'source' if reply.source else exchange.form}"
+            elif reply.source:
+                yield f"source: {exchange.form}"
+            for slot in ("agents", "things", "places"):
+                if len(getattr(reply, slot)) > 1:
+                    yield f"joined: {exchange.form}, {slot}, {reply.connective}"
+        if exchange.oddity:
+            moved = "moving" if exchange.oddity.place else "staying"
+            taken_back = after is not None and after.form == "sure" and after.reply == "no"
+            yield f"oddity: {moved}{', taken back' if taken_back else ''}"
+
+
+def questions(dialogue: Dialogue) -> Iterator[Question]:
+    """All that can be asked about the people, things, places and numbers that are mentioned."""
+    agents: set[str | None] = set()
+    things: set[str | None] = set()
+    places: set[str | None] = set()
+    numbers: set[int] = set()
+    for exchange in dialogue.exchanges:
+        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+        agents.update((exchange.agent, claim.source, *claim.agents))
+        things.update((exchange.thing, *claim.things))
+        places.update((exchange.place, exchange.oddity and exchange.oddity.place, *claim.places))
+        numbers.update(number - less for number in claim.amount.numbers for less in (0, 1))
+    for kind, forms in FORMS.items():
+        for form in forms:
+            left = form.startswith("left")
+            counted = form in ("exactly", "left exactly", "more than")
+            for agent, thing, place, number in itertools.product(
+                filter(None, agents) if left or form in OF_AGENTS else [""],
+                filter(None, things) if form != "went" else [""],
+                filter(None, places) if form not in ("where", "agent knows", "told") else [""],
+                filter(None, numbers) if counted else [0],
+            ):
+                yield Question(form, kind, agent, thing, place, number)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int) -> None:
+    done: set[tuple[Exchange, ...]] = set()
+    made_by: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    understood: Counter[str] = Counter()
+    answers: dict[tuple[str, str], Counter[bool | None]] = {
+        (kind, form): Counter() for kind, forms in FORMS.items() for form in forms
+    }
+    for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
+        for alteration, dialogue in versions(f"possible worlds {seed}"):
+            if dialogue.exchanges in done:
+                continue
+            tried.update(set(devices(dialogue)))
+            try:
+                state = meaning(dialogue)
+            except Unclear:
+                continue
+            understood.update(set(devices(dialogue)))
+            done.add(dialogue.exchanges)
+            made_by[alteration] += 1
+            worlds = PossibleWorlds(dialogue.exchanges)
+            assert worlds, ("a contradiction", utterances(dialogue))
+            for question in questions(dialogue):
+                answer = evaluate(question, state)
+                answers[question.kind, question.form][answer] += 1
+                if answer is None and question.form != "how many":
+                    continue  # people would argue
+                assert answer is worlds.answer(question), (
+                    utterances(dialogue),
+                    words_of(question, dialogue.cast),
+                    question,
+                )
+    assert len(done) >= DIALOGUES
+    for alteration in ("original", *ALTERATIONS):
+        assert made_by[alteration] >= 50, made_by
+    for kind_and_form, counts in answers.items():
+        assert counts[True] >= 50, (kind_and_form, counts)
+        assert counts[False] >= 50, (kind_and_form, counts)
+        assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
+    for device, times in tried.items():
+        assert understood[device] >= times // 10, (device, times)
