@@ -17,7 +17,7 @@ _TYPE_PATTERNS = {
     "existential": r"\bsome\b",
     # Something is somewhere, or somebody put it there.
     "only-entity": r"\b(is|are|was|were)\b.*\b(in|at) the\b"
-    r"|\bdid \w+ (put|place|leave)\b",
+    r"|\bdid (the )?\w+ (put|place|leave)\b",
 }
 
 

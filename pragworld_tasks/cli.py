@@ -1,6 +1,7 @@
 """The command `pragworld-tasks`."""
 
 import argparse
+import dataclasses
 import os
 import signal
 import sys
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import get_args
 
 from pragworld_tasks import link as links
-from pragworld_tasks.documents import Split
+from pragworld_tasks.documents import ReleasedSplit
 from pragworld_tasks.errors import InputError
 
-SPLITS: tuple[Split, ...] = get_args(Split)
+SPLITS: tuple[ReleasedSplit, ...] = get_args(ReleasedSplit)
 
 _DATA_HELP = """\
 A split's file is looked for in this order: the folder that PRAGWORLD_DATA names (laid out like
@@ -73,6 +74,37 @@ def _parser() -> argparse.ArgumentParser:
                 "--folder", type=Path, help="this folder, laid out like the released repository"
             )
 
+    _add_generate(commands)
+    command = commands.add_parser(
+        "alter",
+        help="the paper's alterations of a conversation of your own",
+        description="Alters a conversation as the paper's Algorithms 1 to 5 do, and by negation and "
+        "inconsistent data, which the paper did by hand. Prints each altered conversation.",
+    )
+    command.add_argument(
+        "--conversation",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="an utterance a line, as in 'Alice: Where are the pears?'",
+    )
+    command.add_argument(
+        "--entities",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="JSON with lists 'agents', 'objects', 'locations' and, of those on which the "
+        "questions turn, 'focus_agents', 'focus_objects', 'focus_locations'",
+    )
+    command.add_argument(
+        "--alteration", nargs="+", default=[], metavar="NAME", help="only these; else all seven"
+    )
+    command.add_argument("--seed", type=int, default=0, help="another one alters other words")
+    command.set_defaults(run=_alter)
+
+    command = commands.add_parser("tiny", help="print the folder of the model pragworld-tiny")
+    command.set_defaults(run=_tiny)
+
     command = commands.add_parser(
         "score",
         help="metrics on responses that exist already",
@@ -98,6 +130,83 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
     command.set_defaults(run=_score)
     return parser
+
+
+def _add_generate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser(
+        "generate",
+        help="dialogues made from a world model, as many as you want",
+        description="Generates dialogues with a yes/no question each, and altered variants of them "
+        "in pairs: one that flips the answer and one that does not. The same settings give the "
+        "same documents on every machine.",
+    )
+    command.add_argument("--groups", type=int, metavar="N", help="default: 200; with --show 20")
+    command.add_argument("--seed", type=int, default=0, help="another one, other dialogues")
+    command.add_argument(
+        "--split",
+        default="train",
+        help="train (the default), validation, test, test_vocabulary (words that no other split "
+        "has) or test_long (longer dialogues than any other's)",
+    )
+    command.add_argument(
+        "--domains", default="household,shop,clinic", metavar="NAMES", help="default: all three"
+    )
+    command.add_argument(
+        "--held-out-alteration",
+        metavar="NAME",
+        help="train and validation do without it; every group of the other splits has it",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=".csv (the released format), .jsonl, .parquet, or a folder for datasets",
+    )
+    command.add_argument(
+        "--show",
+        action="store_true",
+        help="print groups to be read, with every alteration",
+    )
+    command.set_defaults(run=_generate)
+
+
+def _generate(options: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from pragworld_tasks.dialogues import show
+    from pragworld_tasks.dialogues.export import write
+    from pragworld_tasks.dialogues.generate import Settings, generate
+    from pragworld_tasks.documents import ALTERATIONS
+
+    if bool(options.out) == options.show:
+        raise InputError("generate: give either --out FILE, to write, or --show, to read")
+    groups = options.groups if options.groups is not None else 20 if options.show else 200
+    settings = Settings(
+        groups=groups,
+        seed=options.seed,
+        split=options.split,
+        domains=tuple(options.domains.split(",")),
+        held_out_alteration=options.held_out_alteration,
+    )
+    if options.show:
+        more = generate(dataclasses.replace(settings, groups=20 * groups))
+        chosen = show.select(more, groups, ALTERATIONS, each=min(3, groups // len(ALTERATIONS)))
+        print("\n\n".join(map(show.to_text, chosen)))
+        return
+    progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
+    print(f"{options.out}: {write(progress, options.out)} documents in {groups} groups")
+
+
+def _alter(options: argparse.Namespace) -> None:
+    from pragworld_tasks.dialogues.plain_text import altered_text
+
+    print(altered_text(options.conversation, options.entities, options.alteration, options.seed))
+
+
+def _tiny(_: argparse.Namespace) -> None:
+    from pragworld_tasks.tiny import folder
+
+    print(folder())
 
 
 def _list(_: argparse.Namespace) -> None:
@@ -157,7 +266,7 @@ def _data_check(options: argparse.Namespace) -> None:
         raise InputError(f"{refused} of {checked} files cannot be used")
 
 
-def _splits(options: argparse.Namespace) -> tuple[Split, ...]:
+def _splits(options: argparse.Namespace) -> tuple[ReleasedSplit, ...]:
     unknown = [name for name in options.split if name not in SPLITS]
     if unknown:
         raise InputError(f"no split {unknown[0]!r}; there are {', '.join(SPLITS)}")

@@ -22,7 +22,7 @@ from lm_eval.api.samplers import ContextSampler
 from lm_eval.utils import warning_once
 
 from pragworld_tasks.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.documents import Answer, Document, Split
+from pragworld_tasks.documents import Answer, Document, ReleasedSplit
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.metrics import Tally, robust_tally, tallies, tally
 from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
@@ -31,7 +31,17 @@ from pragworld_tasks.sources import load
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from pragworld_tasks.dialogues.generate import Settings
+
 PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # what the released grouping changes
+
+# Accuracy in generated entity tracking, by how many turns ago what is asked was last spoken of.
+TURNS_AGO = {
+    "acc_0_turns_ago": range(1),
+    "acc_1_to_2_turns_ago": range(1, 3),
+    "acc_3_to_5_turns_ago": range(3, 6),
+    "acc_6_or_more_turns_ago": range(6, 1000),
+}
 
 # Below lm-eval's own logger, so that its format and verbosity hold here too.
 _logger = logging.getLogger("lm_eval.pragworld")
@@ -40,7 +50,7 @@ _logger = logging.getLogger("lm_eval.pragworld")
 # Data sets ----------------------------------------------------------------------------------------
 
 
-def dataset(pragworld_split: Split, **_: Any) -> dict[str, "Dataset"]:
+def dataset(pragworld_split: ReleasedSplit, **_: Any) -> dict[str, "Dataset"]:
     """The documents of a split as the data set `test`.
 
     lm-eval passes all of `--metadata` and `--model_args` along; none of that matters here.
@@ -51,6 +61,52 @@ def dataset(pragworld_split: Split, **_: Any) -> dict[str, "Dataset"]:
     from datasets import Dataset
 
     return {"test": Dataset.from_list(records(load(pragworld_split)))}
+
+
+def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
+    """Generated documents as the data set `test`.
+
+    Args:
+        metadata: what `--metadata` says, and whatever else lm-eval passes along. Read are the
+            fields of `dialogues.generate.Settings`: groups, seed, split, domains and
+            held_out_alteration.
+
+    Raises:
+        InputError: a setting is impossible.
+    """
+    from datasets import Dataset
+
+    from pragworld_tasks.dialogues.generate import documents, generate
+
+    made = documents(generate(_generator_settings(metadata)))
+    return {"test": Dataset.from_list(records(list(made)))}
+
+
+def generated_tracking_dataset(**metadata: Any) -> dict[str, "Dataset"]:
+    """Generated entity tracking as the data set `test`; the same settings, groups being dialogues.
+
+    Raises:
+        InputError: a setting is impossible.
+    """
+    from datasets import Dataset
+
+    from pragworld_tasks.dialogues.tracking import tracking_documents
+
+    made = tracking_documents(_generator_settings(metadata))
+    return {"test": Dataset.from_list(records(list(made)))}
+
+
+def _generator_settings(metadata: Mapping[str, Any]) -> "Settings":
+    from pragworld_tasks.dialogues.generate import Settings
+
+    given = {
+        field.name: metadata[field.name] for field in fields(Settings) if field.name in metadata
+    }
+    if isinstance(given.get("domains"), str):
+        given["domains"] = given["domains"].split(",")
+    if "domains" in given:
+        given["domains"] = tuple(given["domains"])
+    return Settings(**given)
 
 
 def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
@@ -148,6 +204,10 @@ def _items(
             document.released_group,
             record["released_group_size"],
         )
+    if document.turns_ago is not None:
+        for name, turns in TURNS_AGO.items():
+            asked = [document.turns_ago in turns]
+            shown[name] = tally([answer == document.answer], asked, [document.group])
     items: dict[str, Any] = {}
     for name, one in shown.items():
         right = float(one.right.sum()) if one.total.any() else None

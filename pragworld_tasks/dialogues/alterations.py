@@ -33,7 +33,7 @@ class Edit(NamedTuple):
 
     Attributes:
         exchanges: all of them, altered.
-        direction: which of the two ways an alteration that has an opposite goes; else empty.
+        direction: which of two ways an alteration goes that can go two ways; else empty.
     """
 
     exchanges: tuple[Exchange, ...]
@@ -175,7 +175,8 @@ def _inconsistent_data(
             continue  # sure of what was asked, or of what is odd?
         for place in (*places[:2], None):
             oddity = Oddity(place, chance.below(20))
-            yield _with(exchanges, {position: exchange._replace(oddity=oddity)})
+            direction = "moving" if place else "staying"
+            yield _with(exchanges, {position: exchange._replace(oddity=oddity)}, direction)
 
 
 # Variables: people, things, places ----------------------------------------------------------------

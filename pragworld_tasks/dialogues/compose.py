@@ -12,7 +12,7 @@ from zlib import crc32
 from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.grammar import say
 from pragworld_tasks.dialogues.topics import MIX, TOPICS, Circle
-from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Vocabulary, words
+from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Words
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
     REPLIER,
@@ -68,7 +68,7 @@ def share(opening: Exchange) -> int:
 
 def compose(
     domain: Domain,
-    vocabulary: Vocabulary,
+    known: Words,
     exchanges: int,
     topics: Sequence[str],
     chance: Chance,
@@ -78,13 +78,12 @@ def compose(
 
     Args:
         domain: where it takes place.
-        vocabulary: which words of the domain.
+        known: whom and what it may be about.
         exchanges: how many, at least one.
         topics: names of topics (keys of `TOPICS`) that it has to have, as far as there is room.
         chance: what all else is drawn from.
         shares: which of the `SHARES` it may belong to, so that splits have none in common.
     """
-    known = words(domain, vocabulary)
     while True:
         circle = Circle(
             chance,

@@ -11,8 +11,8 @@ not depend on how many are made.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Literal, get_args
+from itertools import chain, islice
+from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.chance import Chance
@@ -20,7 +20,16 @@ from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Vocabulary, Words, words
-from pragworld_tasks.dialogues.world import State, Unclear, interpret, mentioned, resolve
+from pragworld_tasks.dialogues.world import (
+    Exchange,
+    State,
+    Unclear,
+    about,
+    interpret,
+    mentioned,
+    resolve,
+    things_in,
+)
 from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.errors import InputError
 
@@ -189,6 +198,7 @@ _FLIPPABLE: dict[str, frozenset[Form]] = {
     ),
     "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
 }
+_ANSWERS: tuple[Answer, ...] = ("yes", "no")
 _POLAR_TOPICS: dict[Form, dict[Answer, str]] = {
     "went": {"yes": "gone", "no": "not gone"},
     "agent knows": {"yes": "known", "no": "not known"},
@@ -211,12 +221,20 @@ _TOPICS_OF_FORM: dict[Form, str] = {
 
 
 def _topics(alteration: str, form: Form, answer: Answer) -> list[str]:
-    """What a dialogue should speak of, to be asked about in this form and altered in this way."""
-    if alteration == "Negation" and form in _POLAR_TOPICS:
-        return [_POLAR_TOPICS[form][answer]] * 2
-    if alteration in _TOPICS:
-        return [_TOPICS[alteration][answer, form.startswith("left")]] * 2
-    return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
+    """What a dialogue should speak of, to be asked about in this form and altered in this way.
+
+    The third topic is there for the other answer: to be asked about, and lest words tell.
+    """
+    if alteration == "Logical Connective Change" and form == "went":
+        by_answer: dict[Answer, str] = {"yes": "gone and", "no": "gone or"}
+    elif alteration == "Negation" and form in _POLAR_TOPICS:
+        by_answer = _POLAR_TOPICS[form]
+    elif alteration in _TOPICS:
+        done = form.startswith("left")
+        by_answer = {each: _TOPICS[alteration][each, done] for each in _ANSWERS}
+    else:
+        return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
+    return [by_answer[answer]] * 2 + [by_answer["no" if answer == "yes" else "yes"]]
 
 
 def make_group(settings: Settings, number: int) -> Group:
@@ -232,24 +250,36 @@ def make_group(settings: Settings, number: int) -> Group:
     shares = SPLIT_SHARES[settings.split]
     first = chance.pick(alterations) if training or not held_out else held_out
     length, domain = chance.pick(lengths), chance.pick(settings.domains)
-    kinds = [kind for kind in FORMS if _FLIPPABLE[first].intersection(FORMS[kind])]
-    kind = chance.pick(kinds)
+    forms = {
+        kind: [
+            form
+            for form in FORMS[kind]
+            if form in _FLIPPABLE[first]
+            and sum(form in _FLIPPABLE[alteration] for alteration in alterations) > 1
+        ]
+        for kind in FORMS
+    }
+    kind = chance.pick([kind for kind, some in forms.items() if some])
+    known = words(domain, vocabulary)
     pairs = 2 + chance.below(2)
     wanted: Answer = "yes" if chance.happens(0.5) else "no"
-    forms = [form for form in FORMS[kind] if form in _FLIPPABLE[first]]
-    form = chance.pick(forms)
+    form = chance.pick(forms[kind])
     while True:
         topics = _topics(first, form, wanted)
-        dialogue = compose(domain, vocabulary, length, topics, chance, shares)
-        draft = _Draft(dialogue, tuple(utterances(dialogue)), words(domain, vocabulary), chance)
-        asked = _askable(form, kind, dialogue)
+        dialogue = compose(domain, known, length, topics, chance, shares)
+        resolved = resolve(dialogue.exchanges)
+        draft = _Draft(
+            dialogue, tuple(utterances(dialogue)), resolved, known, form == "went", chance
+        )
+        asked = _askable(form, kind, resolved)
         found = _first_pair(draft, asked, wanted, first)
         if found is None:
             continue
         question, variants = found
         others = chance.shuffled([name for name in alterations if name != first])
-        rare = [name for name in others if name not in _EVERYWHERE and form in _FLIPPABLE[name]]
-        for alteration in (*rare[:1], *(name for name in others if name in _EVERYWHERE)):
+        others = [name for name in others if form in _FLIPPABLE[name]]
+        others.sort(key=lambda name: name in _EVERYWHERE)  # one of the others before them
+        for alteration in (*others[:1], *reversed(others[1:])):
             variants += _further_pair(draft, question, wanted, alteration)
             if len(variants) == 2 * pairs:
                 break
@@ -264,28 +294,49 @@ def make_group(settings: Settings, number: int) -> Group:
         )
 
 
-# Alterations that can nearly always be had. One of the others is tried before them.
+# Alterations that can nearly always be had.
 _EVERYWHERE = frozenset(("Variable Substitution", "Variable Swap"))
 _TRIES = 16  # at finding an edit
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """An original, and what its variants are made with."""
+    """An original, and what its variants are made with.
+
+    Attributes:
+        about_people: whether the question is about people and no things.
+    """
 
     dialogue: Dialogue
     lines: tuple[str, ...]
+    resolved: list[Exchange]
     words: Words
+    about_people: bool
     chance: Chance
 
-    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[tuple[Edit, State]]:
+    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator["_Altered"]:
         """A few alterations that make sense, and what the dialogue then means."""
         tried = edits(alteration, self.dialogue.exchanges, self.words, focus, self.chance)
         for edit in islice(tried, _TRIES):
             try:
-                yield edit, interpret(resolve(edit.exchanges))
+                resolved = resolve(edit.exchanges)
+                things = self._things_spoken_of(resolved)
+                state = interpret(list(about(things, resolved)))
             except Unclear:
                 continue
+            yield _Altered(edit, things, state)
+
+    def _things_spoken_of(self, resolved: Sequence[Exchange]) -> set[str]:
+        """The things that an altered exchange speaks of, before or after."""
+        if self.about_people:
+            return {thing for exchange in resolved for thing in things_in(exchange)}
+        things: set[str] = set()
+        for position, (before, after) in enumerate(zip(self.resolved, resolved, strict=True)):
+            if before != after:
+                if after.form == "sure":
+                    before = after = self.resolved[position - 1]
+                things.update(things_in(before), things_in(after))
+        return things
 
     def variant(
         self, edit: Edit, answer: Answer, alteration: str, effect: Effect
@@ -305,10 +356,30 @@ class _Draft:
         return Variant(dialogue, lines, answer, alteration, effect, changes)
 
 
-def _askable(form: Form, kind: Kind, dialogue: Dialogue) -> dict[Answer, list[Question]]:
+class _Altered(NamedTuple):
+    """An alteration, and what it does to the state.
+
+    What is said of one kind of things has no bearing on another, unless an exchange speaks of
+    both; so the state need not be made anew but of those that an altered exchange speaks of.
+
+    Attributes:
+        things: those of which the state is.
+    """
+
+    edit: Edit
+    things: set[str]
+    state: State
+
+    def answer(self, question: Question, before: Answer) -> Answer | None:
+        """The answer now, given the answer before."""
+        if question.thing and question.thing not in self.things:
+            return before
+        return _answer(question, self.state)
+
+
+def _askable(form: Form, kind: Kind, resolved: Sequence[Exchange]) -> dict[Answer, list[Question]]:
     """The questions of the form by their answer."""
     by_answer: dict[Answer, list[Question]] = {"yes": [], "no": []}
-    resolved = resolve(dialogue.exchanges)
     state = interpret(resolved)
     for question in askable(form, kind, mentioned(resolved), state):
         answer = _answer(question, state)
@@ -329,19 +400,18 @@ def _first_pair(
     if not (asked["yes"] and asked["no"]):
         return None
     other: Answer = "no" if answer == "yes" else "yes"
-    tried: list[tuple[Edit, State]] = []
-    for edit, state in draft.edits(alteration, ()):
-        flipped = [question for question in asked[answer] if _answer(question, state) == other]
-        tried.append((edit, state))
+    tried: list[_Altered] = []
+    numbers = sorted({str(question.number) for question in asked[answer] if question.number})
+    for altered in draft.edits(alteration, numbers):
+        flipped = [each for each in asked[answer] if altered.answer(each, answer) == other]
+        tried.append(altered)
         if not flipped:
             continue
-        variant = draft.variant(edit, other, alteration, "flip")
+        variant = draft.variant(altered.edit, other, alteration, "flip")
         if variant is None:
             continue
         question = draft.chance.pick(flipped)
-        kept = _kept(draft, question, answer, alteration, edit, tried)
-        if kept is None:
-            kept = _kept(draft, question, answer, alteration, edit, draft.edits(alteration, ()))
+        kept = _kept(draft, question, answer, alteration, altered.edit, tried)
         if kept is not None:
             return question, [variant, kept]
     return None
@@ -355,17 +425,15 @@ def _further_pair(
     if question.number:
         focus.append(str(question.number))
     other: Answer = "no" if answer == "yes" else "yes"
-    tried: list[tuple[Edit, State]] = []
-    for edit, state in draft.edits(alteration, focus):
-        tried.append((edit, state))
-        if _answer(question, state) != other:
+    tried: list[_Altered] = []
+    for altered in draft.edits(alteration, focus):
+        tried.append(altered)
+        if altered.answer(question, answer) != other:
             continue
-        variant = draft.variant(edit, other, alteration, "flip")
+        variant = draft.variant(altered.edit, other, alteration, "flip")
         if variant is None:
             continue
-        kept = _kept(draft, question, answer, alteration, edit, tried)
-        if kept is None:
-            kept = _kept(draft, question, answer, alteration, edit, draft.edits(alteration, ()))
+        kept = _kept(draft, question, answer, alteration, altered.edit, tried)
         return [variant, kept] if kept is not None else []
     return []
 
@@ -376,11 +444,12 @@ def _kept(
     answer: Answer,
     alteration: str,
     like: Edit,
-    tried: Iterable[tuple[Edit, State]],
+    tried: Iterable[_Altered],
 ) -> Variant | None:
-    """The first variant of the same direction that leaves the answer as it is."""
-    for edit, state in tried:
-        if edit.direction == like.direction and _answer(question, state) == answer:
+    """A variant of the same direction that leaves the answer as it is: one tried, or a new one."""
+    for altered in chain(tried, draft.edits(alteration, ())):
+        edit = altered.edit
+        if edit.direction == like.direction and altered.answer(question, answer) == answer:
             variant = draft.variant(edit, answer, alteration, "invariant")
             if variant is not None:
                 return variant

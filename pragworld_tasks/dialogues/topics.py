@@ -258,6 +258,16 @@ def _going(denied: bool) -> Topic:
     return topic
 
 
+def _going_together(connective: Connective) -> Topic:
+    """Somebody is said to have gone to two places, or to one of two."""
+
+    def topic(circle: Circle) -> list[Exchange]:
+        claim = Claim(places=circle.two(circle.places), connective=connective)
+        return [circle.exchange(Exchange("where to", circle.traveller(), reply=claim))]
+
+    return topic
+
+
 def _knowing(denied: bool) -> Topic:
     """Somebody is said to know where the things are, or not to know."""
 
@@ -327,8 +337,7 @@ def _connected(connective: Connective, done: bool) -> Topic:
             agent = circle.person() if done or chance.happens(0.6) else None
             return [circle.exchange(Exchange("what", agent, place=circle.place(), reply=claim))]
         if which == 3:
-            claim = Claim(places=circle.two(circle.places), connective=connective)
-            return [circle.exchange(Exchange("where to", circle.traveller(), reply=claim))]
+            return _going_together(connective)(circle)
         if which == 2:
             places = circle.two(circle.places)
             if done or chance.happens(0.4):
@@ -487,6 +496,8 @@ TOPICS: dict[str, Topic] = {
     "not done": _not_done,
     "gone": _going(denied=False),
     "not gone": _going(denied=True),
+    "gone and": _going_together("and"),
+    "gone or": _going_together("or"),
     "known": _knowing(denied=False),
     "not known": _knowing(denied=True),
     "quantity done": _quantity_done,

@@ -12,7 +12,7 @@ from pragworld_tasks.dialogues.compose import compose, utterances
 from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION, Settings
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.vocabulary import Vocabulary
+from pragworld_tasks.dialogues.vocabulary import Vocabulary, words
 from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned, resolve
 from pragworld_tasks.documents import Answer, Document
 
@@ -33,9 +33,10 @@ def tracking_documents(settings: Settings) -> Iterator[Document]:
         chance = Chance(f"{VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}")
         vocabulary: Vocabulary = "held out" if settings.split == "test_vocabulary" else "regular"
         lengths = _LONG_LENGTHS if settings.split == "test_long" else LENGTHS
+        domain = chance.pick(settings.domains)
         dialogue = compose(
-            chance.pick(settings.domains),
-            vocabulary,
+            domain,
+            words(domain, vocabulary),
             chance.pick(lengths),
             (),
             chance,

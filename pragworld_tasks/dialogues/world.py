@@ -16,7 +16,7 @@ A dialogue that contradicts itself, or that takes an inference to make sense of 
 which one half is denied elsewhere, say), has no meaning here: `Unclear` is raised.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -181,6 +181,22 @@ def _only(mentioned: list[str | None]) -> str:
     if len(names) != 1 or REPLIER in names:
         raise Unclear("nothing, or several things, to refer to")
     return names.pop()
+
+
+def things_in(exchange: Exchange) -> list[str]:
+    """The things that a resolved exchange speaks of."""
+    return [thing for thing in _things(exchange) if thing is not None]
+
+
+def about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
+    """Those of the resolved exchanges that speak of the things, and of where people went."""
+    taken = False
+    for exchange in exchanges:
+        form = exchange.form
+        if form != "sure":  # which goes with the one before
+            taken = form in ("went", "where to") or not things.isdisjoint(_things(exchange))
+        if taken:
+            yield exchange
 
 
 class Mentioned(NamedTuple):

@@ -1,0 +1,394 @@
+"""Generated splits: labels, balance, disjointness, determinism; and the files they are written to."""
+
+import csv
+import dataclasses
+import json
+import random
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+
+import pytest
+from command_runs import run_command
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.breakdowns import alteration_category, length_bucket, question_type
+from pragworld_tasks.dialogues import export, show
+from pragworld_tasks.dialogues.compose import meaning
+from pragworld_tasks.dialogues.generate import (
+    SPLITS,
+    Group,
+    Settings,
+    documents,
+    generate,
+    make_group,
+)
+from pragworld_tasks.dialogues.questions import FORMS, evaluate
+from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, singular, words
+from pragworld_tasks.documents import ALTERATIONS, Document, read_generated, read_manual
+from pragworld_tasks.errors import InputError
+
+# Of the documents of five groups of every split. If it changes, so must `generate.VERSION`.
+CHECKSUM = "83aaef503dcbc7978fb2d074b23f620006e5329c31671c0c477967c0c7d3db8b"
+
+
+@pytest.fixture(scope="module")
+def groups() -> list[Group]:
+    return list(generate(Settings(groups=1200, seed=1, split="test")))
+
+
+@pytest.fixture(scope="module")
+def all_documents(groups: list[Group]) -> list[Document]:
+    return list(documents(groups))
+
+
+def yes_share(some: Sequence[Document]) -> float:
+    return sum(document.answer == "yes" for document in some) / len(some)
+
+
+def test_the_same_settings_give_the_same_documents_on_every_machine() -> None:
+    code = """
+import hashlib
+from pragworld_tasks.dialogues.generate import SPLITS, Settings, documents, generate
+from pragworld_tasks.dialogues.tracking import tracking_documents
+digest = hashlib.sha256()
+for split in SPLITS:
+    settings = Settings(groups=5, seed=3, split=split)
+    for document in (*documents(generate(settings)), *tracking_documents(settings)):
+        digest.update(repr(document).encode())
+print(digest.hexdigest())
+"""
+    for hash_seed in ("0", "1"):
+        process = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": hash_seed},
+        )
+        assert process.stdout.strip() == CHECKSUM
+
+
+def test_a_group_does_not_depend_on_how_many_are_made_nor_on_other_randomness() -> None:
+    settings = Settings(groups=3, seed=2, split="train")
+    random.seed(5)
+    assert list(generate(settings)) == [make_group(settings, number) for number in range(3)]
+    assert make_group(dataclasses.replace(settings, groups=9), 2) == make_group(settings, 2)
+
+
+def test_seeds_and_splits_give_different_dialogues() -> None:
+    contexts = {
+        make_group(Settings(seed=seed, split=split), 0).variants[0].lines
+        for seed in range(3)
+        for split in SPLITS
+    }
+    assert len(contexts) == 3 * len(SPLITS)
+
+
+def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
+    groups: list[Group],
+) -> None:
+    for group in groups:
+        original, *variants = group.variants
+        assert original.alteration is None
+        for variant in group.variants:
+            holds = evaluate(group.question, meaning(variant.dialogue))
+            assert variant.answer == ("yes" if holds else "no")
+        for variant in variants:
+            assert (variant.effect == "flip") == (variant.answer != original.answer)
+
+
+def test_every_alteration_comes_in_pairs_of_a_flip_and_none(groups: list[Group]) -> None:
+    for group in groups:
+        counts = Counter((variant.alteration, variant.effect) for variant in group.variants[1:])
+        assert 2 <= len(counts) / 2 <= 3
+        for alteration, _ in counts:
+            assert counts[alteration, "flip"] == counts[alteration, "invariant"] == 1
+
+
+def test_what_is_recorded_as_changed_is_what_changed(groups: list[Group]) -> None:
+    for group in groups:
+        original, *variants = group.variants
+        for variant in variants:
+            assert variant.changes
+            changed = {change.utterance: change for change in variant.changes}
+            for number, (old, new) in enumerate(zip(original.lines, variant.lines, strict=True)):
+                if number not in changed:
+                    assert old == new
+                    continue
+                change = changed[number]
+                assert old != new
+                assert change.old in old
+                assert change.new in new
+                # Taking out what differs leaves the same.
+                assert (
+                    old.replace(change.old, "", 1).split()
+                    == (new.replace(change.new, "", 1).split())
+                    or len(change.old) < 3
+                    or len(change.new) < 3
+                )
+            if variant.alteration != "Injecting Inconsistent Data":
+                assert all(
+                    len(change.old.split()) <= 4 and len(change.new.split()) <= 4
+                    for change in variant.changes
+                )
+            assert len(variant.changes) <= 1 + (variant.alteration == "Variable Swap")
+
+
+def test_yes_and_no_are_balanced_however_documents_are_broken_down(
+    all_documents: list[Document],
+) -> None:
+    assert 0.48 <= yes_share(all_documents) <= 0.52
+    for breakdown in (alteration_category, question_type, length_bucket):
+        by_class: dict[str, list[Document]] = defaultdict(list)
+        for document in all_documents:
+            by_class[breakdown(document)].append(document)
+        for name, some in by_class.items():
+            assert len(some) >= 200, name
+            assert 0.45 <= yes_share(some) <= 0.55, name
+
+
+def test_whoever_always_says_the_same_is_never_robust(groups: list[Group]) -> None:
+    for group in groups:
+        assert {variant.answer for variant in group.variants} == {"yes", "no"}
+
+
+def test_all_types_of_questions_and_alterations_occur(all_documents: list[Document]) -> None:
+    assert {question_type(document) for document in all_documents} == set(FORMS)
+    assert {document.alteration for document in all_documents} == {None, *ALTERATIONS}
+
+
+def test_the_breakdown_by_words_finds_the_type_that_was_asked(groups: list[Group]) -> None:
+    for group, document in zip(groups, (next(documents([group])) for group in groups), strict=True):
+        assert question_type(document) == group.question.kind, document.question
+
+
+def test_the_splits_have_no_dialogue_in_common() -> None:
+    contexts: dict[str, set[tuple[str, ...]]] = {}
+    for split in SPLITS:
+        made = [*generate(Settings(groups=150, split=split)), *generate(Settings(150, 1, split))]
+        contexts[split] = {group.variants[0].lines for group in made}
+    for split in SPLITS:
+        for other in SPLITS:
+            assert split == other or not contexts[split] & contexts[other]
+
+
+def test_only_test_vocabulary_has_the_held_out_words() -> None:
+    for domain in DOMAINS:
+        held_out, regular = words(domain, "held out"), words(domain, "regular")
+        for split in SPLITS:
+            settings = Settings(groups=30, split=split, domains=(domain,))
+            text = " ".join(
+                word
+                for document in documents(generate(settings))
+                for word in (document.context, document.question)
+            )
+            text = re.sub(r"[^\w ]", " ", text.replace("\n", " "))
+            text = f" {text} "
+            is_held_out = split == "test_vocabulary"
+            assert any(f" {thing} " in text for thing in held_out.things) == is_held_out
+            assert any(f" {place} " in text for place in held_out.places) == is_held_out
+            assert any(f" {thing} " in text for thing in regular.things) != is_held_out
+
+
+def test_there_are_enough_words() -> None:
+    all_words = [words(domain, "regular") for domain in DOMAINS]
+    assert len({name for each in all_words for name in each.agents}) >= 60
+    assert len({name for each in all_words for name in each.things}) >= 60
+    assert len({name for each in all_words for name in each.places}) >= 30
+    for domain in DOMAINS:
+        regular, held_out = words(domain, "regular"), words(domain, "held out")
+        for slot in ("agents", "things", "places"):
+            assert not set(getattr(regular, slot)) & set(getattr(held_out, slot))
+        for thing in (*regular.things, *held_out.things):
+            assert singular(thing) != thing
+            assert not singular(thing).endswith("s")
+
+
+def test_test_long_is_longer_than_anything_in_train() -> None:
+    lengths = {
+        split: [
+            len(variant.lines)
+            for group in generate(Settings(groups=100, split=split))
+            for variant in group.variants
+        ]
+        for split in ("train", "test_long")
+    }
+    assert max(lengths["train"]) < min(lengths["test_long"])
+
+
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
+    alteration: str,
+) -> None:
+    for split in ("train", "validation", "test"):
+        settings = Settings(groups=15, split=split, held_out_alteration=alteration)
+        for group in generate(settings):
+            has = alteration in {variant.alteration for variant in group.variants}
+            assert has == (split == "test")
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    split=st.sampled_from(SPLITS),
+    domains=st.sets(st.sampled_from(DOMAINS), min_size=1),
+)
+def test_any_settings_give_good_english_as_far_as_rules_tell(
+    seed: int, split: str, domains: set[str]
+) -> None:
+    settings = Settings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))  # type: ignore[arg-type]
+    group = make_group(settings, 0)
+    for variant in group.variants:
+        for number, line in enumerate(variant.lines):
+            label, _, said = line.partition(": ")
+            assert label == variant.dialogue.cast.labels[number % 2]
+            assert said[0].isupper()
+            assert said[-1] in ".?"
+            assert "  " not in line
+            assert "None" not in line
+            for wrong in (" one are ", " are one ", "There is two", " I does", " you does", " i "):
+                assert wrong not in f" {said} ".replace("One", "one")
+    assert group.question_words.endswith("?")
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path: Path) -> None:
+    made = list(generate(Settings(groups=40, seed=9)))
+    assert export.write(made, tmp_path / "x.csv") == sum(len(group.variants) for group in made)
+    assert read_generated(tmp_path / "x.csv") == list(documents(made))
+    # And so does the reader of the released manual split, but for the split's name.
+    as_manual = [
+        dataclasses.replace(one, split="generated") for one in read_manual(tmp_path / "x.csv")
+    ]
+    assert as_manual == list(documents(made))
+    with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {row["Perturbation Category"] for row in rows} == {"-", *ALTERATIONS}
+    assert all((row["Perturbation?"] == "FALSE") == (row["Utterance Index"] == "") for row in rows)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet", "x"])
+def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> None:
+    from datasets import Dataset, load_from_disk
+
+    made = list(generate(Settings(groups=5)))
+    export.write(made, tmp_path / name)
+    if name == "x.jsonl":
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        read = [json.loads(line) for line in lines]
+    elif name == "x.parquet":
+        read = Dataset.from_parquet(str(tmp_path / name)).to_list()
+    else:
+        read = load_from_disk(str(tmp_path / name)).to_list()
+    names = [field.name for field in dataclasses.fields(Document)]
+    found = [Document(**{field: record[field] for field in names}) for record in read]
+    assert found == list(documents(made))
+    assert read[1]["changes"] == [
+        dataclasses.asdict(change) for change in made[0].variants[1].changes
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    def failing() -> list[Group]:
+        raise InputError("half way")
+
+    def made() -> Iterator[Group]:
+        yield from generate(Settings(groups=2))
+        failing()
+
+    for name in ("x.csv", "x.jsonl", "x.parquet", "x"):
+        with pytest.raises(InputError):
+            export.write(made(), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "x.txt"], "cannot write '.txt'; end it in .csv, .jsonl or .parquet"),
+        (["--out", "x.csv", "--groups", "0"], "groups=0: at least one is needed"),
+        (["--out", "x.csv", "--split", "dev"], "no generated split 'dev'; there are train,"),
+        (["--out", "x.csv", "--domains", "house"], "no domain 'house'; there are household,"),
+        (["--out", "x.csv", "--held-out-alteration", "Swap"], "no alteration 'Swap'; there are"),
+        ([], "give either --out FILE, to write, or --show, to read"),
+        (["--out", "x.csv", "--show"], "give either --out FILE, to write, or --show, to read"),
+    ],
+)
+def test_impossible_settings_are_refused_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    arguments = [str(tmp_path / word) if word.startswith("x.") else word for word in arguments]
+    process = run_command("generate", *arguments)
+    assert process.returncode == 1
+    assert message in process.stderr
+    assert process.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_generate_writes_and_says_how_many(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "x.csv"
+    process = run_command("generate", "--groups", "6", "--seed", "4", "--out", str(path))
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == f"{path}: {len(read_generated(path))} documents in 6 groups\n"
+    settings = Settings(groups=6, seed=4, split="train")
+    assert read_generated(path) == list(documents(generate(settings)))
+
+
+def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
+    process = run_command("generate", "--show", "--split", "test")
+    assert process.returncode == 0, process.stderr
+    shown = process.stdout.split("Group ")[1:]
+    assert len(shown) == 20
+    for alteration in ALTERATIONS:
+        assert sum(f"{alteration}, flip: " in group for group in shown) >= 3, alteration
+
+
+def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
+    made = list(islice(generate(Settings(groups=60)), 60))
+    assert show.select(made, 5, (), each=0) == made[:5]
+
+
+# Entity tracking ----------------------------------------------------------------------------------
+
+
+def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:
+    made = list(tracking_documents(Settings(groups=60)))
+    assert yes_share(made) == 0.5
+    by_dialogue: dict[int, list[Document]] = defaultdict(list)
+    for document in made:
+        by_dialogue[document.group].append(document)
+    assert len(by_dialogue) == 60
+    for some in by_dialogue.values():
+        for one, next_one in pairwise(some):
+            assert next_one.context.startswith(one.context)
+    assert {document.row for document in made} == set(range(len(made)))
+    assert all(question_type(document) in FORMS for document in made)
+
+
+def test_turns_ago_counts_the_exchanges_since_what_is_asked_was_spoken_of() -> None:
+    made = list(tracking_documents(Settings(groups=40)))
+    assert {document.turns_ago for document in made} >= {0, 1, 2, 3, 5}
+    for document in made:
+        assert document.turns_ago is not None
+        if document.turns_ago == 0:
+            continue
+        lines = document.context.split("\n")
+        things = [
+            thing
+            for domain in DOMAINS
+            for thing in words(domain, "regular").things
+            if f" {thing} " in document.question.replace("?", " ")
+            or f" {singular(thing)} " in document.question.replace("?", " ")
+        ]
+        since = "\n".join(lines[len(lines) - 2 * document.turns_ago :])
+        assert things
+        assert all(thing not in since for thing in things)

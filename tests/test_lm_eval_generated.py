@@ -1,0 +1,115 @@
+"""The real lm_eval command on generated dialogues, with the model that comes with pragworld."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from lm_eval_runs import Evaluation, LmEval
+
+from pragworld_tasks import harness
+from pragworld_tasks.answers import read_answer
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.documents import Document
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.scoring import to_run
+from pragworld_tasks.metrics import tallies
+from pragworld_tasks.tiny import folder
+
+SETTINGS = Settings(groups=12, seed=7)
+TASKS = ("pragworld_generated", "pragworld_generated_label", "pragworld_generated_mc")
+TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_tracking_mc")
+
+
+@pytest.fixture(scope="module")
+def fresh(lm_eval: LmEval) -> Evaluation:
+    """All generated tasks on fresh data."""
+    return lm_eval(
+        "--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "16",
+        "--tasks", "pragworld_generated_all", "--log_samples",
+        "--metadata", json.dumps({"seed": SETTINGS.seed, "groups": SETTINGS.groups}),
+    )  # fmt: skip
+
+
+def asked(evaluation: Evaluation, task: str) -> list[Document]:
+    """The documents as lm-eval's samples have them."""
+    names = Document.__dataclass_fields__
+    return [
+        Document(**{name: sample["doc"][name] for name in names})
+        for sample in evaluation.samples(task)
+    ]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_metadata_reaches_the_generator(fresh: Evaluation, task: str) -> None:
+    assert fresh.returncode == 0, fresh.log
+    assert asked(fresh, task) == list(documents(generate(SETTINGS)))
+
+
+@pytest.mark.parametrize("task", TRACKING)
+def test_so_it_does_in_entity_tracking(fresh: Evaluation, task: str) -> None:
+    assert asked(fresh, task) == list(tracking_documents(SETTINGS))
+
+
+@pytest.mark.parametrize("task", [*TASKS, *TRACKING])
+def test_prompts_are_the_papers(fresh: Evaluation, task: str) -> None:
+    prompt = evaluation_prompt if task == "pragworld_generated" else label_prompt
+    for sample in fresh.samples(task):
+        assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
+
+
+def answers(evaluation: Evaluation, task: str) -> Sequence[str | None]:
+    """What the model answered, read independently of the task's own scoring."""
+    found: list[str | None] = []
+    for sample in evaluation.samples(task):
+        if task.endswith("_mc"):
+            yes, no = (float(value) for value, _ in sample["filtered_resps"])
+            found.append("yes" if yes > no else "no")
+        else:
+            found.append(read_answer(sample["filtered_resps"][0]))
+    return found
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_table_is_what_the_answers_give(fresh: Evaluation, task: str) -> None:
+    run = to_run(asked(fresh, task), answers(fresh, task))  # type: ignore[arg-type]
+    shown = fresh.metrics(task)
+    for name, one in tallies(run).items():
+        assert shown[name] == pytest.approx(one.share, nan_ok=True), name
+
+
+@pytest.mark.parametrize("task", TRACKING)
+def test_accuracy_is_shown_by_how_long_ago_it_was_said(fresh: Evaluation, task: str) -> None:
+    by_turns: dict[int | None, list[bool]] = {}
+    for document, answer in zip(asked(fresh, task), answers(fresh, task), strict=True):
+        by_turns.setdefault(document.turns_ago, []).append(answer == document.answer)
+    shown = fresh.metrics(task)
+    for name, turns in harness.TURNS_AGO.items():
+        right = [one for turn, some in by_turns.items() if turn in turns for one in some]
+        assert shown[name] == pytest.approx(sum(right) / len(right))
+
+
+def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
+    responses = {sample["filtered_resps"][0] for sample in fresh.samples("pragworld_generated")}
+    assert responses == {"yes)", "no)"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"groups": 0}, "groups=0: at least one is needed"),
+        ({"seed": "x"}, "seed='x': not a whole number"),
+        ({"split": "dev"}, "no generated split 'dev'"),
+        ({"domains": "household,moon"}, "no domain 'moon'"),
+    ],
+)
+def test_impossible_metadata_is_refused(metadata: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        harness.generated_dataset(**metadata)
+
+
+def test_other_metadata_is_none_of_our_business() -> None:
+    made = harness.generated_dataset(groups=2, pretrained="x", domains="shop", split="test_long")
+    expected = Settings(groups=2, domains=("shop",), split="test_long")
+    assert made["test"]["context"] == [one.context for one in documents(generate(expected))]
