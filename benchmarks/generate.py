@@ -3,6 +3,7 @@
 python benchmarks/generate.py
 """
 
+import sys
 import time
 
 from pragworld_tasks.dialogues.generate import SPLITS, Settings, Split, documents, generate
@@ -23,9 +24,14 @@ def main() -> None:
     for _ in documents(generate(Settings(groups=20))):
         pass  # imports, and words that are looked up once
     print(f"{GROUPS} groups of each split; documents per second, at least {LIMIT}:")
+    slow = []
     for split in SPLITS:
         speed = documents_per_second(split)
+        slow += [split] if speed < LIMIT else []
         print(f"{split:16} {speed:7.0f} {'' if speed >= LIMIT else '  too slow'}".rstrip())
+
+    if slow:
+        sys.exit(f"too slow: {', '.join(slow)}")
 
 
 if __name__ == "__main__":

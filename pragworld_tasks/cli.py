@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pragworld-tasks",
-        description="PragWorld tasks for lm-eval: link them, get the data, score responses.",
+        description="PragWorld tasks for lm-eval: link them, have data, score responses.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "alter",
         help="the paper's alterations of a conversation of your own",
-        description="Alters a conversation as the paper's Algorithms 1 to 5 do, and by negation and "
-        "inconsistent data, which the paper did by hand. Prints each altered conversation.",
+        description="Alters a conversation as the paper's Algorithms 1 to 5 do, and by negation "
+        "and inconsistent data, which the paper did by hand. Prints each altered conversation.",
     )
     command.add_argument(
         "--conversation",
@@ -185,12 +185,12 @@ def _generate(options: argparse.Namespace) -> None:
         groups=groups,
         seed=options.seed,
         split=options.split,
-        domains=tuple(options.domains.split(",")),
+        domains=tuple(name.strip() for name in options.domains.split(",")),
         held_out_alteration=options.held_out_alteration,
     )
     if options.show:
-        more = generate(dataclasses.replace(settings, groups=20 * groups))
-        chosen = show.select(more, groups, ALTERATIONS, each=min(3, groups // len(ALTERATIONS)))
+        more = generate(dataclasses.replace(settings, groups=5 * groups))
+        chosen = show.select(more, groups, ALTERATIONS, each=3)
         print("\n\n".join(map(show.to_text, chosen)))
         return
     progress = tqdm(generate(settings), total=groups, unit="group", disable=None)

@@ -103,9 +103,7 @@ def _generator_settings(metadata: Mapping[str, Any]) -> "Settings":
         field.name: metadata[field.name] for field in fields(Settings) if field.name in metadata
     }
     if isinstance(given.get("domains"), str):
-        given["domains"] = given["domains"].split(",")
-    if "domains" in given:
-        given["domains"] = tuple(given["domains"])
+        given["domains"] = tuple(name.strip() for name in given["domains"].split(","))
     return Settings(**given)
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.dialogues import export, show
-from pragworld_tasks.dialogues.compose import meaning
+from pragworld_tasks.dialogues.compose import meaning, opening_share, utterances
 from pragworld_tasks.dialogues.generate import (
     SPLITS,
     Group,
@@ -35,7 +35,7 @@ from pragworld_tasks.documents import ALTERATIONS, Document, read_generated, rea
 from pragworld_tasks.errors import InputError
 
 # Of the documents of five groups of every split. If it changes, so must `generate.VERSION`.
-CHECKSUM = "83aaef503dcbc7978fb2d074b23f620006e5329c31671c0c477967c0c7d3db8b"
+CHECKSUM = "59549b25689e0566c6773a74e76e1376dd9e2eb60b3c11e00b9bbbf88bb7aacc"
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +126,12 @@ def test_what_is_recorded_as_changed_is_what_changed(groups: list[Group]) -> Non
                 assert old != new
                 assert change.old in old
                 assert change.new in new
-                # Taking out what differs leaves the same.
-                assert (
-                    old.replace(change.old, "", 1).split()
-                    == (new.replace(change.new, "", 1).split())
-                    or len(change.old) < 3
-                    or len(change.new) < 3
+                # Somewhere the old words, replaced by the new ones, make the new line.
+                assert any(
+                    f"{old[:at]} {change.new} {old[at + len(change.old) :]}".split() == new.split()
+                    or old[:at] + change.new + old[at + len(change.old) :] == new
+                    for at in range(len(old) + 1)
+                    if old[at:].startswith(change.old)
                 )
             if variant.alteration != "Injecting Inconsistent Data":
                 assert all(
@@ -169,14 +169,27 @@ def test_the_breakdown_by_words_finds_the_type_that_was_asked(groups: list[Group
         assert question_type(document) == group.question.kind, document.question
 
 
-def test_the_splits_have_no_dialogue_in_common() -> None:
-    contexts: dict[str, set[tuple[str, ...]]] = {}
-    for split in SPLITS:
-        made = [*generate(Settings(groups=150, split=split)), *generate(Settings(150, 1, split))]
-        contexts[split] = {group.variants[0].lines for group in made}
-    for split in SPLITS:
-        for other in SPLITS:
-            assert split == other or not contexts[split] & contexts[other]
+def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -> None:
+    shares: dict[str, set[int]] = {}
+    for split in SPLITS[:3]:
+        shares[split] = {
+            opening_share(variant.dialogue.exchanges)
+            for group in generate(Settings(groups=150, seed=3, split=split))
+            for variant in group.variants
+        }
+    assert shares == {"train": {0, 1}, "validation": {2}, "test": {3}}
+
+
+def test_equal_texts_belong_to_the_same_share(groups: list[Group]) -> None:
+    by_text: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    for group in groups[:200]:
+        dialogue = group.variants[0].dialogue
+        first, *others = dialogue.exchanges
+        for more in (0, 4, 12):
+            again = first._replace(wordings=(first.wordings[0] + more, first.wordings[1]))
+            other = dataclasses.replace(dialogue, exchanges=(again, *others))
+            by_text[tuple(utterances(other))].add(opening_share(other.exchanges))
+    assert all(len(shares) == 1 for shares in by_text.values())
 
 
 def test_only_test_vocabulary_has_the_held_out_words() -> None:
@@ -318,6 +331,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
         (["--out", "x.csv", "--groups", "0"], "groups=0: at least one is needed"),
         (["--out", "x.csv", "--split", "dev"], "no generated split 'dev'; there are train,"),
         (["--out", "x.csv", "--domains", "house"], "no domain 'house'; there are household,"),
+        (["--out", "x.csv", "--domains", ""], "no domain ''; there are household,"),
         (["--out", "x.csv", "--held-out-alteration", "Swap"], "no alteration 'Swap'; there are"),
         ([], "give either --out FILE, to write, or --show, to read"),
         (["--out", "x.csv", "--show"], "give either --out FILE, to write, or --show, to read"),
@@ -353,8 +367,14 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
 
 
 def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
-    made = list(islice(generate(Settings(groups=60)), 60))
+    made = list(generate(Settings(groups=60)))
     assert show.select(made, 5, (), each=0) == made[:5]
+    assert show.select(made, 7, ["not to be had"], each=9) == made[:7]
+    needed = show.select(made, 20, ALTERATIONS, each=3)
+    assert len(needed) == 20
+    for alteration in ALTERATIONS:
+        has = [alteration in {variant.alteration for variant in one.variants} for one in needed]
+        assert sum(has) >= 3
 
 
 # Entity tracking ----------------------------------------------------------------------------------

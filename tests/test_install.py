@@ -104,9 +104,18 @@ def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Pat
 def test_commands_of_the_installed_package(environment: Environment) -> None:
     listed = environment.run("pragworld-tasks", "list")
     assert listed.stdout.count("\n") == 17
-    assert (
-        "pragworld_manual                 Manual split (500 questions, 88 groups)" in listed.stdout
+    assert "pragworld_manual Manual split (500 questions, 88 groups)" in " ".join(
+        listed.stdout.split()
     )
     help_ = environment.run("pragworld-tasks", "--help").stdout
-    for command in ("link", "unlink", "path", "list", "data", "score"):
+    for command in ("link", "path", "list", "data", "generate", "alter", "tiny", "score"):
         assert command in help_
+
+
+def test_the_small_model_and_the_generator_come_along(environment: Environment) -> None:
+    folder = Path(environment.run("pragworld-tasks", "tiny").stdout.strip())
+    assert folder.is_relative_to(environment.folder)
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"config.json", "model.safetensors", "tokenizer.json", "training.json"}
+    process = environment.run("pragworld-tasks", "generate", "--show", "--groups", "1")
+    assert process.stdout.startswith("Group 0"), process.stderr

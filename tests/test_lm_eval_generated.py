@@ -12,9 +12,9 @@ from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.metrics import tallies
 from pragworld_tasks.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.scoring import to_run
-from pragworld_tasks.metrics import tallies
 from pragworld_tasks.tiny import folder
 
 SETTINGS = Settings(groups=12, seed=7)
@@ -102,6 +102,7 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
         ({"seed": "x"}, "seed='x': not a whole number"),
         ({"split": "dev"}, "no generated split 'dev'"),
         ({"domains": "household,moon"}, "no domain 'moon'"),
+        ({"domains": 5}, "domains=5: no list; there are household, shop, clinic"),
     ],
 )
 def test_impossible_metadata_is_refused(metadata: dict[str, object], message: str) -> None:

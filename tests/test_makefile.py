@@ -21,13 +21,24 @@ def make(*arguments: str, makefile: str = "include Makefile", **environment: str
     return process.stdout
 
 
-def test_eval_without_a_model_takes_the_samples_unless_told_otherwise() -> None:
-    assert "on tests/samples." in make("--dry-run", "eval")
-    assert "on /elsewhere." in make("--dry-run", "eval", PRAGWORLD_DATA="/elsewhere")
-    assert "tests/samples" not in make("--dry-run", "eval", "MODEL=some/model")
+def test_eval_without_a_model_takes_ours_on_generated_dialogues_as_it_is() -> None:
+    command = make("--dry-run", "eval")
+    assert "pretrained=pragworld_tasks/tiny" in command
+    assert "--tasks pragworld_generated " in command
+    assert "--apply_chat_template" not in command
 
 
-def test_other_targets_see_the_data_that_the_user_names_or_none() -> None:
+def test_eval_of_a_model_takes_the_manual_split_and_a_chat_template_unless_told_otherwise() -> None:
+    command = make("--dry-run", "eval", "MODEL=some/model")
+    assert "pretrained=some/model" in command
+    assert "--tasks pragworld_manual " in command
+    assert "--apply_chat_template" in command
+    command = make("--dry-run", "eval", "MODEL=some/model", "ARGS=", "TASKS=pragworld_mc")
+    assert "--tasks pragworld_mc " in command
+    assert "--apply_chat_template" not in command
+
+
+def test_all_targets_see_the_data_that_the_user_names_or_none() -> None:
     probe = 'include Makefile\nprobe: ; @echo "data: $$PRAGWORLD_DATA"'
     assert make("probe", makefile=probe) == "data: \n"
     assert make("probe", makefile=probe, PRAGWORLD_DATA="/elsewhere") == "data: /elsewhere\n"

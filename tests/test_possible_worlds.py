@@ -29,7 +29,7 @@ def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
     """A dialogue and others made of it, each with the alteration that made it, or "original"."""
     chance = Chance(seed)
     domain = chance.pick(DOMAINS)
-    dialogue = compose(domain, "held out", 1 + chance.below(LONGEST), (), chance)
+    dialogue = compose(domain, words(domain, "held out"), 1 + chance.below(LONGEST), (), chance)
     yield "original", dialogue
     yield "original", jumbled(dialogue, chance)
     for alteration in ALTERATIONS:

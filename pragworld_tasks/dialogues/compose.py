@@ -60,8 +60,9 @@ def utterances(dialogue: Dialogue) -> list[str]:
     return lines
 
 
-def share(opening: Exchange) -> int:
-    """Which of the `SHARES` a dialogue belongs to that, small talk aside, begins like this."""
+def opening_share(exchanges: Sequence[Exchange]) -> int:
+    """Which of the `SHARES` a dialogue belongs to, by how it begins, small talk aside."""
+    opening = next((each for each in exchanges if each.form != "chat"), exchanges[0])
     form, agent, thing, place, *_ = opening
     return crc32(f"{form}/{agent}/{thing}/{place}".encode()) % SHARES
 
@@ -116,7 +117,7 @@ def _opening_with(shares: Sequence[int], parts: list[list[Exchange]]) -> list[li
     """The parts in an order that opens with one of the shares; none where there is no such."""
     talk = [part for part in parts if part[0].form == "chat"]
     for part in parts:
-        if part not in talk and share(part[0]) in shares:
+        if part not in talk and opening_share(part) in shares:
             before = talk[: parts.index(part)]
             return [*before, part, *(other for other in parts if other not in (*before, part))]
     return parts if len(talk) == len(parts) else []

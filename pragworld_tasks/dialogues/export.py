@@ -52,8 +52,8 @@ def write(groups: Iterable[Group], target: Path) -> int:
             f"{target}: cannot write {target.suffix!r}; end it in .csv, .jsonl or .parquet, or in "
             "nothing for a datasets folder"
         )
-    if target.suffix == "" and target.exists():
-        raise InputError(f"{target}: exists already; remove it or name another folder")
+    if target.is_dir() or (target.suffix == "" and target.exists()):
+        raise InputError(f"{target}: exists already; remove it or name another place")
     partial = target.with_name(f".{target.name}.partial{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -72,14 +72,12 @@ def write(groups: Iterable[Group], target: Path) -> int:
 
 def records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
     """Documents as dictionaries, with the changes that made each of its original."""
+    row = 0
     for group in groups:
         for document, variant in zip(documents([group]), group.variants, strict=True):
-            yield {**asdict(document), "changes": [asdict(change) for change in variant.changes]}
-
-
-def _numbered(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
-    for row, record in enumerate(records(groups)):
-        yield {**record, "row": row}
+            changes = [asdict(change) for change in variant.changes]
+            yield {**asdict(document), "row": row, "changes": changes}
+            row += 1
 
 
 def _write_csv(groups: Iterable[Group], path: Path) -> int:
@@ -114,7 +112,7 @@ def _cells(group: Group, variant: Variant) -> list[str]:
 def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as stream:
-        for record in _numbered(groups):
+        for record in records(groups):
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1
     return count
@@ -123,7 +121,7 @@ def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
 def _write_parquet(groups: Iterable[Group], path: Path) -> int:
     from datasets import Dataset
 
-    data = Dataset.from_list(list(_numbered(groups)))
+    data = Dataset.from_list(list(records(groups)))
     data.to_parquet(path)
     return len(data)
 
@@ -131,6 +129,6 @@ def _write_parquet(groups: Iterable[Group], path: Path) -> int:
 def _write_dataset(groups: Iterable[Group], path: Path) -> int:
     from datasets import Dataset
 
-    data = Dataset.from_list(list(_numbered(groups)))
+    data = Dataset.from_list(list(records(groups)))
     data.save_to_disk(path)
     return len(data)

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.chance import Chance
-from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
+from pragworld_tasks.dialogues.compose import SHARES, Dialogue, compose, opening_share, utterances
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Vocabulary, Words, words
@@ -46,8 +46,8 @@ SPLIT_SHARES: dict[Split, tuple[int, ...]] = {
     "train": (0, 1),
     "validation": (2,),
     "test": (3,),
-    "test_vocabulary": (0, 1, 2, 3),
-    "test_long": (0, 1, 2, 3),
+    "test_vocabulary": tuple(range(SHARES)),
+    "test_long": tuple(range(SHARES)),
 }
 _MOST_WORDS = 4  # that an alteration may change in an utterance; an inserted sentence aside
 
@@ -81,11 +81,14 @@ class Settings:
             raise InputError(f"groups={self.groups}: at least one is needed")
         if self.split not in SPLITS:
             raise InputError(f"no generated split {self.split!r}; there are {', '.join(SPLITS)}")
+        if not (isinstance(self.domains, list | tuple) and self.domains):
+            raise InputError(f"domains={self.domains!r}: no list; there are {', '.join(DOMAINS)}")
         for domain in self.domains:
             if domain not in DOMAINS:
                 raise InputError(f"no domain {domain!r}; there are {', '.join(DOMAINS)}")
-        if not self.domains:
-            raise InputError(f"no domain given; there are {', '.join(DOMAINS)}")
+        # In one order, which the seeds of the groups depend on.
+        domains = tuple(domain for domain in DOMAINS if domain in self.domains)
+        object.__setattr__(self, "domains", domains)
         if self.held_out_alteration not in (None, *ALTERATIONS):
             raise InputError(
                 f"no alteration {self.held_out_alteration!r}; there are {', '.join(ALTERATIONS)}"
@@ -262,6 +265,8 @@ def make_group(settings: Settings, number: int) -> Group:
     kind = chance.pick([kind for kind, some in forms.items() if some])
     known = words(domain, vocabulary)
     pairs = 2 + chance.below(2)
+    # Without one of the alterations that can nearly always be had, a second pair cannot always be.
+    least = 2 if training and held_out in _EVERYWHERE else 4
     wanted: Answer = "yes" if chance.happens(0.5) else "no"
     form = chance.pick(forms[kind])
     while True:
@@ -269,7 +274,7 @@ def make_group(settings: Settings, number: int) -> Group:
         dialogue = compose(domain, known, length, topics, chance, shares)
         resolved = resolve(dialogue.exchanges)
         draft = _Draft(
-            dialogue, tuple(utterances(dialogue)), resolved, known, form == "went", chance
+            dialogue, tuple(utterances(dialogue)), resolved, known, form == "went", shares, chance
         )
         asked = _askable(form, kind, resolved)
         found = _first_pair(draft, asked, wanted, first)
@@ -283,7 +288,7 @@ def make_group(settings: Settings, number: int) -> Group:
             variants += _further_pair(draft, question, wanted, alteration)
             if len(variants) == 2 * pairs:
                 break
-        if len(variants) < 4:
+        if len(variants) < least:
             continue
         question = question._replace(knower=chance.below(2), wording=chance.below(6))
         return Group(
@@ -305,6 +310,7 @@ class _Draft:
 
     Attributes:
         about_people: whether the question is about people and no things.
+        shares: those that the variants have to belong to as well.
     """
 
     dialogue: Dialogue
@@ -312,6 +318,7 @@ class _Draft:
     resolved: list[Exchange]
     words: Words
     about_people: bool
+    shares: tuple[int, ...]
     chance: Chance
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator["_Altered"]:
@@ -343,6 +350,8 @@ class _Draft:
     ) -> Variant | None:
         """The altered dialogue in words; None where too many words change, or none."""
         before = self.dialogue
+        if opening_share(edit.exchanges) not in self.shares:
+            return None
         dialogue = Dialogue(before.domain, before.cast, edit.exchanges, before.closing)
         lines = tuple(utterances(dialogue))
         changes = tuple(_changes(self.lines, lines))

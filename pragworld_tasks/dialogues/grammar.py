@@ -260,8 +260,9 @@ def _where(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]
     if not isinstance(reply, Claim):
         return question, _choose(_UNKNOWN, answer)
     sentence = f"{_statement(reply, meant, style.verbs[answer % len(style.verbs)])}."
-    if not (reply.agents or reply.source or reply.denied) and reply.amount.kind == "the":
-        return question, _choose((sentence, f"{_places(reply)}."), answer)
+    if not (reply.agents or reply.source) and reply.amount.kind == "the":
+        nowhere = "not " if reply.denied else ""
+        return question, _choose((sentence, f"{nowhere}{_places(reply)}."), answer)
     return question, sentence
 
 

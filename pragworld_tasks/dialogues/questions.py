@@ -42,7 +42,8 @@ class Question(NamedTuple):
 
     Attributes:
         form: what it asks about the agent, the thing, the place and the number that it has.
-        kind: its type; "sure" and "know" ask whether one of the two who speak is sure, or knows.
+        kind: its type; "sure" and "know" ask whether one of the two who speak is sure, or
+            knows; "agent knows" whether somebody else does.
         knower: which of the two: 0 asks in the dialogue, 1 replies.
         wording: which of its forms of words, counted through.
     """

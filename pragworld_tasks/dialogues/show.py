@@ -11,18 +11,21 @@ def select(
 ) -> list[Group]:
     """So many of the groups, in order, with each alteration in at least `each` of them.
 
-    The first groups are taken as long as what is still missing fits into the places left.
+    Where there are not so many with an alteration, all of these are taken, as far as there is room.
     """
-    chosen: list[Group] = []
+    left = list(groups)
     missing: Counter[str | None] = Counter(dict.fromkeys(alterations, each))
-    for group in groups:
-        if len(chosen) == count:
-            break
-        has = {variant.alteration for variant in group.variants} & set(+missing)
-        if has or len(chosen) + sum((+missing).values()) < count:
-            chosen.append(group)
-            missing.subtract(has)
-    return chosen
+    chosen: list[Group] = []
+    while left and len(chosen) < count:
+        group = max(left, key=lambda one: len(_alterations(one) & set(+missing)))  # the first such
+        left.remove(group)
+        chosen.append(group)
+        missing.subtract(_alterations(group))
+    return sorted(chosen, key=lambda one: one.number)
+
+
+def _alterations(group: Group) -> set[str | None]:
+    return {variant.alteration for variant in group.variants[1:]}
 
 
 def to_text(group: Group) -> str:

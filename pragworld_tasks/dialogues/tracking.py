@@ -1,19 +1,26 @@
 """Generated entity tracking: questions after growing beginnings of dialogues (section 5.2).
 
-After every exchange two questions are asked about the same things, one with the answer yes and one
-with no. How long ago these things were last spoken of is known, so accuracy can be shown by it.
+After an exchange two questions are asked about the same things, one with the answer yes and one
+with no, if the dialogue so far allows for both. How long ago these things were last spoken of is
+known, so accuracy can be shown by it.
 """
 
 from collections.abc import Iterator, Sequence
 
-from pragworld_tasks.dialogues.alterations import names
 from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import compose, utterances
 from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION, Settings
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
 from pragworld_tasks.dialogues.vocabulary import Vocabulary, words
-from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned, resolve
+from pragworld_tasks.dialogues.world import (
+    Exchange,
+    State,
+    interpret,
+    mentioned,
+    resolve,
+    things_in,
+)
 from pragworld_tasks.documents import Answer, Document
 
 LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
@@ -93,4 +100,6 @@ def _about(
 
 def _turns_ago(thing: str, exchanges: Sequence[Exchange]) -> int:
     """How many exchanges follow the last one that speaks of the things."""
-    return next(ago for ago, exchange in enumerate(reversed(exchanges)) if thing in names(exchange))
+    return next(
+        ago for ago, exchange in enumerate(reversed(exchanges)) if thing in things_in(exchange)
+    )
