@@ -11,8 +11,9 @@ not depend on how many are made.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.chance import Chance
@@ -283,8 +284,8 @@ def make_group(settings: Settings, number: int) -> Group:
         question, variants = found
         others = chance.shuffled([name for name in alterations if name != first])
         others = [name for name in others if form in _FLIPPABLE[name]]
-        others.sort(key=lambda name: name in _EVERYWHERE)  # one of the others before them
-        for alteration in (*others[:1], *reversed(others[1:])):
+        rare = [name for name in others if name not in _EVERYWHERE]
+        for alteration in (*rare[:1], *(name for name in others if name in _EVERYWHERE)):
             variants += _further_pair(draft, question, wanted, alteration)
             if len(variants) == 2 * pairs:
                 break
@@ -322,16 +323,14 @@ class _Draft:
     chance: Chance
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator["_Altered"]:
-        """A few alterations that make sense, and what the dialogue then means."""
+        """A few alterations; not all of them make sense."""
         tried = edits(alteration, self.dialogue.exchanges, self.words, focus, self.chance)
         for edit in islice(tried, _TRIES):
             try:
                 resolved = resolve(edit.exchanges)
-                things = self._things_spoken_of(resolved)
-                state = interpret(list(about(things, resolved)))
             except Unclear:
                 continue
-            yield _Altered(edit, things, state)
+            yield _Altered(edit, resolved, self._things_spoken_of(resolved))
 
     def _things_spoken_of(self, resolved: Sequence[Exchange]) -> set[str]:
         """The things that an altered exchange speaks of, before or after."""
@@ -365,25 +364,32 @@ class _Draft:
         return Variant(dialogue, lines, answer, alteration, effect, changes)
 
 
-class _Altered(NamedTuple):
+class _Altered:
     """An alteration, and what it does to the state.
 
     What is said of one kind of things has no bearing on another, unless an exchange speaks of
-    both; so the state need not be made anew but of those that an altered exchange speaks of.
-
-    Attributes:
-        things: those of which the state is.
+    both; so the state is made anew only of those that an altered exchange speaks of, and only when
+    it is asked for.
     """
 
-    edit: Edit
-    things: set[str]
-    state: State
+    def __init__(self, edit: Edit, resolved: Sequence[Exchange], things: set[str]) -> None:
+        self.edit = edit
+        self._resolved = resolved
+        self._things = things
+
+    @cached_property
+    def state(self) -> State | None:
+        """The state, as far as it may have changed; None where the dialogue makes no sense."""
+        try:
+            return interpret(list(about(self._things, self._resolved)))
+        except Unclear:
+            return None
 
     def answer(self, question: Question, before: Answer) -> Answer | None:
-        """The answer now, given the answer before."""
-        if question.thing and question.thing not in self.things:
+        """The answer now, given the answer before; None also where there is no state."""
+        if question.thing and question.thing not in self._things:
             return before
-        return _answer(question, self.state)
+        return _answer(question, self.state) if self.state else None
 
 
 def _askable(form: Form, kind: Kind, resolved: Sequence[Exchange]) -> dict[Answer, list[Question]]:
@@ -458,7 +464,9 @@ def _kept(
     """A variant of the same direction that leaves the answer as it is: one tried, or a new one."""
     for altered in chain(tried, draft.edits(alteration, ())):
         edit = altered.edit
-        if edit.direction == like.direction and altered.answer(question, answer) == answer:
+        if edit.direction != like.direction or altered.answer(question, answer) != answer:
+            continue
+        if altered.state:
             variant = draft.variant(edit, answer, alteration, "invariant")
             if variant is not None:
                 return variant
