@@ -1,5 +1,5 @@
+# make eval            the small model that comes with pragworld, on generated dialogues; offline
 # make eval MODEL=…    pragworld_manual on a model: a name on the Hugging Face hub, or a folder
-# make eval            does the installation work? a tiny model and small files, nothing downloaded
 # make test            everything that guards the project
 # PRAGWORLD_DATA=…     a folder with the released files, for any of them
 
@@ -7,15 +7,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-MODEL ?= $(VENV)/tiny-model
-TASKS ?= pragworld_manual
+TINY := pragworld_tasks/tiny
+MODEL ?= $(TINY)
 BATCH_SIZE ?= 16
+ifeq ($(MODEL),$(TINY))
+TASKS ?= pragworld_generated
+eval: export HF_HUB_OFFLINE ?= 1
+else
+TASKS ?= pragworld_manual
 # For a model without a chat template: make eval MODEL=… ARGS=
 ARGS ?= --apply_chat_template
-
-# Of eval alone: the tests would take the samples for the released files.
-ifeq ($(MODEL),$(VENV)/tiny-model)
-eval: export PRAGWORLD_DATA ?= tests/samples
 endif
 
 .PHONY: setup eval test check
@@ -28,15 +29,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-$(VENV)/tiny-model: $(VENV)/ready examples/tiny_model.py
-	$(BIN)/python examples/tiny_model.py $@.partial
-	rm -rf $@
-	mv $@.partial $@
-
-eval: setup $(filter $(VENV)/tiny-model,$(MODEL))
-ifeq ($(MODEL),$(VENV)/tiny-model)
-	@echo "No MODEL given: a tiny one with random weights, on $(PRAGWORLD_DATA). Its answers mean nothing."
-endif
+eval: setup
 	$(BIN)/pragworld-tasks link
 	$(BIN)/lm_eval --model hf --model_args "pretrained=$(MODEL)" --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)

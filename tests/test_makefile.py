@@ -24,6 +24,7 @@ def make(*arguments: str, makefile: str = "include Makefile", **environment: str
 def test_eval_without_a_model_takes_ours_on_generated_dialogues_as_it_is() -> None:
     command = make("--dry-run", "eval")
     assert "pretrained=pragworld_tasks/tiny" in command
+    assert "--include_path" not in command  # the tasks are linked
     assert "--tasks pragworld_generated " in command
     assert "--apply_chat_template" not in command
 

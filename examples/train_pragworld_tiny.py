@@ -1,0 +1,546 @@
+"""Trains `pragworld-tiny`, the small model that comes with pragworld, from nothing.
+
+    python examples/train_pragworld_tiny.py FOLDER
+    python examples/train_pragworld_tiny.py FOLDER --seed 2 --steps 500     # another, sooner
+
+Every training sequence is a generated dialogue with many questions behind it, each of which sees
+the dialogue and not the other questions. The dialogues are of the split `train`, and none is
+altered. What makes the model learn on a CPU within an hour:
+
+- It starts with few words and short dialogues, in which everything asked about and not denied is a
+  yes. When it answers well enough, dialogues grow, and the noes get closer to a yes.
+- Open questions ("Where are the pears?") stand among the yes/no ones: copying an answer is learned
+  long before checking one.
+- On the prompt's line before the last it learns to say to itself what the answer rests on (the
+  place where the pears are), and on the last line it answers. Nobody sees what it says to itself.
+- There is a small loss on the dialogue's own text.
+
+Settings, versions and the course of the training go to `training.json` beside the weights.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import json
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch.nn.functional import cross_entropy
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
+from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION
+from pragworld_tasks.dialogues.grammar import NUMBERS
+from pragworld_tasks.dialogues.questions import FORMS, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.topics import TOPICS
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, Words, words
+from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned, resolve
+from pragworld_tasks.prompts import evaluation_prompt, label_prompt
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of a training run.
+
+    Attributes:
+        steps: of training, each on one batch.
+        layers, width, heads, feed_forward: of the model.
+        vocabulary: of the tokenizer, in tokens, before the prompts' parts.
+        dialogues: in a batch.
+        questions: about so many at most, behind each dialogue.
+        matrix_rate, other_rate: learning rates of Muon, for the layers' matrices, and of AdamW.
+        warm_up: share of the training in which the learning rates rise.
+        text_loss: weight of the loss on the dialogue's own text.
+        pass_mark: accuracy on yes/no questions at which dialogues become an exchange longer.
+        cool_down: share of the training at the end in which the learning rates fall to nothing.
+        threads: of the CPU.
+    """
+
+    seed: int = 1
+    steps: int = 2000
+    layers: int = 5
+    width: int = 128
+    heads: int = 4
+    feed_forward: int = 256
+    vocabulary: int = 1536
+    dialogues: int = 32
+    questions: int = 12
+    matrix_rate: float = 0.01
+    other_rate: float = 0.004
+    warm_up: float = 0.01
+    weight_decay: float = 0.01
+    text_loss: float = 0.1
+    pass_mark: float = 0.8
+    cool_down: float = 0.35
+    threads: int = 2
+
+
+# The tokenizer ------------------------------------------------------------------------------------
+
+_BEGIN, _END, _PAD = "<s>", "</s>", "<pad>"
+_DIALOGUE, _QUESTION = "@dialogue@", "@question@"
+_OPEN = "Answer:"  # a third prompt, for open questions, that only training has
+
+
+def prompt_parts() -> dict[str, tuple[str, str, str, str]]:
+    """Each prompt in four: before the dialogue, before the question, behind it, the last line."""
+    parts = {}
+    for name, prompt in (("evaluation", evaluation_prompt), ("label", label_prompt)):
+        filled = prompt({"context": _DIALOGUE, "question": _QUESTION})
+        head, rest = filled.split(_DIALOGUE)
+        middle, tail = rest.split(_QUESTION)
+        last = "Your answer:\n(" if name == "evaluation" else "Label:"
+        parts[name] = head, middle, tail.removesuffix(last), last
+    parts["open"] = (*parts["label"][:3], _OPEN)
+    return parts
+
+
+def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+    """Byte-level BPE in which the words of the dialogues are tokens, and so are the prompts' parts.
+
+    Those parts are the same for every question; as one token each they cost next to nothing.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[_BEGIN, _END, _PAD],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    chance = Chance("the tokenizer's dialogues")
+    texts = []
+    for _ in range(6000):
+        lesson = make_lesson(chance, 10, 6, 12)
+        texts.append(lesson.context)
+        texts += [f"{question}{answer}" for _, question, answer, _ in lesson.questions]
+    tokenizer.train_from_iterator(texts, trainer)
+    parts = {part for each in prompt_parts().values() for part in each}
+    tokenizer.add_tokens([AddedToken(part, normalized=False) for part in sorted(parts)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{_BEGIN} $A", special_tokens=[(_BEGIN, tokenizer.token_to_id(_BEGIN))]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=_BEGIN,
+        eos_token=_END,
+        pad_token=_PAD,
+        model_max_length=2048,
+    )
+
+
+# Lessons ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A dialogue, and questions about it.
+
+    Attributes:
+        questions: of each the prompt it is asked by, its words, the answer, and the word of the
+            dialogue that the answer rests on; empty where there is none.
+    """
+
+    context: str
+    questions: list[tuple[str, str, str, str]]
+
+
+def make_lesson(chance: Chance, level: int, exchanges: int, questions: int) -> Lesson:
+    """A dialogue of the training split with questions, as many with the answer yes as with no.
+
+    Args:
+        chance: what all is drawn from.
+        level: of difficulty, from 2: at first there are few words, simple topics and questions,
+            many open questions, and noes about somebody or something that is not in the dialogue.
+        exchanges: the dialogue's length.
+        questions: about so many.
+    """
+    open_share = max(0.1, 0.55 - 0.05 * level)
+    easy = max(0.1, 1.2 - 0.2 * level)
+    tempting = min(0.6, 0.15 * (level - 3))
+    kinds = _KINDS[min(level, len(_KINDS)) - 1]
+    domain = chance.pick(DOMAINS) if level > 3 else "household"
+    known_words = _some_words(words(domain, "regular"), level)
+    topics = [
+        chance.pick(_SIMPLE[: max(1, 4 * level - 11)] if level < 5 else tuple(TOPICS))
+        for _ in range(exchanges)
+    ]
+    topics = topics[: exchanges if level < 5 else chance.below(3)]
+    dialogue = compose(domain, known_words, exchanges, topics, chance, SPLIT_SHARES["train"])
+    resolved = resolve(dialogue.exchanges)
+    state, known = interpret(resolved), mentioned(resolved)
+    asked: list[tuple[str, str, str, str]] = []
+    opened = list(_open_questions(state, dialogue))
+    for question, answer in chance.sample(opened, round(questions * open_share)):
+        asked.append(("open", question, f" {answer}", f" {answer}"))
+    spoken_of = [set(_flat(exchange)) for exchange in resolved]
+    for _ in range(4 * questions):
+        if len(asked) >= questions:
+            break
+        kind = chance.pick(kinds)
+        form = chance.pick(FORMS[kind])
+        by_answer: dict[bool, list[Question]] = {True: [], False: []}
+        for candidate in askable(form, kind, known, state):
+            holds = evaluate(candidate, state)
+            if holds is not None:
+                by_answer[holds].append(candidate)
+        if not by_answer[True]:
+            continue
+        yes = chance.pick(by_answer[True])
+        near = [
+            candidate
+            for candidate in by_answer[False]
+            if any(here.issuperset(filter(None, candidate[2:5])) for here in spoken_of)
+        ]
+        if not by_answer[False] or chance.happens(easy):
+            no = _about_others(yes, known_words, known, state, chance)
+        else:
+            no = chance.pick(near if near and chance.happens(tempting) else by_answer[False])
+        for candidate, word in ((yes, "yes"), (no, "no")):
+            worded = candidate._replace(knower=chance.below(2), wording=chance.below(6))
+            prompt = "evaluation" if chance.happens(0.5) else "label"
+            answer = f"{word})" if prompt == "evaluation" else f" {word}"
+            text = question_words(worded, dialogue.cast)
+            asked.append((prompt, text, answer, _rests_on(worded, state, dialogue)))
+    asked = chance.shuffled(asked)[: questions + 2]
+    return Lesson("\n".join(utterances(dialogue)), asked)
+
+
+# What is asked at the first levels, and from then on.
+_KINDS: tuple[tuple[Kind, ...], ...] = (
+    *(("only-entity",),) * 3,
+    ("only-entity", "quantity", "universal", "existential"),
+    tuple(FORMS),
+)
+# What the first dialogues are made of.
+_SIMPLE = ("done", "somewhere", "not done", "presence", "quantity")
+
+
+def _some_words(all_words: Words, level: int) -> Words:
+    """A few of the words at the first level, more with every level, all from the sixth on."""
+    share = min(1.0, 0.15 * 1.6 ** (level - 2))
+    return Words(
+        all_words.agents[:: round(1 / share)],
+        all_words.things[: max(8, round(share * len(all_words.things)))],
+        all_words.places[: max(5, round(share * len(all_words.places)))],
+    )
+
+
+def _another(names: Sequence[str], mentioned: Sequence[str], chance: Chance) -> str:
+    """One of the names that is not mentioned, if there is one."""
+    return chance.pick([name for name in names if name not in mentioned] or names)
+
+
+def _about_others(
+    question: Question, known: Words, mentioned: Mentioned, state: State, chance: Chance
+) -> Question:
+    """The question with one of its names replaced by one that makes the answer no."""
+    while True:
+        slot = chance.pick(
+            [slot for slot in ("agent", "thing", "place") if getattr(question, slot)]
+        )
+        if slot == "agent":
+            other = question._replace(agent=_another(known.agents, mentioned.agents, chance))
+        elif slot == "thing":
+            other = question._replace(thing=_another(known.things, mentioned.things, chance))
+        else:
+            other = question._replace(place=_another(known.places, mentioned.places, chance))
+        if evaluate(other, state) is False and other != question:
+            return other
+
+
+def _rests_on(question: Question, state: State, dialogue: Dialogue) -> str:
+    """What the dialogue says of what is asked about, in a word: a place, a name, a number."""
+    form, _, agent, thing, place, *_ = question
+    if form in ("told", "agent knows"):
+        return ""
+    if form == "went":
+        places = {there for who, there in state.went if who == agent}
+        return f" {place}" if place in places else f" {min(places, default='unknown')}"
+    cell = state.cell(thing, place)
+    if form in ("any", "some", "where"):
+        if cell:
+            return f" {place}"
+        cells = state.cells.get(thing, {})
+        return f" {next(iter(cells))}" if cells else " unknown"
+    if cell is None:
+        return " unknown"
+    if "exactly" in form or form in ("more than", "how many"):
+        return f" {NUMBERS[cell.counts[0]]}" if len(cell.counts) == 1 else " unknown"
+    if form in ("all", "left all"):
+        return " all" if cell.whole else " some"
+    names = {_name(who, dialogue) for who in cell.agents}
+    asked = _name(agent, dialogue)
+    return f" {asked}" if asked in names else f" {min(names, default='unknown')}"
+
+
+def _name(agent: str, dialogue: Dialogue) -> str:
+    return dialogue.cast.names[1].removeprefix("the ") if agent == REPLIER else agent
+
+
+def _flat(exchange: Any) -> Iterator[str]:
+    """All names in an exchange."""
+    for slot in exchange:
+        if isinstance(slot, str):
+            yield slot
+        elif isinstance(slot, tuple):
+            yield from _flat(slot)
+
+
+def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
+    """Questions whose answer is a word or a few of the dialogue."""
+    for thing, cells in state.cells.items():
+        for place, cell in cells.items():
+            if cell.whole:
+                yield f"Where are the {thing}?", place
+            if len(cell.counts) == 1:
+                yield f"How many {thing} are in the {place}?", NUMBERS[cell.counts[0]]
+            elif not cell.counts:
+                yield f"How many {thing} are in the {place}?", "unknown"
+            if len(cell.agents) == 1:
+                who = _name(next(iter(cell.agents)), dialogue)
+                yield f"Who put the {thing} in the {place}?", who
+            elif not cell.by_itself and not cell.agents:
+                yield f"Who put the {thing} in the {place}?", "unknown"
+    for thing in state.alternatives:
+        yield f"Where are the {thing}?", "unknown"
+    for agent, place in state.went:
+        if agent != REPLIER:
+            yield f"Where did {agent} go?", place
+
+
+# Batches ------------------------------------------------------------------------------------------
+
+Tokens = list[int]
+
+
+class Batcher:
+    """Lessons as tensors: the dialogue once, and each question behind it as if it were alone."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self.tokenizer = tokenizer
+        self.parts = {
+            name: [self._one(part) for part in parts] for name, parts in prompt_parts().items()
+        }
+        self.begin = tokenizer.convert_tokens_to_ids(_BEGIN)
+        self.end = tokenizer.convert_tokens_to_ids(_END)
+        self.pad = tokenizer.convert_tokens_to_ids(_PAD)
+
+    def _one(self, part: str) -> int:
+        return int(self.tokenizer.convert_tokens_to_ids(part))
+
+    def ids(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text."""
+        if not texts:
+            return []
+        return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+    def batch(self, lessons: Sequence[Lesson], chance: Chance) -> dict[str, torch.Tensor]:
+        """Input ids, positions, mask (1, where a token sees another), targets and loss weights."""
+        rows: list[tuple[Tokens, list[int], list[int], list[int]]] = []
+        contexts = self.ids([lesson.context for lesson in lessons])
+        for lesson, context in zip(lessons, contexts, strict=True):
+            head = self.parts[chance.pick(("evaluation", "label"))][0]
+            ids, kinds = [self.begin, head, *context], [0] * (len(context) + 2)
+            positions, targets = list(range(len(ids))), [*context, -1, -1]
+            targets = [-1, *context, -1]
+            start = len(ids)
+            asked = self.ids([question for _, question, _, _ in lesson.questions])
+            answers = self.ids([answer for _, _, answer, _ in lesson.questions])
+            facts = self.ids([fact for _, _, _, fact in lesson.questions])
+            for number, ((prompt, *_), question, answer, fact) in enumerate(
+                zip(lesson.questions, asked, answers, facts, strict=True), start=1
+            ):
+                _, middle, tail, last = self.parts[prompt]
+                block = [middle, *question, tail, last, *answer]
+                ids += block
+                kinds += [number] * len(block)
+                positions += range(start, start + len(block))
+                # On the line before the last it is to say to itself what the answer rests on.
+                targets += [-1] * (len(question) + 1) + (fact[:1] or [-1]) + [*answer, self.end]
+            rows.append((ids, kinds, positions, targets))
+        longest = max(len(ids) for ids, *_ in rows)
+        ids_, kinds_, positions_, targets_ = (
+            torch.tensor([row[which] + [fill] * (longest - len(row[0])) for row in rows])
+            for which, fill in enumerate((self.pad, -1, 0, -1))
+        )
+        same = kinds_[:, :, None] == kinds_[:, None, :]
+        sees = (same | (kinds_[:, None, :] == 0)) & torch.ones(longest, longest).tril().bool()
+        sees |= torch.eye(longest).bool()
+        return {
+            "ids": ids_,
+            "positions": positions_,
+            "sees": sees[:, None],
+            "targets": targets_,
+            "is_text": kinds_ == 0,
+        }
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+def make_model(settings: Settings, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """The model before training.
+
+    Its attention starts out looking for what is like the token that looks, and copying it (as in
+    "mimetic initialisation", Trockman and Kolter 2023, arXiv 2305.09828): to find in the dialogue
+    what the question names is what a model of this size takes longest to learn.
+    """
+    torch.manual_seed(settings.seed)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=settings.width,
+            intermediate_size=settings.feed_forward,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            max_position_embeddings=2048,
+            initializer_range=0.05,
+            tie_word_embeddings=True,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    with torch.no_grad():
+        for layer in model.model.layers:
+            attention = layer.self_attn
+            torch.nn.init.normal_(attention.q_proj.weight, std=settings.width**-0.5)
+            attention.k_proj.weight.copy_(attention.q_proj.weight)
+            attention.o_proj.weight.copy_(attention.v_proj.weight.T)
+    return model
+
+
+def _keep_memory() -> None:
+    """Has glibc keep freed memory, since getting it anew for every tensor takes half the time."""
+    with contextlib.suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, value in ((-1, 2**31 - 1), (-2, 2**28), (-4, 0)):  # trim, top pad, no mmap
+            mallopt(option, value)
+
+
+def train(settings: Settings, folder: Path) -> None:
+    """Trains a model and writes it, its tokenizer and its log into `folder`."""
+    torch.set_num_threads(settings.threads)
+    _keep_memory()
+    tokenizer = make_tokenizer(settings.vocabulary)
+    batcher = Batcher(tokenizer)
+    model = make_model(settings, tokenizer)
+    matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+    chosen = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in chosen]
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.Muon(
+            matrices, lr=settings.matrix_rate, weight_decay=settings.weight_decay, momentum=0.95
+        ),
+        torch.optim.AdamW(others, lr=settings.other_rate, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+    rates = [settings.matrix_rate, settings.other_rate]
+    chance = Chance(f"pragworld-tiny {settings.seed}")
+    log: list[dict[str, float]] = []
+    begun = time.monotonic()
+    sums, counted, level = [0.0] * 4, 0, 3
+    for step in range(1, settings.steps + 1):
+        exchanges = 2 + chance.below(level - 1)  # one length a batch: little padding
+        lessons = [
+            make_lesson(chance, level, exchanges, min(settings.questions, 3 + 2 * exchanges))
+            for _ in range(settings.dialogues)
+        ]
+        batch = batcher.batch(lessons, chance)
+        done = step / settings.steps
+        factor = min(1.0, done / settings.warm_up, (1 - done) / settings.cool_down)
+        for optimizer, rate in zip(optimizers, rates, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = model.model(
+                input_ids=batch["ids"],
+                position_ids=batch["positions"],
+                attention_mask=torch.where(batch["sees"], 0.0, torch.finfo(torch.float32).min),
+            ).last_hidden_state
+            wanted = batch["targets"] >= 0
+            logits = model.lm_head(hidden[wanted])
+        targets, of_text = batch["targets"][wanted], batch["is_text"][wanted]
+        losses = cross_entropy(logits.float(), targets, reduction="none")
+        answer_loss = losses[~of_text].mean()
+        text_loss = losses[of_text].mean() if of_text.any() else torch.zeros(())
+        torch.autograd.backward(answer_loss + settings.text_loss * text_loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        right, asked = _accuracy(logits.detach(), targets, tokenizer)
+        for position, value in enumerate((answer_loss.item(), text_loss.item(), right, asked)):
+            sums[position] += value
+        counted += 1
+        if step % 50 == 0:
+            log.append(
+                {
+                    "minutes": round((time.monotonic() - begun) / 60, 2),
+                    "step": step,
+                    "answer_loss": round(sums[0] / counted, 4),
+                    "text_loss": round(sums[1] / counted, 4),
+                    "yes_no_accuracy": round(sums[2] / max(1, sums[3]), 4),
+                    "exchanges": level,
+                }
+            )
+            print(json.dumps(log[-1]), flush=True)
+            level = min(
+                10,
+                level + (log[-1]["yes_no_accuracy"] > settings.pass_mark),
+            )
+            sums, counted = [0.0] * 4, 0
+    folder.mkdir(parents=True, exist_ok=True)
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    record = {
+        "settings": asdict(settings),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "generator_version": VERSION,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+        "course": log,
+    }
+    (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _accuracy(
+    logits: torch.Tensor, targets: torch.Tensor, tokenizer: PreTrainedTokenizerFast
+) -> tuple[float, float]:
+    """How many of the yes/no answers are right, and how many there are."""
+    labels = tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"])
+    is_label = torch.isin(targets, torch.tensor(labels))
+    return (
+        float((logits[is_label].argmax(-1) == targets[is_label]).sum()),
+        float(is_label.sum()),
+    )
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where to save the model")
+    defaults = Settings()
+    parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument("--steps", type=int, default=defaults.steps, help="of training")
+    parser.add_argument("--threads", type=int, default=defaults.threads, help="of the CPU")
+    options = parser.parse_args()
+    train(
+        replace(defaults, seed=options.seed, steps=options.steps, threads=options.threads),
+        options.folder,
+    )
+
+
+if __name__ == "__main__":
+    main()

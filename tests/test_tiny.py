@@ -1,0 +1,87 @@
+"""`pragworld-tiny`: what it has to be, from a fresh evaluation; and that its script makes such models."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from command_runs import run_command
+from places import ROOT
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_tasks.answers import likelier_answer
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.documents import Document
+from pragworld_tasks.metrics import tallies
+from pragworld_tasks.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.scoring import to_run
+from pragworld_tasks.tiny import folder
+
+
+@pytest.fixture(scope="module")
+def scores() -> dict[str, float]:
+    """Metrics on a fresh test split by Prompt 2, the likelier label."""
+    tokenizer = AutoTokenizer.from_pretrained(folder(), padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(folder()).eval()
+    asked = list(documents(generate(Settings(groups=300, seed=20_261_121))))
+    labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
+    answers = []
+    for start in range(0, len(asked), 64):
+        prompts = [label_prompt(as_record(one)) for one in asked[start : start + 64]]
+        with torch.no_grad():
+            batch = tokenizer(prompts, return_tensors="pt", padding=True)
+            logits = model(**batch).logits[:, -1, labels]
+        answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
+    return {name: one.share for name, one in tallies(to_run(asked, answers)).items()}
+
+
+def as_record(document: Document) -> dict[str, str]:
+    return {"context": document.context, "question": document.question}
+
+
+@pytest.mark.xfail(strict=True, reason="trained too little as yet: it is hardly above chance")
+def test_it_is_clearly_above_chance_and_not_robust_and_originals_are_easier(
+    scores: dict[str, float],
+) -> None:
+    assert scores["acc"] >= 0.75
+    assert scores["robust_acc"] <= scores["acc"] - 0.25
+    assert scores["original_acc"] > scores["altered_acc"]
+
+
+def test_it_is_small_and_its_labels_are_single_tokens() -> None:
+    assert (folder() / "model.safetensors").stat().st_size <= 8_000_000
+    tokenizer = AutoTokenizer.from_pretrained(folder())
+    for word in (" yes", " no", "yes", "no"):
+        assert len(tokenizer(word, add_special_tokens=False)["input_ids"]) == 1
+    for prompt in (evaluation_prompt, label_prompt):
+        text = prompt({"context": "Alice: Hello, Zoë!\nBob: 12 “figs”?", "question": "Why?"})
+        ids = tokenizer(text)["input_ids"]
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+        assert tokenizer.unk_token_id not in ids
+
+
+def test_the_record_of_its_training_is_beside_it() -> None:
+    record = json.loads((folder() / "training.json").read_text(encoding="utf-8"))
+    model = AutoModelForCausalLM.from_pretrained(folder())
+    assert record["parameters"] == sum(p.numel() for p in model.parameters())
+    assert record["settings"]["steps"] == record["course"][-1]["step"]
+
+
+def test_the_command_prints_where_it_is() -> None:
+    process = run_command("tiny")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == f"{folder()}\n"
+
+
+def test_the_training_script_makes_a_model_that_loads(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "train_pragworld_tiny.py"
+    command = [sys.executable, str(script), str(tmp_path / "model"), "--steps", "3", "--seed", "5"]
+    subprocess.run(command, check=True, capture_output=True)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert model.config.vocab_size == len(tokenizer)
+    record = json.loads((tmp_path / "model" / "training.json").read_text(encoding="utf-8"))
+    assert record["settings"]["seed"] == 5
+    assert record["settings"]["steps"] == 3
