@@ -35,7 +35,7 @@ from pragworld_tasks.documents import ALTERATIONS, Document, read_generated, rea
 from pragworld_tasks.errors import InputError
 
 # Of the documents of five groups of every split. If it changes, so must `generate.VERSION`.
-CHECKSUM = "afed0230ffde031c74d985b964a54c0333a3aecd8f3dce581d1304fa3c4dc04e"
+CHECKSUM = "1beb939a3116e83f581a24c34a4baaeec3f736c5c42ea83b9b646a63fe6d7d7e"
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
 def test_every_alteration_comes_in_pairs_of_a_flip_and_none(groups: list[Group]) -> None:
     for group in groups:
         counts = Counter((variant.alteration, variant.effect) for variant in group.variants[1:])
-        assert 2 <= len(counts) / 2 <= 3
+        assert 1 <= len(counts) / 2 <= 3
         for alteration, _ in counts:
             assert counts[alteration, "flip"] == counts[alteration, "invariant"] == 1
 
@@ -265,8 +265,8 @@ def test_any_settings_give_good_english_as_far_as_rules_tell(
             assert said[-1] in ".?"
             assert "  " not in line
             assert "None" not in line
-            for wrong in (" one are ", " are one ", "There is two", " I does", " you does", " i "):
-                assert wrong not in f" {said} ".replace("One", "one")
+            wrong = r"\b(one are|are one(?! or)|there is (two|three)|I does|you does|i)\b"
+            assert not re.search(wrong, said.replace("One", "one")), said
     assert group.question_words.endswith("?")
 
 

@@ -71,12 +71,12 @@ def _with(
 def _in_order(
     exchanges: tuple[Exchange, ...], focus: Sequence[str], chance: Chance
 ) -> list[tuple[int, Exchange]]:
-    """The exchanges in random order, those that name one of the focus first."""
+    """The exchanges in random order, those first that name most of the focus."""
     numbered = chance.shuffled(list(enumerate(exchanges)))
     if not focus:
         return numbered
     wanted = set(focus)
-    return sorted(numbered, key=lambda item: wanted.isdisjoint(names(item[1])))
+    return sorted(numbered, key=lambda item: -len(wanted.intersection(names(item[1]))))
 
 
 def names(exchange: Exchange) -> list[str]:
@@ -271,20 +271,23 @@ def _substitution(
     exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
 ) -> Iterator[Edit]:
     known: dict[Slot, list[str]] = {}
+    later = []
     for position, exchange in _in_order(exchanges, focus, chance):
         for variable in chance.shuffled(list(_variables(position, exchange))):
             slot, name = variable.slot, variable.name
             if slot not in known:
                 known[slot] = chance.shuffled(_mentioned(exchanges, slot))
-            fresh = chance.pick(getattr(words, slot))
-            others = [
-                *(other for other in known[slot] if other in focus),
-                chance.pick(known[slot]),
-                fresh,
-            ]
-            for other in dict.fromkeys(others):
+            near = [other for other in known[slot] if other in focus]
+            far = [chance.pick(known[slot]), chance.pick(getattr(words, slot))]
+            for other in dict.fromkeys([*near, *far]):
                 if _alike(slot, name, other):
+                    if focus and name not in focus and other not in focus:
+                        later.append((variable, other))
+                        continue
                     yield _with(exchanges, {position: _renamed(exchange, variable, other)})
+    for variable, other in later:
+        changed = _renamed(exchanges[variable.position], variable, other)
+        yield _with(exchanges, {variable.position: changed})
 
 
 def _swap(
@@ -296,9 +299,11 @@ def _swap(
         for position, exchange in ordered
         for variable in chance.shuffled(list(_variables(position, exchange)))
     ]
+    variables.sort(key=lambda variable: variable.name not in focus)
     for first in variables:
+        # Those in exchanges that name something of the focus come first, in either loop.
         partners = [v for v in variables if v.slot == first.slot]
-        for second in chance.shuffled(partners)[:4]:
+        for second in (partners if first.name in focus else chance.shuffled(partners))[:4]:
             if not _alike(first.slot, first.name, second.name):
                 continue
             if first.position == second.position:

@@ -266,8 +266,7 @@ def make_group(settings: Settings, number: int) -> Group:
     kind = chance.pick([kind for kind, some in forms.items() if some])
     known = words(domain, vocabulary)
     pairs = 2 + chance.below(2)
-    # Without one of the alterations that can nearly always be had, a second pair cannot always be.
-    least = 2 if training and held_out in _EVERYWHERE else 4
+    found_first = 0
     wanted: Answer = "yes" if chance.happens(0.5) else "no"
     form = chance.pick(forms[kind])
     while True:
@@ -281,15 +280,17 @@ def make_group(settings: Settings, number: int) -> Group:
         found = _first_pair(draft, asked, wanted, first)
         if found is None:
             continue
+        found_first += 1
         question, variants = found
         others = chance.shuffled([name for name in alterations if name != first])
         others = [name for name in others if form in _FLIPPABLE[name]]
-        rare = [name for name in others if name not in _EVERYWHERE]
+        # A no hardly ever becomes a yes by the others, when it was not asked with them in mind.
+        rare = [name for name in others if name not in _EVERYWHERE and wanted == "yes"]
         for alteration in (*rare[:1], *(name for name in others if name in _EVERYWHERE)):
             variants += _further_pair(draft, question, wanted, alteration)
             if len(variants) == 2 * pairs:
                 break
-        if len(variants) < least:
+        if len(variants) < 4 and found_first < _DRAFTS:  # rather another dialogue with two pairs
             continue
         question = question._replace(knower=chance.below(2), wording=chance.below(6))
         return Group(
@@ -303,6 +304,7 @@ def make_group(settings: Settings, number: int) -> Group:
 # Alterations that can nearly always be had.
 _EVERYWHERE = frozenset(("Variable Substitution", "Variable Swap"))
 _TRIES = 16  # at finding an edit
+_DRAFTS = 3  # with one pair of variants, until one pair is taken for enough
 
 
 @dataclass(frozen=True, slots=True)

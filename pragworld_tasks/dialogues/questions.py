@@ -162,14 +162,12 @@ def askable(form: Form, kind: Kind, known: Mentioned, state: State) -> Iterator[
     if form not in ("where", "agent knows", "told"):
         places = known.places
     if form in ("exactly", "left exactly", "more than"):
-        said = {
-            number
-            for cells in state.cells.values()
-            for cell in cells.values()
-            for number in cell.counts or ((cell.least,) if cell.least > 1 else ())
-        }
-        numbers = tuple(sorted(number - (form == "more than") for number in said))
-        numbers = tuple(number for number in numbers if number)
+        cells = [cell for places_of in state.cells.values() for cell in places_of.values()]
+        if form == "more than":
+            said = {cell.least - 1 for cell in cells if cell.least > 1}
+        else:
+            said = {cell.counts[0] for cell in cells if len(cell.counts) == 1}
+        numbers = tuple(sorted(said))
     for agent in agents:
         for thing in things:
             for place in places:
