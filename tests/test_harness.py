@@ -12,6 +12,8 @@ from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
 from pragworld_tasks.answers import read_answer, read_answer_released
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.documents import Document, read_manual
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.harness import (
@@ -73,11 +75,17 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
 
 
 def test_the_task_files_list_the_metrics_that_there_are() -> None:
-    for split, file in FILES.items():
-        listed = load_yaml(task_folder() / f"_metrics_{split}.yaml")["metric_list"]
+    some: dict[str, Document] = {
+        split: file.read(SAMPLES / file.path)[0] for split, file in FILES.items()
+    }
+    some["altered"] = some.pop("synthetic")
+    settings = Settings(groups=1)
+    some["generated_entity_tracking"] = next(tracking_documents(settings))
+    by_file = [*some.items(), ("altered", next(documents(generate(settings))))]
+    for name, document in by_file:
+        listed = load_yaml(task_folder() / f"_metrics_{name}.yaml")["metric_list"]
         aggregations = {one["metric"]: one["aggregation"] for one in listed}
-        record = records(file.read(SAMPLES / file.path))[0]
-        assert set(aggregations) == set(score_response(record, ["No"]))
+        assert set(aggregations) == set(score_response(records([document])[0], ["No"]))
         for metric, function in aggregations.items():
             stem = "robust_share" if metric.startswith("robust") else "share"
             assert function.__name__ == stem + ("_stderr" if metric.endswith("_stderr") else "")
