@@ -2,8 +2,8 @@
 
     python examples/tiny_model.py FOLDER
 
-Its answers are noise. It is for trying the tools where no real model is at hand: `make eval`
-without MODEL uses it, and so do the tests.
+Its answers are noise. The tests use it, and so may whoever tries a tool on a model with a chat
+template where none is at hand.
 """
 
 import argparse

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.dialogues import export, show
-from pragworld_tasks.dialogues.compose import meaning, opening_share, utterances
+from pragworld_tasks.dialogues.compose import opening_share, utterances
 from pragworld_tasks.dialogues.generate import (
     SPLITS,
     Group,
@@ -31,6 +31,7 @@ from pragworld_tasks.dialogues.generate import (
 from pragworld_tasks.dialogues.questions import FORMS, evaluate
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, singular, words
+from pragworld_tasks.dialogues.world import interpret
 from pragworld_tasks.documents import ALTERATIONS, Document, read_generated, read_manual
 from pragworld_tasks.errors import InputError
 
@@ -98,7 +99,7 @@ def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
         original, *variants = group.variants
         assert original.alteration is None
         for variant in group.variants:
-            holds = evaluate(group.question, meaning(variant.dialogue))
+            holds = evaluate(group.question, interpret(variant.dialogue.resolved))
             assert variant.answer == ("yes" if holds else "no")
         for variant in variants:
             assert (variant.effect == "flip") == (variant.answer != original.answer)

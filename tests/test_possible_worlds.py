@@ -10,11 +10,11 @@ from possible_worlds import PossibleWorlds
 
 from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.chance import Chance
-from pragworld_tasks.dialogues.compose import Dialogue, compose, meaning, utterances
+from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
 from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
 from pragworld_tasks.dialogues.questions import words as words_of
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, words
-from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, resolve
+from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, interpret, resolve
 from pragworld_tasks.documents import ALTERATIONS
 
 CHUNKS = 8
@@ -55,7 +55,7 @@ def jumbled(dialogue: Dialogue, chance: Chance) -> Dialogue:
 
     def renamed(exchange: Exchange) -> Exchange:
         reply = exchange.reply
-        claim = reply if isinstance(reply, Claim) else Claim()
+        claim = exchange.claim
         for name in (exchange.agent, claim.source, *claim.agents):
             people.setdefault(name, chance.pick(("Ivy", "Finn")))
         for name in (exchange.thing, *claim.things):
@@ -98,24 +98,24 @@ def devices(dialogue: Dialogue) -> Iterator[str]:
 
 def questions(dialogue: Dialogue) -> Iterator[Question]:
     """All that can be asked about the people, things, places and numbers that are mentioned."""
-    agents: set[str | None] = set()
-    things: set[str | None] = set()
-    places: set[str | None] = set()
+    agents: set[str] = set()
+    things: set[str] = set()
+    places: set[str] = set()
     numbers: set[int] = set()
     for exchange in dialogue.exchanges:
-        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
-        agents.update((exchange.agent, claim.source, *claim.agents))
-        things.update((exchange.thing, *claim.things))
-        places.update((exchange.place, exchange.oddity and exchange.oddity.place, *claim.places))
-        numbers.update(number - less for number in claim.amount.numbers for less in (0, 1))
+        agents.update(exchange.agents)
+        things.update(exchange.things)
+        places.update(exchange.places)
+        said = exchange.claim.amount.numbers
+        numbers.update(number - less for number in said for less in (0, 1))
     for kind, forms in FORMS.items():
         for form in forms:
             left = form.startswith("left")
             counted = form in ("exactly", "left exactly", "more than")
             for agent, thing, place, number in itertools.product(
-                filter(None, agents) if left or form in OF_AGENTS else [""],
-                filter(None, things) if form != "went" else [""],
-                filter(None, places) if form not in ("where", "agent knows", "told") else [""],
+                agents if left or form in OF_AGENTS else [""],
+                things if form != "went" else [""],
+                places if form not in ("where", "agent knows", "told") else [""],
                 filter(None, numbers) if counted else [0],
             ):
                 yield Question(form, kind, agent, thing, place, number)
@@ -136,7 +136,7 @@ def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int)
                 continue
             tried.update(set(devices(dialogue)))
             try:
-                state = meaning(dialogue)
+                state = interpret(dialogue.resolved)
             except Unclear:
                 continue
             understood.update(set(devices(dialogue)))

@@ -23,8 +23,6 @@ from pragworld_tasks.dialogues.world import (
     Oddity,
 )
 
-_WOMEN = frozenset(WOMEN)
-
 Slot = Literal["agents", "things", "places"]
 
 
@@ -76,14 +74,7 @@ def _in_order(
     if not focus:
         return numbered
     wanted = set(focus)
-    return sorted(numbered, key=lambda item: -len(wanted.intersection(names(item[1]))))
-
-
-def names(exchange: Exchange) -> list[str]:
-    """Everybody and everything that the exchange names."""
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
-    asked = (exchange.agent, exchange.thing, exchange.place, claim.source)
-    return [*filter(None, asked), *claim.agents, *claim.things, *claim.places]
+    return sorted(numbered, key=lambda item: -len(wanted.intersection(item[1].names)))
 
 
 def _negation(
@@ -164,7 +155,7 @@ def _inconsistent_data(
     mentioned = chance.shuffled(_mentioned(exchanges, "places"))
     places = [*(name for name in mentioned if name in focus), *mentioned]
     for position, exchange in _in_order(exchanges, focus, chance):
-        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+        claim = exchange.claim
         things = claim.things or ((exchange.thing,) if exchange.thing else ())
         speaks_of_things = exchange.form in ("did", "where", "amount", "count", "what")
         if not speaks_of_things or exchange.oddity or len(things) != 1:
@@ -253,7 +244,7 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
 
 def _alike(slot: Slot, one: str, other: str) -> bool:
     """Whether one can stand for the other with no other word changed: "she" stays "she"."""
-    return one != other and (slot != "agents" or (one in _WOMEN) == (other in _WOMEN))
+    return one != other and (slot != "agents" or (one in WOMEN) == (other in WOMEN))
 
 
 def _mentioned(exchanges: tuple[Exchange, ...], slot: Slot) -> list[str]:

@@ -7,6 +7,7 @@ apart.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from zlib import crc32
 
 from pragworld_tasks.dialogues.chance import Chance
@@ -15,10 +16,9 @@ from pragworld_tasks.dialogues.topics import MIX, TOPICS, Circle
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Words
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
+    NOTHING_SAID,
     REPLIER,
-    Claim,
     Exchange,
-    State,
     Unclear,
     interpret,
     resolve,
@@ -29,7 +29,7 @@ CLOSINGS = ("Thank you.", "All right, thanks.", "I see.")
 SHARES = 4  # that all dialogues fall into, by how they begin
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialogue:
     """Who says what to whom.
 
@@ -45,16 +45,15 @@ class Dialogue:
     exchanges: tuple[Exchange, ...]
     closing: str = ""
 
-
-def meaning(dialogue: Dialogue) -> State:
-    """What the dialogue establishes. Raises `Unclear` where it makes no sense."""
-    return interpret(resolve(dialogue.exchanges))
+    @cached_property
+    def resolved(self) -> list[Exchange]:
+        """The exchanges, with what "she", "them" and "there" refer to. Raises `Unclear`."""
+        return resolve(self.exchanges)
 
 
 def utterances(dialogue: Dialogue) -> list[str]:
     """The lines of the dialogue, each with its speaker."""
-    resolved = resolve(dialogue.exchanges)
-    lines = say(dialogue.exchanges, resolved, dialogue.domain, dialogue.cast)
+    lines = say(dialogue.exchanges, dialogue.resolved, dialogue.domain, dialogue.cast)
     if dialogue.closing:
         lines.append(f"{dialogue.cast.labels[0]}: {dialogue.closing}")
     return lines
@@ -126,16 +125,13 @@ def _opening_with(shares: Sequence[int], parts: list[list[Exchange]]) -> list[li
 def _with_anaphora(exchanges: list[Exchange], chance: Chance) -> list[Exchange]:
     """Some names that the exchange before has just mentioned become "there" or "she"."""
     made: list[Exchange] = []
-    before: Exchange | None = None
+    before = NOTHING_SAID
     for exchange in exchanges:
-        if before is not None and exchange.form not in ("chat", "sure"):
-            claim = before.reply if isinstance(before.reply, Claim) else Claim()
-            places = {before.place, *claim.places} - {None}
-            agents = {before.agent, *claim.agents, claim.source} - {None}
-            if exchange.place and places == {exchange.place} and chance.happens(0.7):
+        if exchange.form not in ("chat", "sure"):
+            if set(before.places) == {exchange.place} and chance.happens(0.7):
                 exchange = exchange._replace(place=None)
-            she = exchange.agent and exchange.form in ASKS_AGENT and exchange.agent != REPLIER
-            if she and agents == {exchange.agent} and chance.happens(0.7):
+            she = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
+            if she and set(before.agents) == {exchange.agent} and chance.happens(0.7):
                 exchange = exchange._replace(agent=None)
         made.append(exchange)
         if exchange.form != "sure":

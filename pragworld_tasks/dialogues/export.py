@@ -44,8 +44,8 @@ def write(groups: Iterable[Group], target: Path) -> int:
     writers: dict[str, Callable[[Iterable[Group], Path], int]] = {
         ".csv": _write_csv,
         ".jsonl": _write_json_lines,
-        ".parquet": _write_parquet,
-        "": _write_dataset,
+        ".parquet": _write_with_datasets,
+        "": _write_with_datasets,
     }
     if target.suffix not in writers:
         raise InputError(
@@ -118,17 +118,12 @@ def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
     return count
 
 
-def _write_parquet(groups: Iterable[Group], path: Path) -> int:
+def _write_with_datasets(groups: Iterable[Group], path: Path) -> int:
     from datasets import Dataset
 
     data = Dataset.from_list(list(records(groups)))
-    data.to_parquet(path)
-    return len(data)
-
-
-def _write_dataset(groups: Iterable[Group], path: Path) -> int:
-    from datasets import Dataset
-
-    data = Dataset.from_list(list(records(groups)))
-    data.save_to_disk(path)
+    if path.suffix == ".parquet":
+        data.to_parquet(path)
+    else:
+        data.save_to_disk(path)
     return len(data)

@@ -18,9 +18,17 @@ from typing import Literal, get_args
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import SHARES, Dialogue, compose, opening_share, utterances
-from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.questions import (
+    FORMS,
+    Form,
+    Kind,
+    Question,
+    askable,
+    by_answer,
+    evaluate,
+)
 from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Vocabulary, Words, words
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Words, words
 from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
@@ -29,7 +37,6 @@ from pragworld_tasks.dialogues.world import (
     interpret,
     mentioned,
     resolve,
-    things_in,
 )
 from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.errors import InputError
@@ -41,7 +48,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 
 # How many exchanges a dialogue has, each as often as it stands here.
 _LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)
-_LONG_LENGTHS = (12, 13, 14, 15, 16)
+LONG_LENGTHS = (12, 13, 14, 15, 16)
 # Of the four shares of all dialogues.
 SPLIT_SHARES: dict[Split, tuple[int, ...]] = {
     "train": (0, 1),
@@ -94,6 +101,10 @@ class Settings:
             raise InputError(
                 f"no alteration {self.held_out_alteration!r}; there are {', '.join(ALTERATIONS)}"
             )
+
+    def words(self, domain: Domain) -> Words:
+        """The words that dialogues of the split are made of."""
+        return words(domain, "held out" if self.split == "test_vocabulary" else "regular")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +260,7 @@ def make_group(settings: Settings, number: int) -> Group:
     chance = Chance(
         f"{VERSION}/{settings.seed}/{settings.split}/{','.join(settings.domains)}/{held_out}/{number}"
     )
-    vocabulary: Vocabulary = "held out" if settings.split == "test_vocabulary" else "regular"
-    lengths = _LONG_LENGTHS if settings.split == "test_long" else _LENGTHS
+    lengths = LONG_LENGTHS if settings.split == "test_long" else _LENGTHS
     shares = SPLIT_SHARES[settings.split]
     first = chance.pick(alterations) if training or not held_out else held_out
     length, domain = chance.pick(lengths), chance.pick(settings.domains)
@@ -264,7 +274,7 @@ def make_group(settings: Settings, number: int) -> Group:
         for kind in FORMS
     }
     kind = chance.pick([kind for kind, some in forms.items() if some])
-    known = words(domain, vocabulary)
+    known = settings.words(domain)
     pairs = 2 + chance.below(2)
     found_first = 0
     wanted: Answer = "yes" if chance.happens(0.5) else "no"
@@ -272,11 +282,8 @@ def make_group(settings: Settings, number: int) -> Group:
     while True:
         topics = _topics(first, form, wanted)
         dialogue = compose(domain, known, length, topics, chance, shares)
-        resolved = resolve(dialogue.exchanges)
-        draft = _Draft(
-            dialogue, tuple(utterances(dialogue)), resolved, known, form == "went", shares, chance
-        )
-        asked = _askable(form, kind, resolved)
+        draft = _Draft(dialogue, tuple(utterances(dialogue)), known, form == "went", shares, chance)
+        asked = _askable(form, kind, dialogue.resolved)
         found = _first_pair(draft, asked, wanted, first)
         if found is None:
             continue
@@ -318,7 +325,6 @@ class _Draft:
 
     dialogue: Dialogue
     lines: tuple[str, ...]
-    resolved: list[Exchange]
     words: Words
     about_people: bool
     shares: tuple[int, ...]
@@ -337,13 +343,14 @@ class _Draft:
     def _things_spoken_of(self, resolved: Sequence[Exchange]) -> set[str]:
         """The things that an altered exchange speaks of, before or after."""
         if self.about_people:
-            return {thing for exchange in resolved for thing in things_in(exchange)}
+            return {thing for exchange in resolved for thing in exchange.things}
         things: set[str] = set()
-        for position, (before, after) in enumerate(zip(self.resolved, resolved, strict=True)):
+        unaltered = self.dialogue.resolved
+        for position, (before, after) in enumerate(zip(unaltered, resolved, strict=True)):
             if before != after:
                 if after.form == "sure":
-                    before = after = self.resolved[position - 1]
-                things.update(things_in(before), things_in(after))
+                    before = after = unaltered[position - 1]
+                things.update(before.things, after.things)
         return things
 
     def variant(
@@ -391,23 +398,15 @@ class _Altered:
         """The answer now, given the answer before; None also where there is no state."""
         if question.thing and question.thing not in self._things:
             return before
-        return _answer(question, self.state) if self.state else None
+        holds = evaluate(question, self.state) if self.state else None
+        return None if holds is None else "yes" if holds else "no"
 
 
 def _askable(form: Form, kind: Kind, resolved: Sequence[Exchange]) -> dict[Answer, list[Question]]:
     """The questions of the form by their answer."""
-    by_answer: dict[Answer, list[Question]] = {"yes": [], "no": []}
     state = interpret(resolved)
-    for question in askable(form, kind, mentioned(resolved), state):
-        answer = _answer(question, state)
-        if answer is not None:
-            by_answer[answer].append(question)
-    return by_answer
-
-
-def _answer(question: Question, state: State) -> Answer | None:
-    holds = evaluate(question, state)
-    return None if holds is None else "yes" if holds else "no"
+    sorted_out = by_answer(askable(form, kind, mentioned(resolved), state), state)
+    return {"yes": sorted_out[True], "no": sorted_out[False]}
 
 
 def _first_pair(

@@ -11,7 +11,6 @@ from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Connective, Exchange
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_WOMEN = frozenset(WOMEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def _choose(options: Sequence[str], wording: int) -> str:
 
 def pronoun(agent: str) -> str:
     """He, she, or I."""
-    return "I" if agent == REPLIER else "she" if agent in _WOMEN else "he"
+    return "I" if agent == REPLIER else "she" if agent in WOMEN else "he"
 
 
 def _asked_agent(exchange: Exchange, meant: Exchange) -> str:
@@ -219,7 +218,7 @@ def _said_by(claim: Claim, meant: Exchange) -> str:
 def _oddity(exchange: Exchange, meant: Exchange) -> str:
     assert exchange.oddity is not None
     place, wording = exchange.oddity
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+    claim = exchange.claim
     thing = claim.things[0] if claim.things else meant.thing
     phrase = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
     return phrase.format(things=thing, place=place)

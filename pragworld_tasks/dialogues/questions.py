@@ -6,7 +6,7 @@ takes for granted does not hold ("who put them there" of what is not there), or 
 argue about the answer, there is none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.dialogues.grammar import NUMBERS
@@ -173,6 +173,16 @@ def askable(form: Form, kind: Kind, known: Mentioned, state: State) -> Iterator[
             for place in places:
                 for number in numbers:
                     yield Question(form, kind, agent, thing, place, number)
+
+
+def by_answer(asked: Iterable[Question], state: State) -> dict[bool, list[Question]]:
+    """The questions by whether the answer is yes, without those that have none."""
+    sorted_out: dict[bool, list[Question]] = {True: [], False: []}
+    for question in asked:
+        holds = evaluate(question, state)
+        if holds is not None:
+            sorted_out[holds].append(question)
+    return sorted_out
 
 
 # Its words ----------------------------------------------------------------------------------------

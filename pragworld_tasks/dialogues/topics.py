@@ -76,14 +76,18 @@ class Circle:
         """An exact number."""
         return Amount("number", (1 + self.chance.below(MOST_NUMBER),))
 
+    def either(self) -> Amount:
+        """One of two numbers that are neighbours."""
+        low = 1 + self.chance.below(7)
+        return Amount("either", (low, low + 1))
+
     def amount(self) -> Amount:
         """An amount of which something can be said: all, some, a number, or about so many."""
         which = self.chance.below(8)
         if which < 2:
             return ALL if which else SOME
         if which == 6:
-            low = 1 + self.chance.below(7)
-            return Amount("either", (low, low + 1))
+            return self.either()
         if which == 7:
             return Amount("at least", (2 + self.chance.below(6),))
         return self.number()
@@ -428,7 +432,7 @@ def _afterwards(circle: Circle, first: Exchange) -> list[Exchange]:
             return made
     if not chance.happens(0.5):
         return made
-    claim = first.reply if isinstance(first.reply, Claim) else Claim()
+    claim = first.claim
     places = claim.places or ((first.place,) if first.place else ())
     things = claim.things or ((first.thing,) if first.thing else ())
     settled = (
@@ -449,24 +453,9 @@ def _afterwards(circle: Circle, first: Exchange) -> list[Exchange]:
     for form in chance.sample(list(dict.fromkeys(chance.shuffled(options))), 1 + chance.below(2)):
         reply: Reply
         if form == "count":
-            kind = chance.below(4)
-            reply = (
-                "unknown" if kind == 0 else Claim(amount=Amount("number", (2 + chance.below(8),)))
-            )
-            if kind == 1:
-                low = 1 + chance.below(7)
-                reply = Claim(amount=Amount("either", (low, low + 1)))
+            reply = _how_many_there_are(circle)
         elif form == "who":
-            reply = chance.pick(
-                (
-                    "unknown",
-                    Claim(agents=(circle.agent(),)),
-                    Claim(agents=(circle.agent(),)),
-                    Claim(agents=(circle.agent(),), denied=True),
-                    Claim(agents=circle.two(circle.agents), connective="or"),
-                    Claim(agents=circle.two([*circle.agents, REPLIER]), connective="and"),
-                )
-            )
+            reply = _who_it_was(circle)
         else:
             reply = "yes"
             if chance.happens(0.6):
@@ -476,6 +465,27 @@ def _afterwards(circle: Circle, first: Exchange) -> list[Exchange]:
         if form == "still" and reply != "yes":
             break
     return made
+
+
+def _how_many_there_are(circle: Circle) -> Reply:
+    kind = circle.chance.below(4)
+    if kind == 0:
+        return "unknown"
+    several = Amount("number", (2 + circle.chance.below(8),))
+    return Claim(amount=circle.either() if kind == 1 else several)
+
+
+def _who_it_was(circle: Circle) -> Reply:
+    return circle.chance.pick(
+        (
+            "unknown",
+            Claim(agents=(circle.agent(),)),
+            Claim(agents=(circle.agent(),)),
+            Claim(agents=(circle.agent(),), denied=True),
+            Claim(agents=circle.two(circle.agents), connective="or"),
+            Claim(agents=circle.two([*circle.agents, REPLIER]), connective="and"),
+        )
+    )
 
 
 TOPICS: dict[str, Topic] = {

@@ -9,22 +9,17 @@ from collections.abc import Iterator, Sequence
 
 from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import compose, utterances
-from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION, Settings
-from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.generate import LONG_LENGTHS, SPLIT_SHARES, VERSION, Settings
+from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, by_answer
 from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.vocabulary import Vocabulary, words
 from pragworld_tasks.dialogues.world import (
     Exchange,
-    State,
     interpret,
     mentioned,
-    resolve,
-    things_in,
 )
 from pragworld_tasks.documents import Answer, Document
 
 LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
-_LONG_LENGTHS = (12, 13, 14, 15, 16)
 _KINDS: tuple[Kind, ...] = ("only-entity", "quantity", "universal", "existential")
 
 
@@ -38,19 +33,18 @@ def tracking_documents(settings: Settings) -> Iterator[Document]:
     for number in range(settings.groups):
         domains = ",".join(settings.domains)
         chance = Chance(f"{VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}")
-        vocabulary: Vocabulary = "held out" if settings.split == "test_vocabulary" else "regular"
-        lengths = _LONG_LENGTHS if settings.split == "test_long" else LENGTHS
+        lengths = LONG_LENGTHS if settings.split == "test_long" else LENGTHS
         domain = chance.pick(settings.domains)
         dialogue = compose(
             domain,
-            words(domain, vocabulary),
+            settings.words(domain),
             chance.pick(lengths),
             (),
             chance,
             SPLIT_SHARES[settings.split],
         )
         lines = utterances(dialogue)
-        resolved = resolve(dialogue.exchanges)
+        resolved = dialogue.resolved
         for said in range(1, len(resolved) + 1):
             asked = _both_answers(resolved[:said], chance)
             for answer, question in asked.items():
@@ -79,27 +73,12 @@ def _both_answers(exchanges: Sequence[Exchange], chance: Chance) -> dict[Answer,
     things = chance.shuffled(known.things)
     for kind, form in chance.shuffled(forms):
         for thing in things:
-            by_answer = _about(thing, form, kind, exchanges, state)
-            if by_answer["yes"] and by_answer["no"]:
-                return {answer: chance.pick(asked) for answer, asked in by_answer.items()}
+            asked = by_answer(askable(form, kind, known._replace(things=(thing,)), state), state)
+            if asked[True] and asked[False]:
+                return {"yes": chance.pick(asked[True]), "no": chance.pick(asked[False])}
     return {}
-
-
-def _about(
-    thing: str, form: Form, kind: Kind, exchanges: Sequence[Exchange], state: State
-) -> dict[Answer, list[Question]]:
-    """The questions of the form about the things, by their answer."""
-    by_answer: dict[Answer, list[Question]] = {"yes": [], "no": []}
-    known = mentioned(exchanges)._replace(things=(thing,))
-    for question in askable(form, kind, known, state):
-        holds = evaluate(question, state)
-        if holds is not None:
-            by_answer["yes" if holds else "no"].append(question)
-    return by_answer
 
 
 def _turns_ago(thing: str, exchanges: Sequence[Exchange]) -> int:
     """How many exchanges follow the last one that speaks of the things."""
-    return next(
-        ago for ago, exchange in enumerate(reversed(exchanges)) if thing in things_in(exchange)
-    )
+    return next(ago for ago, exchange in enumerate(reversed(exchanges)) if thing in exchange.things)

@@ -43,22 +43,20 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(text.split("," if "," in text else None))
 
 
-WOMEN = _list(
+_WOMEN = _list(
     "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Nora Zoe "
-    "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen "
-    "Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind"
+    "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen"
 )
-_AGENTS = _list(
-    "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Nora Zoe "
-    "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen "
+_MEN = _list(
     "Noah Owen Jack Lucas Jayden Hunter Logan Oliver Ethan Liam Henry Samuel Daniel Leo Max Oscar "
     "Felix Hugo Ivan Omar Kenji Mateo Diego Ravi Anton Victor Simon Walter Jonas Peter Gavin "
     "Dennis"
 )
-_HELD_OUT_AGENTS = _list(
-    "Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind "
-    "Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame"
-)
+_HELD_OUT_WOMEN = _list("Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind")
+_HELD_OUT_MEN = _list("Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame")
+WOMEN = frozenset(_WOMEN + _HELD_OUT_WOMEN)
+_AGENTS = _WOMEN + _MEN
+_HELD_OUT_AGENTS = _HELD_OUT_WOMEN + _HELD_OUT_MEN
 
 _WORDS: dict[Domain, dict[Vocabulary, Words]] = {
     "household": {

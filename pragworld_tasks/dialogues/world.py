@@ -81,9 +81,6 @@ class Claim(NamedTuple):
     denied: bool = False
 
 
-_NO_CLAIM = Claim()
-
-
 class Oddity(NamedTuple):
     """Something that common sense contradicts, said of the things in a reply.
 
@@ -116,6 +113,40 @@ class Exchange(NamedTuple):
     oddity: Oddity | None = None
     wordings: tuple[int, int] = (0, 0)
 
+    @property
+    def claim(self) -> Claim:
+        """The reply if it is a claim; otherwise one with nothing in it."""
+        return self.reply if isinstance(self.reply, Claim) else _NO_CLAIM
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The people that it names, in question and reply."""
+        return _named(self.agent, *self.claim.agents, self.claim.source)
+
+    @property
+    def things(self) -> tuple[str, ...]:
+        """The things that it names."""
+        return _named(self.thing, *self.claim.things)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The places that it names."""
+        odd_place = self.oddity.place if self.oddity else None
+        return _named(self.place, *self.claim.places, odd_place)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody and everything that it names."""
+        return self.agents + self.things + self.places
+
+
+_NO_CLAIM = Claim()
+NOTHING_SAID = Exchange("chat")
+
+
+def _named(*names: str | None) -> tuple[str, ...]:
+    return tuple(name for name in names if name is not None)
+
 
 ASKS_AGENT: frozenset[Form] = frozenset(("did", "knows", "went", "where to"))
 ASKS_THING: frozenset[Form] = frozenset(
@@ -133,7 +164,7 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
         Unclear: the exchange before mentions none, or several.
     """
     resolved: list[Exchange] = []
-    before: Exchange | None = None  # the last one that names anybody or anything
+    before = NOTHING_SAID  # the last one that names anybody or anything
     for exchange in exchanges:
         exchange = resolve_one(exchange, before)
         resolved.append(exchange)
@@ -142,50 +173,23 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
     return resolved
 
 
-def resolve_one(exchange: Exchange, before: Exchange | None) -> Exchange:
+def resolve_one(exchange: Exchange, before: Exchange) -> Exchange:
     """The exchange as `resolve` returns it, from the one before it that is not "sure"."""
     form, agent, thing, place, *_ = exchange
     if agent is None and form in ASKS_AGENT:
-        exchange = exchange._replace(agent=_only(_agents(before)))
+        exchange = exchange._replace(agent=_only(before.agents))
     if thing is None and form in ASKS_THING:
-        exchange = exchange._replace(thing=_only(_things(before)))
+        exchange = exchange._replace(thing=_only(before.things))
     if place is None and form in ASKS_PLACE:
-        exchange = exchange._replace(place=_only(_places(before)))
+        exchange = exchange._replace(place=_only(before.places))
     return exchange
 
 
-def _agents(exchange: Exchange | None) -> list[str | None]:
-    if exchange is None:
-        return []
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else _NO_CLAIM
-    return [exchange.agent, *claim.agents, claim.source]
-
-
-def _things(exchange: Exchange | None) -> list[str | None]:
-    if exchange is None:
-        return []
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else _NO_CLAIM
-    return [exchange.thing, *claim.things]
-
-
-def _places(exchange: Exchange | None) -> list[str | None]:
-    if exchange is None:
-        return []
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else _NO_CLAIM
-    odd_place = exchange.oddity.place if exchange.oddity else None
-    return [exchange.place, *claim.places, odd_place]
-
-
-def _only(mentioned: list[str | None]) -> str:
-    names = {name for name in mentioned if name is not None}
+def _only(mentioned: Sequence[str]) -> str:
+    names = set(mentioned)
     if len(names) != 1 or REPLIER in names:
         raise Unclear("nothing, or several things, to refer to")
     return names.pop()
-
-
-def things_in(exchange: Exchange) -> list[str]:
-    """The things that a resolved exchange speaks of."""
-    return [thing for thing in _things(exchange) if thing is not None]
 
 
 def about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
@@ -194,7 +198,7 @@ def about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator[Exchange]
     for exchange in exchanges:
         form = exchange.form
         if form != "sure":  # which goes with the one before
-            taken = form in ("went", "where to") or not things.isdisjoint(_things(exchange))
+            taken = form in ("went", "where to") or not things.isdisjoint(exchange.things)
         if taken:
             yield exchange
 
@@ -210,10 +214,9 @@ class Mentioned(NamedTuple):
 def mentioned(exchanges: Sequence[Exchange]) -> Mentioned:
     """All that the exchanges, as `resolve` returns them, mention."""
     return Mentioned(
-        *(
-            tuple(dict.fromkeys(name for each in exchanges for name in names(each) if name))
-            for names in (_agents, _things, _places)
-        )
+        tuple(dict.fromkeys(name for each in exchanges for name in each.agents)),
+        tuple(dict.fromkeys(name for each in exchanges for name in each.things)),
+        tuple(dict.fromkeys(name for each in exchanges for name in each.places)),
     )
 
 
@@ -307,7 +310,7 @@ class State:
         cells = self.cells.get(thing)
         return cells.get(place) if cells else None
 
-    def put(self, thing: str, place: str, amount: Amount, spread: bool = False) -> Cell:
+    def put(self, thing: str, place: str, amount: Amount, spread: bool = False) -> None:
         """So many of the things are in the place."""
         if (
             thing in self.alternatives
@@ -327,7 +330,6 @@ class State:
             raise Unclear("so many, and nobody knows how many")
         if len(cells) > 1 and any(other.whole for other in cells.values()):
             raise Unclear("all of them here, and some there")
-        return cell
 
     def put_by(self, thing: str, place: str, agents: Sequence[str], one: bool = False) -> None:
         """The agents together, or one of them, put there what is there of the things."""
@@ -645,7 +647,7 @@ def _nothing(state: State, exchange: Exchange) -> None:
 
 
 def _move_by_itself(state: State, exchange: Exchange, to: str) -> None:
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else _NO_CLAIM
+    claim = exchange.claim
     things = claim.things or (exchange.thing,)
     places = claim.places or (exchange.place,)
     if len(things) > 1 or len(places) > 1 or things[0] is None or places[0] is None:
