@@ -175,12 +175,12 @@ def bootstrap_intervals(
 
 
 def bootstrap_difference_intervals(
-    first: Mapping[str, Tally],
-    second: Mapping[str, Tally],
+    first: Mapping[Name, Tally],
+    second: Mapping[Name, Tally],
     resamples: int = RESAMPLES,
     seed: int = 0,
     level: float = LEVEL,
-) -> dict[str, Interval]:
+) -> dict[Name, Interval]:
     """Percentile intervals of first minus second, two runs on the same documents.
 
     Both runs see the same draws of groups, so what makes a group hard for both cancels out.

@@ -44,19 +44,27 @@ def to_json(report: Report, comparison: Comparison | None = None) -> dict[str, A
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes JSON beside `path`, then renames: the file is whole or as it was.
+    """Writes JSON, all of it or nothing.
 
     Raises:
         InputError: it cannot be written there.
     """
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes beside `path`, then renames: the file is whole or as it was.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
     path = path.resolve()  # so that a link stays one
     partial = path.with_name(path.name + ".partial")
     try:
         if path.exists() and not path.is_file():  # a pipe or a terminal; a folder refuses
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
         else:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_bytes(content)
             partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
@@ -65,22 +73,22 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def to_text(report: Report) -> str:
     """The metrics and the breakdowns as Markdown tables."""
-    metrics = _table(
+    metrics = table(
         f"{report.split}: {report.documents} documents, {report.groups} groups",
         ["metric", "right", "%", f"{LEVEL:.0%} interval"]
         + (["released scoring", "%"] if report.published else []),
         [
-            [name, _count(share), _percent(share), _interval(share.interval)]
-            + [show(report.published[name]) for show in (_count, _percent) if report.published]
+            [name, _count(share), percent(share), interval(share.interval)]
+            + [show(report.published[name]) for show in (_count, percent) if report.published]
             for name, share in report.metrics.items()
         ],
     )
     breakdowns = [
-        _table(
+        table(
             f"accuracy by {breakdown}",
             [breakdown, "gold yes", "%", "gold no", "%"],
             [
-                [name, *(show(share) for share in by_gold.values() for show in (_count, _percent))]
+                [name, *(show(share) for share in by_gold.values() for show in (_count, percent))]
                 for name, by_gold in classes.items()
             ],
         )
@@ -91,11 +99,11 @@ def to_text(report: Report) -> str:
 
 def comparison_to_text(comparison: Comparison) -> str:
     """The differences as a Markdown table, and the tests in a line each."""
-    differences = _table(
+    differences = table(
         "first minus second",
         ["metric", "points", f"{LEVEL:.0%} interval"],
         [
-            [name, _points(difference.points), _interval(difference.interval)]
+            [name, points(difference.points), interval(difference.interval)]
             for name, difference in comparison.differences.items()
         ],
     )
@@ -103,14 +111,7 @@ def comparison_to_text(comparison: Comparison) -> str:
     return "\n".join([differences, *(_test(name, test) for name, test in tests.items() if test)])
 
 
-def _test(what: str, test: McNemar) -> str:
-    return (
-        f"exact McNemar test on {what}: only the first right {test.only_first}, "
-        f"only the second {test.only_second}, p = {test.p:.3g}"
-    )
-
-
-def _table(title: str, headers: list[str], rows: list[list[str]]) -> str:
+def table(title: str, headers: list[str], rows: list[list[str]]) -> str:
     """A Markdown table; the first column is words, the others are numbers."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
 
@@ -123,20 +124,30 @@ def _table(title: str, headers: list[str], rows: list[list[str]]) -> str:
     return "\n".join([f"{title}\n", line(headers), line(rule), *map(line, rows), ""])
 
 
-def _count(share: Share) -> str:
-    return f"{share.right}/{share.total}"
-
-
-def _percent(share: Share) -> str:
+def percent(share: Share) -> str:
+    """Of right answers, or a dash where none was asked for."""
     return f"{share.percent:.2f}" if share.total else "-"
 
 
-def _points(points: float) -> str:
+def points(points: float) -> str:
+    """A difference with its sign, or a dash where it is not defined."""
     return "-" if math.isnan(points) else f"{points:+.2f}"
 
 
-def _interval(interval: Interval) -> str:
+def interval(interval: Interval) -> str:
+    """Its two ends, or a dash where it is not defined."""
     return "-" if math.isnan(interval.low) else f"{interval.low:.2f} to {interval.high:.2f}"
+
+
+def _test(what: str, test: McNemar) -> str:
+    return (
+        f"exact McNemar test on {what}: only the first right {test.only_first}, "
+        f"only the second {test.only_second}, p = {test.p:.3g}"
+    )
+
+
+def _count(share: Share) -> str:
+    return f"{share.right}/{share.total}"
 
 
 def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:

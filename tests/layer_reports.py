@@ -1,0 +1,81 @@
+"""Layer reports for tests: made-up answers to made-up documents."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pragworld_interp.layers import (
+    Intervention,
+    LayerReport,
+    ModelIdentity,
+    Settings,
+    data_identity,
+    layer_report,
+)
+from pragworld_tasks.documents import ALTERATIONS, Document, Split
+from pragworld_tasks.metrics import Floats
+
+QUICK = Settings(resamples=60, halvings=30)
+
+
+def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0) -> list[Document]:
+    """Groups of these sizes, each an original and its variants."""
+    generator = np.random.default_rng(seed)
+    documents: list[Document] = []
+    for group, size in enumerate(sizes):
+        for number in range(size):
+            is_original = number == 0 or split.endswith("entity_tracking")
+            documents.append(
+                Document(
+                    row=len(documents),
+                    context="A: hello",
+                    question="Is it?",
+                    answer="yes" if generator.integers(2) else "no",
+                    group=group,
+                    is_original=is_original,
+                    alteration=None if is_original else ALTERATIONS[generator.integers(7)],
+                    effect=None if is_original else ("flip", "invariant")[generator.integers(2)],
+                    split=split,
+                    released_group=group,
+                    released_is_original=is_original,
+                )
+            )
+    return documents
+
+
+def to_yes(documents: Sequence[Document], correct: Sequence[Sequence[bool]]) -> Floats:
+    """p(yes), [documents, runs], with which each run is right or wrong as said in `correct`."""
+    gold = np.array([document.answer == "yes" for document in documents])
+    return np.where(gold[:, None] == np.array(correct).T, 0.8, 0.3)
+
+
+def make_report(
+    documents: Sequence[Document],
+    yes: Floats,
+    name: str = "org/model",
+    adapter: str | None = None,
+    settings: Settings = QUICK,
+    intervention: Intervention | None = None,
+) -> LayerReport:
+    model = ModelIdentity(
+        name=name,
+        revision="main",
+        adapter=adapter,
+        dtype="float32",
+        layers=yes.shape[1] - 1,
+        labels=(" yes", " no"),
+        chat_template=False,
+    )
+    data = data_identity(documents, [document.context for document in documents])
+    return layer_report(
+        documents, yes, model, data, intervention or Intervention("mlp", "zero"), settings
+    )
+
+
+def random_report(
+    layers: int, split: Split = "manual", seed: int = 0, name: str = "org/model"
+) -> LayerReport:
+    """Answers that no two layers change alike; the documents are the same for all seeds."""
+    documents = make_documents([5] * 40, split)
+    yes = np.random.default_rng(seed).random((len(documents), 1 + layers))
+    return make_report(documents, yes, name)

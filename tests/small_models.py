@@ -1,0 +1,69 @@
+"""Small random decoders of many architectures, made here, and prompts for them."""
+
+from functools import cache
+from typing import Any
+
+import torch
+import transformers
+
+_COMMON = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.3,  # so that what happens in a layer is seen in the answer
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+_OWN: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {},
+    "phi3": {},
+    "mistral": {"sliding_window": 64},
+    "gemma2": {"sliding_window": 64, "query_pre_attn_scalar": 8, "final_logit_softcapping": 5.0},
+    "gemma3_text": {"sliding_window": 64, "query_pre_attn_scalar": 8},
+    "olmo2": {},
+    "gpt2": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256},
+    "gpt_neox": {"num_key_value_heads": 4, "rotary_pct": 0.5},
+    "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    "gptj": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
+    "cohere": {"logit_scale": 0.25},
+}
+ARCHITECTURES = tuple(_OWN)
+
+
+@cache
+def small_model(architecture: str, seed: int = 0) -> Any:
+    """A random causal language model of three layers, in float32."""
+    torch.manual_seed(seed)
+    settings = {**_COMMON, **_OWN[architecture]}
+    if "n_embd" in settings:  # these have names of their own for what the rest agree on
+        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim"):
+            del settings[name]
+        del settings["num_key_value_heads"], settings["max_position_embeddings"]
+        del settings["intermediate_size"]
+    config = transformers.AutoConfig.for_model(architecture, **settings)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:  # norms and biases that do nothing would hide mistakes
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            assert "embed_positions" not in name
+    return model
+
+
+class LabelsOnly:
+    """A tokenizer, as far as the labels go."""
+
+    name_or_path = "labels only"
+    unk_token_id = None
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        """Yes is 5 and no 6."""
+        return {"input_ids": {" yes": [5], " no": [6]}[text]}

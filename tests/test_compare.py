@@ -1,0 +1,268 @@
+"""Agreement of layers across models against SciPy, plain loops and what chance must give."""
+
+import dataclasses
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from layer_reports import make_documents, make_report, random_report, to_yes
+from scipy.stats import spearmanr
+
+from pragworld_interp.compare import (
+    Agreement,
+    LayerComparison,
+    Null,
+    compare,
+    interpolated,
+    nearest,
+    rearrangements,
+    to_json,
+    to_text,
+)
+from pragworld_interp.layers import Intervention, LayerReport, Role, selected
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.metrics import Floats
+
+
+def with_effects(effects: Floats, report: LayerReport | None = None) -> LayerReport:
+    """A report whose layers have these effects, in points, and signs to match."""
+    report = report or random_report(1)
+    layer = report.layers[0]
+    return dataclasses.replace(
+        report,
+        layers=tuple(
+            dataclasses.replace(
+                layer,
+                layer=number,
+                accuracy=dataclasses.replace(
+                    layer.accuracy,
+                    difference=dataclasses.replace(layer.accuracy.difference, points=float(effect)),
+                ),
+                sign="useful" if effect < 0 else "harmful" if effect > 0 else "neutral",
+                evidence="harmful" if effect > 1 else "neutral",
+            )
+            for number, effect in enumerate(effects)
+        ),
+    )
+
+
+BASE = random_report(1)
+
+
+def compare_effects(*effects: Floats, null: Null = "shift", draws: int = 500) -> LayerComparison:
+    reports = {f"m{number}": with_effects(one, BASE) for number, one in enumerate(effects)}
+    return compare(reports, null=null, draws=draws)
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def test_correlation_against_scipy_and_overlap_against_sets() -> None:
+    first, second = random_report(24, seed=1), random_report(24, seed=2)
+    (pair,) = compare({"a": first, "b": second}).pairs
+    effects = [
+        [layer.accuracy.difference.points for layer in report.layers] for report in (first, second)
+    ]
+    assert pair.correlation.value == pytest.approx(spearmanr(*effects).statistic)
+    overlaps: dict[Role, Agreement] = {"useful": pair.useful, "harmful": pair.harmful}
+    for role, found in overlaps.items():
+        one, other = (set(selected(report, role)) for report in (first, second))
+        assert found.value == pytest.approx(len(one & other) / len(one | other))
+    assert (pair.first, pair.second, pair.depths) == ("a", "b", 24)
+
+
+def test_evidence_gives_its_own_sets() -> None:
+    effects = np.array([-3.0, 0.5, 2.0, 3.0, 0.0])
+    reports = {"a": with_effects(effects, BASE), "b": with_effects(effects[::-1], BASE)}
+    (by_sign,) = compare(reports, by="sign").pairs
+    (by_evidence,) = compare(reports, by="evidence").pairs
+    assert by_sign.harmful.value == 1
+    assert by_evidence.harmful.value == pytest.approx(1 / 3)
+    assert math.isnan(by_evidence.useful.value)
+    assert math.isnan(by_evidence.useful.p)
+
+
+def test_models_of_different_depth_meet_at_relative_depths() -> None:
+    def curve(layers: int) -> Floats:
+        return np.square(np.linspace(0, 1, layers)) - 0.4
+
+    (pair,) = compare_effects(curve(31), curve(12)).pairs
+    assert pair.depths == 12
+    assert pair.correlation.value == pytest.approx(1)
+    assert pair.useful.value == pytest.approx(1)
+    np.testing.assert_allclose(interpolated(np.array([0.0, 1, 2, 3, 4]), 3), [0, 2, 4])
+    np.testing.assert_allclose(interpolated(np.array([0.0, 1, 2, 3]), 3), [0, 1.5, 3])
+    members = np.array([True, True, False, False])
+    assert nearest(members, 2).tolist() == [True, False]
+    assert nearest(members, 3).tolist() == [True, True, False]
+    assert nearest(members, 4).tolist() == members.tolist()
+
+
+def test_equal_effects_stay_ties_when_interpolated() -> None:
+    found = interpolated(np.full(29, 0.1), 12)
+    assert len(np.unique(found)) == 1
+
+
+def test_several_models_together_have_the_mean_of_their_pairs() -> None:
+    generator = np.random.default_rng(0)
+    comparison = compare_effects(*generator.normal(size=(4, 20)))
+    assert comparison.together is not None
+    mean = np.mean([pair.correlation.value for pair in comparison.pairs])
+    assert comparison.together.value == pytest.approx(mean)
+    assert len(comparison.pairs) == 6
+    assert compare_effects(*generator.normal(size=(2, 20))).together is None
+
+
+def test_models_without_any_effect_have_no_correlation() -> None:
+    comparison = compare_effects(np.zeros(5), np.arange(5.0), np.arange(5.0))
+    assert math.isnan(comparison.pairs[0].correlation.value)
+    assert comparison.together is not None
+    assert math.isnan(comparison.together.p)
+    assert json.dumps(to_json(comparison), allow_nan=False)
+    assert "|           - |" in to_text(comparison)
+    one_layer = compare_effects(np.ones(1), np.ones(3))
+    assert math.isnan(one_layer.pairs[0].correlation.value)
+
+
+# Chance -------------------------------------------------------------------------------------------
+
+
+def test_p_of_shifts_by_hand() -> None:
+    first, second = np.random.default_rng(5).normal(size=(2, 17))
+    (pair,) = compare_effects(first, second).pairs
+    statistics = [spearmanr(first, np.roll(second, shift)).statistic for shift in range(17)]
+    as_alike = [one >= statistics[0] - 1e-12 for one in statistics]
+    assert pair.correlation.p == pytest.approx(np.mean(as_alike))
+
+    def overlap(shift: int) -> float:
+        shifted = np.roll(second, shift)
+        return float(((first > 0) & (shifted > 0)).sum() / ((first > 0) | (shifted > 0)).sum())
+
+    as_alike = [overlap(shift) >= overlap(0) for shift in range(17)]
+    assert pair.harmful.p == pytest.approx(np.mean(as_alike))
+
+
+def test_p_of_all_permutations_by_hand() -> None:
+    rising = np.arange(5.0)
+    (pair,) = compare_effects(rising, rising, null="permutation").pairs
+    assert dataclasses.astuple(pair.correlation) == pytest.approx((1, 1 / 120))
+    (pair,) = compare_effects(rising, rising[::-1], null="permutation").pairs
+    assert dataclasses.astuple(pair.correlation) == pytest.approx((-1, 1))
+
+
+def test_p_of_several_models_by_hand() -> None:
+    effects = np.random.default_rng(3).normal(size=(3, 6))
+    together = compare_effects(*effects, draws=36).together
+    means = []
+    for shifts in itertools.product(range(6), repeat=2):
+        shifted = [np.roll(one, shift) for one, shift in zip(effects, (0, *shifts), strict=True)]
+        pairs = itertools.combinations(shifted, 2)
+        means.append(np.mean([spearmanr(*pair).statistic for pair in pairs]))
+    assert together is not None
+    assert together.p == pytest.approx(np.mean([one >= means[0] - 1e-9 for one in means]))
+
+
+def test_rearrangements() -> None:
+    shifts = rearrangements(4, "shift", draws=2, seed=0)
+    assert shifts.tolist() == [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]
+    everything = rearrangements(4, "permutation", draws=24, seed=0)
+    assert len({tuple(one) for one in everything}) == len(everything) == 24
+    drawn = rearrangements(9, "permutation", draws=50, seed=0)
+    assert len(drawn) == 51
+    assert drawn[0].tolist() == list(range(9))
+    assert all(sorted(one) == list(range(9)) for one in drawn.tolist())
+    np.testing.assert_array_equal(drawn, rearrangements(9, "permutation", draws=50, seed=0))
+    assert (drawn != rearrangements(9, "permutation", draws=50, seed=1)).any()
+
+
+def smooth(generator: np.random.Generator, layers: int, autocorrelation: float) -> Floats:
+    noise = generator.normal(size=layers) * math.sqrt(1 - autocorrelation**2)
+    series = [float(generator.normal())]
+    for one in noise[1:]:
+        series.append(autocorrelation * series[-1] + float(one))
+    return np.array(series)
+
+
+@pytest.mark.parametrize("null", ["shift", "permutation"])
+def test_p_is_uniform_for_unrelated_layers(null: Null) -> None:
+    generator = np.random.default_rng(0)
+    p = np.array(
+        [
+            compare_effects(*generator.normal(size=(2, 20)), null=null, draws=99)
+            .pairs[0]
+            .correlation.p
+            for _ in range(400)
+        ]
+    )
+    for level in (0.1, 0.25, 0.5, 0.75):
+        assert (p <= level + 1e-9).mean() == pytest.approx(level, abs=0.075)
+
+
+def test_shifts_are_not_misled_by_neighbours_that_are_alike() -> None:
+    generator = np.random.default_rng(0)
+    alike: dict[Null, list[bool]] = {"shift": [], "permutation": []}
+    for _ in range(250):
+        effects = [smooth(generator, 32, 0.9) for _ in range(2)]
+        for null, found in alike.items():
+            pair = compare_effects(*effects, null=null, draws=199).pairs[0]
+            found.append(pair.correlation.p <= 0.05)
+    assert np.mean(alike["permutation"]) > 0.17
+    assert np.mean(alike["shift"]) < 0.11
+
+
+def test_models_that_agree_are_found_to() -> None:
+    generator = np.random.default_rng(1)
+    shared = generator.normal(size=24)
+    comparison = compare_effects(*(shared + 0.2 * generator.normal(size=24) for _ in range(3)))
+    for pair in comparison.pairs:
+        assert pair.correlation.value > 0.8
+        assert pair.correlation.p == pytest.approx(1 / 24)  # no shift can do better
+        assert pair.useful.p < 0.1
+    assert comparison.together is not None
+    assert comparison.together.p < 0.01
+
+
+# Refusals, JSON, text -----------------------------------------------------------------------------
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    report = random_report(3)
+    other_data = random_report(3, "synthetic")
+    documents = make_documents([2, 2])
+    yes = to_yes(documents, [[True] * 4] * 2)
+    by_mean = make_report(documents, yes, intervention=Intervention("mlp", "mean", 1))
+    by_other_mean = make_report(documents, yes, intervention=Intervention("mlp", "mean", 2))
+    by_zero = make_report(documents, yes)
+    with pytest.raises(InputError, match="1 layer reports; a comparison takes at least two"):
+        compare({"a": report})
+    with pytest.raises(
+        InputError,
+        match=r"^b was asked about other documents \(synthetic, 200 documents, fingerprint \w{8}\)"
+        r" than a \(manual, .*\); sweep both on the same$",
+    ):
+        compare({"a": report, "b": other_data})
+    with pytest.raises(
+        InputError,
+        match=r"^b was swept by mlp mean ablation and a by mlp zero ablation; sweep both",
+    ):
+        compare({"a": by_zero, "b": by_mean})
+    assert compare({"a": by_mean, "b": by_other_mean}).intervention == by_mean.intervention
+
+
+def test_json_and_text_say_the_same_each_time() -> None:
+    reports = {name: random_report(12, seed=seed) for seed, name in enumerate("abc")}
+    found = [to_json(compare(reports, null="permutation", draws=300)) for _ in range(2)]
+    assert found[0] == found[1]
+    assert (found[0]["schema"], found[0]["version"]) == ("pragworld-layer-comparison", 1)
+    assert found[0]["layers"] == {"a": 12, "b": 12, "c": 12}
+    pair = found[0]["pairs"][2]
+    assert (pair["first"], pair["second"]) == ("b", "c")
+    text = to_text(compare(reports))
+    correlation = compare(reports).pairs[2].correlation
+    (row,) = (line for line in text.split("\n") if line.startswith("| b and c |"))
+    assert f" {correlation.value:.3f} | {correlation.p:.4f} |" in row
+    assert "with 12 depths, no p of a pair can be under 0.0833" in text
+    assert "all models together: mean correlation" in text
+    assert "no p of a pair" not in to_text(compare(reports, null="permutation"))

@@ -1,0 +1,101 @@
+"""Where blocks, attention and MLP are found, what is refused, and the labels' logits."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from small_models import ARCHITECTURES, LabelsOnly, small_model
+
+from pragworld_interp.decoder import from_model, label_tokens, replaced
+from pragworld_tasks.errors import InputError
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_blocks_and_their_parts_are_found_by_structure(architecture: str) -> None:
+    model = small_model(architecture)
+    names = {module: name for name, module in model.named_modules()}
+    decoder = from_model(model, LabelsOnly())
+    assert len(decoder.blocks) == 3
+    for number, block in enumerate(decoder.blocks):
+        name = names[block.module]
+        assert name.endswith(f".{number}")
+        assert names[block.mlp] == f"{name}.mlp"
+        own = {"gpt2": "attn", "gptj": "attn", "gpt_neox": "attention"}
+        assert names[block.attention] == f"{name}.{own.get(architecture, 'self_attn')}"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_label_logits_are_those_of_the_model(architecture: str) -> None:
+    model = small_model(architecture)
+    decoder = from_model(model, LabelsOnly())
+    seen: list[torch.Tensor] = []
+
+    def listen(_: Any, __: Any, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+
+    handle = decoder.blocks[-1].module.register_forward_hook(listen)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([[9, 8, 7, 11], [20, 21, 22, 23]])).logits
+        handle.remove()
+        # More rows than the prompts had, in one go.
+        found = decoder.label_logits(seen[0].flatten(0, 1))
+    torch.testing.assert_close(found, logits.flatten(0, 1)[:, [5, 6]], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        (transformers.BloomConfig(vocab_size=32, hidden_size=16, n_layer=2, n_head=2), "bloom"),
+        (
+            transformers.OPTConfig(
+                vocab_size=32,
+                hidden_size=16,
+                ffn_dim=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                word_embed_proj_dim=16,
+            ),
+            "opt",
+        ),
+    ],
+)
+def test_an_architecture_without_an_mlp_of_its_own_is_refused_by_name(
+    config: Any, why: str
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with pytest.raises(InputError, match=rf"^{why}, block 0: .*cannot be swept$"):
+        from_model(model, LabelsOnly())
+
+
+def tokenizer(**tokens: list[int]) -> Any:
+    """A tokenizer that knows these words, spaces as underscores, and nothing else."""
+
+    class Words(SimpleNamespace):
+        def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+            return {"input_ids": tokens.get(text.replace(" ", "_"), [0, 0])}
+
+    return Words(name_or_path="some/tokenizer", unk_token_id=0)
+
+
+def test_labels_are_the_words_behind_a_space_if_these_are_single_tokens() -> None:
+    assert label_tokens(tokenizer(_yes=[3], _no=[4], yes=[5], no=[6])) == (3, 4)
+    assert label_tokens(tokenizer(_yes=[3, 1], _no=[4], yes=[5], no=[6])) == (5, 6)
+    assert label_tokens(tokenizer(_yes=[0], _no=[0], yes=[5], no=[6])) == (5, 6)
+
+
+def test_a_tokenizer_without_single_labels_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"^tokenizer some/tokenizer: .*are one token$"):
+        label_tokens(tokenizer(_yes=[3], _no=[4, 5], yes=[0], no=[6]))
+
+
+def test_what_a_library_put_in_the_place_of_forward_is_put_back() -> None:
+    module = torch.nn.Linear(2, 2)
+    with replaced(module, lambda _: "ours"):
+        assert module(torch.ones(2)) == "ours"
+    assert "forward" not in module.__dict__
+    module.forward = lambda _: "theirs"  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(ZeroDivisionError), replaced(module, lambda _: 1 / 0):
+        module(torch.ones(2))
+    assert module(torch.ones(2)) == "theirs"

@@ -1,0 +1,496 @@
+"""Statistics over layers against plain loops, SciPy and closed forms; their file."""
+
+import dataclasses
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
+from scipy.stats import binomtest
+
+from pragworld_interp.layers import (
+    Intervention,
+    Outcome,
+    Settings,
+    fingerprint,
+    holm,
+    layer_report,
+    read_layers,
+    recompute,
+    selected,
+    sign_flip_test,
+    split_half,
+    titles,
+    to_json,
+    to_text,
+    write_layers,
+)
+from pragworld_tasks.documents import Document
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.metrics import Floats, bootstrap_difference_intervals, tally
+from pragworld_tasks.scoring import Share
+
+Sweep = tuple[list[Document], Floats]
+
+
+@st.composite
+def sweeps(draw: st.DrawFn) -> Sweep:
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=8))
+    documents = make_documents(sizes, seed=draw(st.integers(0, 9)))
+    layers = draw(st.integers(1, 4))
+    cells = st.sampled_from([0.0, 0.2, 0.5, 0.500001, 0.7, 1.0, math.nan])
+    rows = st.lists(cells, min_size=1 + layers, max_size=1 + layers)
+    yes = draw(st.lists(rows, min_size=len(documents), max_size=len(documents)))
+    return documents, np.array(yes)
+
+
+# Metrics ------------------------------------------------------------------------------------------
+
+
+@given(sweeps())
+def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
+    documents, yes = sweep
+    report = make_report(documents, yes)
+
+    def is_right(document: Document, run: int) -> bool:
+        p = yes[document.row, run]
+        return bool(p > 0.5 if document.answer == "yes" else p < 0.5)
+
+    def count(run: int, asked: list[Document]) -> tuple[int, int]:
+        return sum(is_right(document, run) for document in asked), len(asked)
+
+    groups = [
+        list(group) for _, group in itertools.groupby(documents, lambda document: document.group)
+    ]
+    names = {document.alteration for document in documents if document.alteration}
+    effects = {document.effect or "original" for document in documents}
+    shares: list[Any] = [report.plain, *report.layers]
+    for run, found in enumerate(shares):
+
+        def numbers(value: Share | Outcome) -> tuple[int, int]:
+            share = value.share if isinstance(value, Outcome) else value
+            return share.right, share.total
+
+        assert numbers(found.accuracy) == count(run, documents)
+        robust = sum(all(is_right(document, run) for document in group) for group in groups)
+        assert numbers(found.robust_accuracy) == (robust, len(groups))
+        assert {name: numbers(one) for name, one in found.by_alteration.items()} == {
+            name: count(run, [document for document in documents if document.alteration == name])
+            for name in names
+        }
+        assert {name: numbers(one) for name, one in found.by_effect.items()} == {
+            name: count(run, [one for one in documents if (one.effect or "original") == name])
+            for name in effects
+        }
+    for layer in report.layers:
+        plain, ablated = report.plain.accuracy.right, layer.accuracy.share.right
+        difference = layer.accuracy.difference.points
+        assert difference == pytest.approx(100 * (ablated - plain) / len(documents))
+        assert layer.sign == (
+            "useful" if ablated < plain else "harmful" if ablated > plain else "neutral"
+        )
+
+
+@given(sweeps())
+def test_mcnemar_against_scipy(sweep: Sweep) -> None:
+    documents, yes = sweep
+    gold = np.array([document.answer == "yes" for document in documents])[:, None]
+    correct = np.where(gold, yes > 0.5, yes < 0.5)
+    for number, layer in enumerate(make_report(documents, yes).layers):
+        lost = int((correct[:, 0] & ~correct[:, number + 1]).sum())
+        won = int((~correct[:, 0] & correct[:, number + 1]).sum())
+        assert (layer.mcnemar.only_first, layer.mcnemar.only_second) == (lost, won)
+        expected = binomtest(lost, lost + won).pvalue if lost + won else 1
+        assert layer.mcnemar.p == pytest.approx(expected)
+
+
+def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
+    documents = make_documents([3, 6, 2, 4, 5] * 8)
+    yes = np.random.default_rng(1).random((len(documents), 3))
+    report = make_report(documents, yes, settings=Settings(resamples=500, seed=4))
+    group = [document.group for document in documents]
+    gold = np.array([document.answer == "yes" for document in documents])[:, None]
+    flips = [document.effect == "flip" for document in documents]
+    right = (yes > 0.5) == gold
+    plain, ablated = (
+        {"acc": tally(one, np.ones(len(group)), group), "flip": tally(one, flips, group)}
+        for one in (right[:, 0], right[:, 2])
+    )
+    expected = bootstrap_difference_intervals(ablated, plain, resamples=500, seed=4)
+    found = report.layers[1]
+    pairs = {"acc": found.accuracy, "flip": found.by_effect["flip"]}
+    for name, outcome in pairs.items():
+        scaled = [100 * end for end in expected[name]]
+        assert list(outcome.difference.interval) == pytest.approx(scaled)
+
+
+def test_a_layer_that_changes_nothing_is_neutral() -> None:
+    documents = make_documents([4] * 10)
+    yes = np.repeat(np.random.default_rng(0).random((40, 1)), 2, axis=1)
+    (layer,) = make_report(documents, yes).layers
+    assert (layer.sign, layer.evidence) == ("neutral", "neutral")
+    assert (layer.mcnemar.p, layer.holm, layer.groups_p) == (1, 1, 1)
+    assert layer.accuracy.difference.interval == (0, 0)
+    assert (layer.stability.both_halves, layer.stability.as_whole) == (1, 1)
+
+
+def test_evidence_is_asked_of_the_corrected_p() -> None:
+    documents = make_documents([1] * 20)
+    plain = [True] * 20
+    ablated = [False] * 6 + [True] * 14  # p = 2 / 2 ** 6, about 0.031
+    one = make_report(documents, to_yes(documents, [plain, ablated]))
+    two = make_report(documents, to_yes(documents, [plain, ablated, plain]))
+    assert one.layers[0].holm == pytest.approx(1 / 32)
+    assert two.layers[0].holm == pytest.approx(1 / 16)
+    assert selected(one, "useful") == selected(one, "useful", by="evidence") == [0]
+    assert selected(two, "useful") == [0]
+    assert selected(two, "useful", by="evidence") == []
+    mirrored = make_report(documents, to_yes(documents, [ablated, plain, ablated]))
+    assert selected(mirrored, "harmful") == [0]
+    assert selected(mirrored, "neutral") == [1]
+    lenient = recompute(two, dataclasses.replace(two.settings, alpha=0.07))
+    assert selected(lenient, "useful", by="evidence") == [0]
+
+
+def test_documents_of_one_group_are_no_evidence_of_their_own() -> None:
+    documents = make_documents([10, 10])
+    plain = [True] * 20
+    (layer,) = make_report(documents, to_yes(documents, [plain, [False] * 20])).layers
+    assert layer.mcnemar.p == pytest.approx(2 / 2**20)
+    assert layer.groups_p == layer.groups_holm == 0.5  # two groups agree half of the time
+
+
+def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
+    documents = make_documents([1] * 8)
+    near = 0.5 + 1e-9 * np.where([document.answer == "yes" for document in documents], 1, -1)
+    report = make_report(documents, np.stack([near, np.full(8, 0.5), np.full(8, np.nan)], axis=1))
+    assert report.plain.accuracy.right == 8
+    assert [layer.accuracy.share.right for layer in report.layers] == [0, 0]
+    assert {value for one in report.documents for value in one.yes[:1]} <= {0.499999, 0.500001}
+    assert recompute(report).layers == report.layers
+
+
+def test_groups_left_out_of_a_split_change_nothing() -> None:
+    documents = make_documents([3] * 12)
+    yes = np.random.default_rng(2).random((36, 4))
+    apart = [dataclasses.replace(one, group=7 * one.group + 3) for one in documents]
+    assert make_report(apart, yes).layers == make_report(documents, yes).layers
+
+
+def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
+    report = random_report(3, "entity_tracking")
+    assert report.plain.robust_accuracy is None
+    assert report.plain.by_alteration == report.plain.by_effect == {}
+    assert report.layers[0].robust_accuracy is None
+    assert "robust" not in to_text(report)
+    assert "robust" in to_text(random_report(3))
+
+
+@pytest.mark.parametrize(
+    ("yes", "message"),
+    [
+        (np.zeros((3, 2)), "shape"),
+        (np.zeros((4, 2)) + 1.5, "above 1"),
+        (np.zeros((4, 2)) - 0.1, "below 0"),
+    ],
+)
+def test_what_is_no_sweep_is_refused(yes: Floats, message: str) -> None:
+    documents = make_documents([4])
+    good = make_report(documents, np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=message):
+        layer_report(documents, yes, good.model, good.data, good.intervention)
+    with pytest.raises(ValueError, match="their identity says"):
+        layer_report(documents[:3], np.zeros((3, 2)), good.model, good.data, good.intervention)
+
+
+# Tests and stability ------------------------------------------------------------------------------
+
+
+def test_holm_by_hand() -> None:
+    # In order: 0.005 * 4, 0.01 * 3, 0.03 * 2, and 0.04 * 1 raised to the one before.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9, 0.4]) == pytest.approx([1, 1, 1])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_holm_keeps_the_order_and_lies_between_no_correction_and_bonferroni(p: list[float]) -> None:
+    corrected = holm(p)
+    assert (corrected >= p).all()
+    assert (corrected <= np.minimum(np.array(p) * len(p), 1)).all()
+    assert (np.diff(corrected[np.argsort(p)]) >= 0).all()
+
+
+@given(st.lists(st.integers(-4, 4), max_size=9))
+def test_sign_flips_against_all_of_them(differences: list[int]) -> None:
+    signs = list(itertools.product((-1, 1), repeat=len(differences)))
+    sums = [sum(s * d for s, d in zip(one, differences, strict=True)) for one in signs]
+    expected = np.mean([abs(one) >= abs(sum(differences)) for one in sums])
+    assert sign_flip_test(differences) == pytest.approx(expected)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_sign_flips_of_single_documents_are_mcnemar(won: int, lost: int) -> None:
+    expected = binomtest(won, won + lost).pvalue if won + lost else 1
+    assert sign_flip_test([1] * won + [-1] * lost + [0] * 5) == pytest.approx(expected)
+
+
+def halvings_by_hand(differences: list[list[int]]) -> tuple[list[float], list[float]]:
+    groups = range(len(differences))
+    both, whole = [], []
+    for column in zip(*differences, strict=True):
+        same, as_whole = [], []
+        for first in itertools.combinations(groups, len(groups) // 2):
+            sums = [
+                sum(column[g] for g in groups if (g in first) == inside) for inside in (True, False)
+            ]
+            signs = [(one > 0) - (one < 0) for one in sums]
+            total = (sum(column) > 0) - (sum(column) < 0)
+            same.append(signs[0] == signs[1])
+            as_whole += [sign == total for sign in signs]
+        both.append(float(np.mean(same)))
+        whole.append(float(np.mean(as_whole)))
+    return both, whole
+
+
+@given(
+    st.lists(
+        st.lists(st.integers(-3, 3), min_size=2, max_size=2), min_size=2, max_size=7
+    )
+)  # fmt: skip
+def test_stability_against_all_halvings(differences: list[list[int]]) -> None:
+    both, whole = split_half(np.array(differences), halvings=100, seed=0)
+    expected = halvings_by_hand(differences)
+    assert list(both) == pytest.approx(expected[0])
+    assert list(whole) == pytest.approx(expected[1])
+
+
+def test_drawn_halvings_come_near_all_of_them() -> None:
+    differences = np.random.default_rng(0).integers(-2, 3, size=(12, 6))
+    exact = split_half(differences, halvings=math.comb(12, 6), seed=0)
+    drawn = split_half(differences, halvings=800, seed=0)
+    np.testing.assert_allclose(drawn, exact, atol=0.06)
+    again = split_half(differences, halvings=800, seed=0)
+    np.testing.assert_array_equal(drawn, again)
+    assert not np.array_equal(drawn, split_half(differences, halvings=800, seed=1))
+
+
+def test_stability_tells_an_effect_from_noise() -> None:
+    generator = np.random.default_rng(0)
+    noise = generator.normal(size=(100, 300))
+    both, whole = split_half(np.append(noise, noise[:, :5] + 1, axis=1), halvings=200, seed=0)
+    assert both[:300].mean() == pytest.approx(0.5, abs=0.05)
+    assert (both[300:] == 1).all()
+    assert (whole >= both / 2).all()
+
+
+def test_one_group_has_no_halves() -> None:
+    both, whole = split_half([[1, 2]], halvings=10, seed=0)
+    assert np.isnan([both, whole]).all()
+    report = make_report(make_documents([4]), np.full((4, 2), 0.2))
+    assert "| -" in to_text(report)
+
+
+# Identities ---------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_is_of_everything_that_was_asked() -> None:
+    documents = make_documents([2, 2])
+    prompts = ["a", "b", "c", "d"]
+    found = {
+        fingerprint(documents, prompts),
+        fingerprint(documents, ["a", "b", "c", "e"]),
+        fingerprint(documents, ["ab", "", "c", "d"]),
+        fingerprint(documents[:3], prompts[:3]),
+        *(
+            fingerprint([*documents[:3], dataclasses.replace(documents[3], **change)], prompts)
+            for change in (
+                {"row": 9},
+                {"group": 9},
+                {"alteration": "other"},
+                {"effect": "other"},
+                {"answer": "other"},
+                {"split": "synthetic"},
+            )
+        ),
+    }
+    assert len(found) == 10
+    assert fingerprint(documents, prompts) == fingerprint(make_documents([2, 2]), prompts)
+    assert all(len(one) == 64 for one in found)
+
+
+def test_titles_are_short_and_differ() -> None:
+    documents, yes = make_documents([2]), np.full((2, 2), 0.2)
+    names = [("org/model", None), ("runs/model/", None), ("model", "runs/ula"), ("other", None)]
+    found = titles([make_report(documents, yes, name, adapter) for name, adapter in names])
+    assert found == ["model", "model (2)", "model + ula", "other"]
+
+
+# The file -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file to write again and again."""
+    return tmp_path_factory.mktemp("layers") / "layers.json"
+
+
+@given(sweep=sweeps())
+def test_a_report_comes_back_from_its_file(sweep: Sweep, file: Path) -> None:
+    report = make_report(*sweep)
+    write_layers(report, file)
+    assert to_json(read_layers(file)) == to_json(report)
+    assert to_json(recompute(read_layers(file))) == to_json(report)
+
+
+@pytest.mark.parametrize("split", ["manual", "entity_tracking"])
+def test_the_file_is_the_same_each_time(split: Any, tmp_path: Path) -> None:
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path in paths:
+        write_layers(random_report(4, split), path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    write_layers(read_layers(paths[0]), paths[1])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert sorted(tmp_path.iterdir()) == paths
+    content = json.loads(paths[0].read_text())
+    assert (content["schema"], content["version"]) == ("pragworld-layers", 1)
+    assert content == to_json(random_report(4, split))
+    assert len(content["documents"][0]["yes"]) == 5
+
+
+def test_a_metric_has_the_keys_that_score_gives_it() -> None:
+    content = to_json(random_report(2))
+    metric = content["plain"]["accuracy"]
+    assert list(metric) == ["right", "total", "percent", "low", "high"]
+    assert metric["percent"] == pytest.approx(100 * metric["right"] / metric["total"])
+    assert list(content["layers"][0]["accuracy"]["difference"]) == ["points", "low", "high"]
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        write_layers(random_report(1), tmp_path / "nowhere" / "layers.json")
+
+
+def changed(content: dict[str, Any], *place: str | int, value: Any) -> dict[str, Any]:
+    """The content with one value replaced; left out where the new one is `...`."""
+    content = json.loads(json.dumps(content))
+    inner: Any = content
+    for key in place[:-1]:
+        inner = inner[key]
+    if value is ...:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return content
+
+
+CONTENT = to_json(random_report(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 5_000, "not JSON"),
+        ("<!doctype html>", "a web page"),
+        ("[1]", "schema 'None' instead of 'pragworld-layers'"),
+        (changed(CONTENT, "schema", value="other"), "schema 'other' instead of 'pragworld-layers'"),
+        (changed(CONTENT, "version", value=2), "version 2 of 'pragworld-layers'"),
+        (changed(CONTENT, "version", value=...), "version None of"),
+        (changed(CONTENT, "model", value=...), "no 'model' in it"),
+        (changed(CONTENT, "model", "labels", value=["a"]), "model.labels has 1 values instead of 2"),
+        (changed(CONTENT, "model", "layers", value=4), "3 layers where it says 4"),
+        (changed(CONTENT, "model", "layers", value=True), "model.layers is true, not a whole number"),
+        (changed(CONTENT, "model", "dtype", value=1), "model.dtype is 1, not a text"),
+        (changed(CONTENT, "data", "documents", value=7), "200 documents where it says 7"),
+        (changed(CONTENT, "data", "groups", value=7), "40 groups where it says 7"),
+        (changed(CONTENT, "data", "split", value="x"), 'data.split is "x", not one of manual'),
+        (changed(CONTENT, "layers", 1, "holm", value=...), "no 'holm' in layers[1]"),
+        (changed(CONTENT, "layers", 1, "layer", value=2), "layers[1] is number 2"),
+        (changed(CONTENT, "layers", 1, value=[]), "layers[1] is [], not an object"),
+        (changed(CONTENT, "layers", 2, value=...), "2 layers where it says 3"),
+        (changed(CONTENT, "layers", 0, "accuracy", "difference", "low", value=...), "no 'low' in layers[0].accuracy.difference"),
+        (changed(CONTENT, "layers", 0, "sign", value="bad"), 'layers[0].sign is "bad", not one of useful'),
+        (changed(CONTENT, "plain", "by_effect", value=[]), "plain.by_effect is [], not an object"),
+        (changed(CONTENT, "documents", value=[]), "0 documents where it says 200"),
+        (changed(CONTENT, "documents", value={}), "documents is {}, not a list"),
+        (changed(CONTENT, "documents", 3, "yes", 0, value="x"), 'documents[3].yes[0] is "x", not a number'),
+        (changed(CONTENT, "documents", 3, "yes", 0, value=2), "documents[3].yes has a number that is no probability"),
+        (changed(CONTENT, "documents", 3, "yes", value=[0.5]), "documents[3].yes has 1 numbers instead of 4"),
+        (changed(CONTENT, "documents", 3, "yes", 0, value=10**400), "too large"),
+    ],
+)  # fmt: skip
+def test_files_that_are_refused(text: str | dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "layers.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    with pytest.raises(InputError) as refused:
+        read_layers(path)
+    assert message in str(refused.value)
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"layers\.json: No such file"):
+        read_layers(tmp_path / "layers.json")
+
+
+SMALL = to_json(make_report(make_documents([2, 2]), np.full((4, 2), 0.2)))
+
+
+def places(content: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items: list[tuple[Any, Any]] = []
+    if isinstance(content, dict):
+        items = list(content.items())
+    elif isinstance(content, list):
+        items = list(enumerate(content))
+    return [one for key, value in items for one in [(*place, key), *places(value, (*place, key))]]
+
+
+@given(
+    place=st.sampled_from(places(SMALL)),
+    value=st.sampled_from([..., None, True, -1, 1.5, "", [], {}, [[]], {"": 1}]),
+)
+def test_a_damaged_file_is_refused_in_a_line_or_read(
+    place: tuple[Any, ...], value: Any, file: Path
+) -> None:
+    file.write_text(json.dumps(changed(SMALL, *place, value=value)))
+    said = f"{file}: a report"
+    try:
+        read_layers(file)
+    except InputError as error:
+        said = str(error)
+    assert said.startswith(f"{file}: ")
+    assert "\n" not in said
+
+
+# For people ---------------------------------------------------------------------------------------
+
+
+def test_the_table_says_what_the_report_does() -> None:
+    documents = make_documents([4] * 20)
+    plain = [True] * 60 + [False] * 20
+    report = make_report(
+        documents,
+        to_yes(documents, [plain, [False] * 80, [True] * 80, plain]),
+        intervention=Intervention("attention", "mean", seed=3),
+    )
+    text = to_text(report)
+    assert "model, attention mean ablation: manual, 80 documents, 20 groups" in text
+    assert "accuracy 75.00, robust accuracy 75.00" in text
+    rows = [
+        [cell.strip() for cell in line.split("|")] for line in text.split("\n") if line[:1] == "|"
+    ]
+    assert [row[1:4] + row[8:10] for row in rows[2:5]] == [
+        ["0", "0.00", "-75.00", "useful", "useful"],
+        ["1", "100.00", "+25.00", "harmful", "harmful"],
+        ["2", "75.00", "+0.00", "neutral", "neutral"],
+    ]
+    assert "useful, by sign: 0\nharmful, by sign: 1\n" in text
+    assert text.endswith("useful, Holm p <= 0.05: 0\nharmful, Holm p <= 0.05: 1")
+    assert report.settings == QUICK

@@ -1,0 +1,78 @@
+"""Token trees, padding, and what is fed in one go."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_models import LabelsOnly, small_model
+
+from pragworld_interp import packing
+from pragworld_interp.decoder import from_model
+from pragworld_interp.packing import batches, grow, packed, padded, takes_trees
+
+PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=6)
+
+
+@given(PROMPTS)
+def test_a_tree_spells_its_prompts_and_has_every_beginning_once(prompts: list[list[int]]) -> None:
+    tree = grow(prompts)
+    assert [[tree.ids[node] for node in path] for path in tree.paths] == prompts
+    beginnings = {tuple(prompt[:end]) for prompt in prompts for end in range(1, len(prompt) + 1)}
+    assert len(tree.ids) == len(beginnings)
+    for path in tree.paths:
+        assert path == sorted(path)  # a node stands behind its parent
+
+
+@given(st.lists(PROMPTS, min_size=1, max_size=3))
+def test_in_a_packed_tree_every_token_sees_its_own_beginning_and_nothing_else(
+    groups: list[list[list[int]]],
+) -> None:
+    trees = [grow(group) for group in groups]
+    batch = packed(trees, torch.float32)
+    sees = batch.mask[:, 0] == 0
+    number = 0
+    for row, (tree, group) in enumerate(zip(trees, groups, strict=True)):
+        for path, prompt in zip(tree.paths, group, strict=True):
+            for depth, node in enumerate(path):
+                assert sees[row, node].nonzero()[:, 0].tolist() == path[: depth + 1]
+                assert batch.positions[row, node] == depth
+            assert batch.ends[number].tolist() == [row, path[-1]]
+            assert batch.ids[row, path].tolist() == prompt
+            number += 1
+        # Padding sees itself: a row that sees nothing has no softmax.
+        assert sees[row].any(1).all()
+
+
+@given(PROMPTS)
+def test_the_history_of_a_token_is_the_same_packed_and_padded(prompts: list[list[int]]) -> None:
+    tree = packed([grow(prompts)], torch.float32)
+    for side in ("left", "right"):
+        rows = padded(prompts, side)
+        for number, prompt in enumerate(prompts):
+            row, end = rows.ends[number].tolist()
+            own = rows.history[row, end - len(prompt) + 1 : end + 1]
+            path = grow(prompts).paths[number]
+            assert own.tolist() == tree.history[0, path].tolist()
+            assert rows.ids[row, end - len(prompt) + 1 : end + 1].tolist() == prompt
+            assert rows.positions[row, end] == len(prompt) - 1
+            assert rows.mask[row].sum() == len(prompt)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50)), max_size=20), st.integers(1, 200))
+def test_batches_keep_the_order_and_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
+    made = list(batches(sizes, budget))
+    assert [position for batch in made for position in batch] == list(range(len(sizes)))
+    for batch in made:
+        rows = sum(sizes[position][0] for position in batch)
+        tokens = rows * max(sizes[position][1] for position in batch)
+        assert tokens <= budget or len(batch) == 1
+
+
+def test_a_model_that_ignores_the_mask_does_not_take_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = from_model(small_model("llama"), LabelsOnly())
+    assert takes_trees(decoder)
+    plain = packing.additive
+    monkeypatch.setattr(
+        packing, "additive", lambda sees, dtype: plain(torch.ones_like(sees).tril(), dtype)
+    )
+    assert not takes_trees(decoder)
