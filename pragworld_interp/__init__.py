@@ -1,1 +1,1 @@
-"""Which layers help a model and which hurt: ablation and patching over every layer, in one climb."""
+"""Which layers help a model and which hurt: ablation and patching over all layers in one climb."""

@@ -5,21 +5,23 @@ output of the module is replaced by zeros, by its mean over the data, or by what
 position of another prompt ("resample").
 """
 
+import random
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
-from pragworld_interp.decoder import Block, Decoder, replaced, with_first
-from pragworld_interp.packing import Batch
+from pragworld_interp.decoder import Block, Decoder, first_of, replaced, with_first
+from pragworld_interp.layers import Module, Replacement
+from pragworld_interp.packing import Batch, batches, grow, packed, padded
+from pragworld_interp.runs import Group
 from pragworld_interp.sweep import Layer, climb
 
-Module = Literal["mlp", "attention"]
-Replacement = Literal["zero", "mean", "resample"]
-MODULES: tuple[Module, ...] = get_args(Module)
-REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
 SAMPLES = 256  # outputs of each layer that "resample" draws from
 
 
@@ -103,3 +105,87 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
     rows, columns = batch.ends.unbind(1)
     last = [hidden[rows, columns] for hidden in (plain, *branches)]
     return decoder.label_logits(torch.cat(last)).view(len(last), len(batch.ends), 2)
+
+
+def batch_of(groups: Sequence[Group], trees: bool, dtype: torch.dtype) -> Batch:
+    """The groups' prompts in order: a tree for each group (`packing.takes_trees`), or rows."""
+    if trees:
+        return packed([grow(group.prompts) for group in groups], dtype)
+    return padded([prompt for group in groups for prompt in group.prompts])
+
+
+def yes_by_group(logits: Tensor, groups: Sequence[Group]) -> list[list[list[float]]]:
+    """p(yes) for each group, for each of its documents: 1 + layers numbers.
+
+    Args:
+        logits: as `ablated_logits` returns them for all prompts of the groups.
+        groups: in the order of the prompts.
+    """
+    yes = iter(logits.double().softmax(-1)[:, :, 0].T.tolist())
+    return [list(islice(yes, len(group.documents))) for group in groups]
+
+
+def units(groups: Sequence[Group], trees: bool, budget: int) -> list[list[Group]]:
+    """Groups that are run in one go, as many as the token budget has room for."""
+    sizes = [
+        (1, len(grow(group.prompts).ids))
+        if trees
+        else (len(group.prompts), max(map(len, group.prompts)))
+        for group in groups
+    ]
+    return [[groups[position] for position in batch] for batch in batches(sizes, budget)]
+
+
+# What takes the place of an output ----------------------------------------------------------------
+
+
+@torch.inference_mode()
+def measured(
+    decoder: Decoder,
+    groups: Sequence[Group],
+    module: Module,
+    replacement: Replacement,
+    seed: int,
+) -> Ablation:
+    """The ablation, with what it takes from the data.
+
+    Args:
+        decoder: the model.
+        groups: the data.
+        module: of each layer.
+        replacement: "mean" is over all tokens of all prompts; "resample" draws from `SAMPLES`
+            outputs at random positions of random prompts.
+        seed: of these draws.
+    """
+    if replacement == "zero":
+        return Ablation(module)
+    prompts = [prompt for group in groups for prompt in group.prompts]
+    generator = random.Random(f"resample {seed}")
+    wanted: dict[int, list[int]] = {}
+    if replacement == "resample":
+        for _ in range(SAMPLES):
+            number = generator.randrange(len(prompts))
+            wanted.setdefault(number, []).append(generator.randrange(len(prompts[number])))
+    else:
+        wanted = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
+    taken: list[list[Tensor]] = [[] for _ in decoder.blocks]
+    positions: list[int] = []
+
+    def take(layer: int, output: Any) -> None:
+        rows = first_of(output)[0, positions].double()
+        taken[layer].append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
+
+    with ExitStack() as stack:
+        for layer, block in enumerate(decoder.blocks):
+            hook = module_of(block, module).register_forward_hook(
+                lambda _, __, output, layer=layer: take(layer, output)
+            )
+            stack.callback(hook.remove)
+        for number in tqdm(sorted(wanted), desc=replacement, unit="prompt", disable=None):
+            positions = wanted[number]
+            ids = torch.tensor([prompts[number]], device=decoder.device)
+            decoder.model.base_model(input_ids=ids, use_cache=False)
+    outputs = torch.stack([torch.cat(each).cpu() for each in taken])
+    if replacement == "mean":
+        outputs = outputs.sum(1, keepdim=True) / sum(map(len, prompts))
+    return Ablation(module, outputs)

@@ -73,6 +73,7 @@ class Decoder:
         """What Hugging Face calls it, as "qwen2"."""
         return _architecture(self.model)
 
+    @torch.inference_mode()
     def label_logits(self, hidden: Tensor) -> Tensor:
         """What the model makes of residuals behind its last block.
 
@@ -91,7 +92,9 @@ class Decoder:
                 stack.enter_context(_passed_over(block, result))
             columns = stack.enter_context(_label_rows_only(self.model, self.labels))
             ids = torch.zeros(len(hidden), 1, dtype=torch.long, device=self.device)
-            logits: Tensor = self.model(input_ids=ids, use_cache=False).logits
+            logits: Tensor = self.model(
+                input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
+            ).logits
         return logits[:, -1, columns].float()
 
 
@@ -198,7 +201,7 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
             stack.callback(module.register_forward_hook(record_output).remove)
         ids = torch.tensor([[1, 2, 3]], device=model.get_input_embeddings().weight.device)  # type: ignore[operator]
         with torch.inference_mode():
-            model(input_ids=ids, use_cache=False)
+            model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
     return calls
 
 

@@ -43,6 +43,8 @@ from pragworld_tasks.scoring import Difference, Share
 
 Role = Literal["useful", "harmful", "neutral"]
 By = Literal["sign", "evidence"]
+Module = Literal["mlp", "attention"]
+Replacement = Literal["zero", "mean", "resample"]
 Key = tuple[str, str]  # a metric: a field of `PlainRun`, and the class within it if it has classes
 
 SCHEMA = "pragworld-layers"
@@ -106,8 +108,8 @@ class Intervention:
         seed: of the choices that the replacement takes; None where it takes none.
     """
 
-    module: Literal["mlp", "attention"]
-    replacement: Literal["zero", "mean", "resample"]
+    module: Module
+    replacement: Replacement
     seed: int | None = None
 
     @property
@@ -608,7 +610,7 @@ def read_layers(path: Path) -> LayerReport:
             f"{SCHEMA_VERSION}; take the pragworld that wrote it, or make the file again"
         )
     try:
-        report: LayerReport = _decoded(LayerReport, content, "")
+        report: LayerReport = decoded(LayerReport, content, "")
         _check(report)
     except (_UnfitError, OverflowError) as error:
         raise InputError(f"{path}: {error}; make the file again") from error
@@ -668,7 +670,7 @@ _hints = functools.cache(get_type_hints)
 _PLAIN_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
 
 
-def _decoded(kind: Any, value: Any, place: str) -> Any:
+def decoded(kind: Any, value: Any, place: str) -> Any:
     """What `encoded` made out of a value of type `kind`.
 
     Args:
@@ -696,27 +698,27 @@ def _decoded(kind: Any, value: Any, place: str) -> Any:
         return value
     if origin in (types.UnionType, Union):
         (other,) = (argument for argument in arguments if argument is not type(None))
-        return None if value is None else _decoded(other, value, place)
+        return None if value is None else decoded(other, value, place)
     if origin is tuple:
         if not isinstance(value, list):
             raise _UnfitError(f"{place} is {_shown(value)}, not a list")
         if arguments[-1] is not ... and len(value) != len(arguments):
             raise _UnfitError(f"{place} has {len(value)} values instead of {len(arguments)}")
         return tuple(
-            _decoded(arguments[0], one, f"{place}[{number}]") for number, one in enumerate(value)
+            decoded(arguments[0], one, f"{place}[{number}]") for number, one in enumerate(value)
         )
     if not isinstance(value, dict):
         raise _UnfitError(f"{place} is {_shown(value)}, not an object")
     if origin is dict:
-        return {name: _decoded(arguments[1], one, f"{place}.{name}") for name, one in value.items()}
+        return {name: decoded(arguments[1], one, f"{place}.{name}") for name, one in value.items()}
     content = {}
     for name, hint in _hints(kind).items():
         if hint is Interval:
-            content[name] = _decoded(hint, value, place)
+            content[name] = decoded(hint, value, place)
         elif name not in value:
             raise _UnfitError(f"no {name!r} in {place or 'it'}")
         else:
-            content[name] = _decoded(hint, value[name], f"{place}.{name}".lstrip("."))
+            content[name] = decoded(hint, value[name], f"{place}.{name}".lstrip("."))
     return kind(**content)
 
 

@@ -14,7 +14,10 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.effects import PairEffect, Positions
+from pragworld_interp.layers import DIGITS
 from pragworld_interp.packing import Tokens, Tree, grow, packed, padded
+from pragworld_interp.runs import Group
 from pragworld_interp.sweep import Lane, Layer, climb
 
 Alignment = list[tuple[int, int]]
@@ -65,10 +68,11 @@ class _Branching:
     """Where a pair is in the batch.
 
     Attributes:
-        lane: of the patched runs: the original, from the first token on that the two do not share.
-            Before it nothing can change, whatever is patched.
-        targets, sources: columns of the original and of the altered prompt, aligned.
-        end: column of the original's last token.
+        lane: of the patched runs: the original, from the first token on that is the altered
+            prompt's own or is given what it does not have anyway. Before it nothing changes.
+        source_row: of the altered prompt in the batch.
+        targets: numbers of columns of the lane.
+        sources: columns of the altered prompt, aligned with them.
     """
 
     lane: Lane
@@ -129,7 +133,10 @@ def _in_tree(pair: Pair, tree: Tree) -> _Branching:
         (at for at, nodes in enumerate(zip(original, altered, strict=False)) if len({*nodes}) > 1),
         min(len(original), len(altered)),
     )
-    start = min(start, len(original) - 1)  # the last token is needed, to answer
+    # The longest matching block may run back into what both share, one token aside; then more than
+    # what differs is replaced. And the last token is needed, to answer.
+    moved = [target for target, source in pair.alignment if original[target] != altered[source]]
+    start = min(start, len(original) - 1, *moved)
     later = [(target, source) for target, source in pair.alignment if target >= start]
     return _Branching(
         Lane(0, torch.tensor(original[:start]), torch.tensor(original[start:])),
@@ -147,3 +154,47 @@ def _in_rows(pair: Pair, prompts: Sequence[Tokens]) -> _Branching:
         torch.tensor([target for target, _ in pair.alignment], dtype=torch.long),
         torch.tensor([source for _, source in pair.alignment], dtype=torch.long),
     )
+
+
+def pairs_of(group: Group, positions: Positions) -> list[Pair]:
+    """Every altered variant of a group with its original; none where there is no original."""
+    originals = [number for number, one in enumerate(group.documents) if one.is_original]
+    if not originals:
+        return []
+    original = originals[0]
+    pairs = []
+    for number, document in enumerate(group.documents):
+        if not document.is_original:
+            alignment = aligned(group.prompts[original], group.prompts[number])
+            if positions == "dialogue":
+                of_original, of_altered = group.dialogues[original], group.dialogues[number]
+                alignment = [
+                    (target, source)
+                    for target, source in alignment
+                    if target in of_original and source in of_altered
+                ]
+            pairs.append(Pair(original, number, alignment))
+    return pairs
+
+
+def effects_of(group: Group, pairs: Sequence[Pair], logits: Patched) -> list[PairEffect]:
+    """OR, AR and the patched runs of every pair of a group."""
+    plain = logits.plain.double().softmax(-1)
+    patched = logits.patched.double().softmax(-1)
+    effects = []
+    for number, pair in enumerate(pairs):
+        original, altered = group.documents[pair.original], group.documents[pair.altered]
+        gold = 0 if altered.answer == "yes" else 1
+        effects.append(
+            PairEffect(
+                group=altered.group,
+                original=original.row,
+                altered=altered.row,
+                alteration=altered.alteration,
+                answer=altered.answer,
+                original_run=round(float(plain[pair.original, gold]), DIGITS),
+                altered_run=round(float(plain[pair.altered, gold]), DIGITS),
+                patched=tuple(round(p, DIGITS) for p in patched[:, number, gold].tolist()),
+            )
+        )
+    return effects

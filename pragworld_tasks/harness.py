@@ -78,7 +78,7 @@ def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
 
     from pragworld_tasks.dialogues.generate import documents, generate
 
-    made = documents(generate(_generator_settings(metadata)))
+    made = documents(generate(generator_settings(metadata)))
     return {"test": Dataset.from_list(records(list(made)))}
 
 
@@ -92,11 +92,16 @@ def generated_tracking_dataset(**metadata: Any) -> dict[str, "Dataset"]:
 
     from pragworld_tasks.dialogues.tracking import tracking_documents
 
-    made = tracking_documents(_generator_settings(metadata))
+    made = tracking_documents(generator_settings(metadata))
     return {"test": Dataset.from_list(records(list(made)))}
 
 
-def _generator_settings(metadata: Mapping[str, Any]) -> "Settings":
+def generator_settings(metadata: Mapping[str, Any]) -> "Settings":
+    """The generator's settings among the names and values of `--metadata`.
+
+    Raises:
+        InputError: an impossible one.
+    """
     from pragworld_tasks.dialogues.generate import Settings
 
     given = {

@@ -26,6 +26,7 @@ from pragworld_tasks.dialogues.world import (
 )
 
 CLOSINGS = ("Thank you.", "All right, thanks.", "I see.")
+_TRIES = 10_000  # at a dialogue; a few are enough unless its topics exclude each other
 SHARES = 4  # that all dialogues fall into, by how they begin
 
 
@@ -83,8 +84,11 @@ def compose(
         topics: names of topics (keys of `TOPICS`) that it has to have, as far as there is room.
         chance: what all else is drawn from.
         shares: which of the `SHARES` it may belong to, so that splits have none in common.
+
+    Raises:
+        ValueError: no dialogue was found that has these topics and makes sense.
     """
-    while True:
+    for _ in range(_TRIES):
         circle = Circle(
             chance,
             agents=chance.sample(known.agents, 3 + chance.below(2)),
@@ -110,6 +114,7 @@ def compose(
             continue
         closing = chance.pick(CLOSINGS) if chance.happens(0.3) else ""
         return Dialogue(domain, chance.pick(CASTS[domain]), tuple(made), closing)
+    raise ValueError(f"no dialogue of {exchanges} exchanges in {domain!r} with {', '.join(topics)}")
 
 
 def _opening_with(shares: Sequence[int], parts: list[list[Exchange]]) -> list[list[Exchange]]:

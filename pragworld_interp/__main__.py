@@ -1,0 +1,5 @@
+"""`python -m pragworld_interp` is `pragworld-interp`."""
+
+from pragworld_interp.cli import main
+
+main()

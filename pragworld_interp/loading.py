@@ -1,0 +1,176 @@
+"""From a name to a decoder that can be swept, and from documents to the token ids it is fed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.layers import ModelIdentity
+from pragworld_tasks.documents import Document
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import label_prompt
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+Quantization = Literal["4bit", "8bit"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Which model, and how it is run.
+
+    Attributes:
+        name: on the Hugging Face hub, or a folder.
+        revision: a branch, tag or commit on the hub.
+        adapter: a PEFT adapter to put on top: a name or a folder.
+        dtype: one of `DTYPES`; "auto" is that of the weights.
+        device_map: "auto" spreads the model over what there is; else a device, as "cuda:0".
+        quantization: by bitsandbytes, where that is installed.
+        chat_template: whether prompts go through the tokenizer's chat template.
+        trust_remote_code: whether code that comes with the model may run.
+    """
+
+    name: str
+    revision: str | None = None
+    adapter: str | None = None
+    dtype: str = "auto"
+    device_map: str | None = None
+    quantization: Quantization | None = None
+    chat_template: bool = False
+    trust_remote_code: bool = False
+
+
+def load(model: Model) -> tuple[Decoder, ModelIdentity]:
+    """The model, ready to be swept, and what identifies it.
+
+    Raises:
+        InputError: it is not there or cannot be read, or cannot be swept.
+    """
+    shared: dict[str, Any] = {
+        "revision": model.revision,
+        "trust_remote_code": model.trust_remote_code,
+    }
+    quantized = _quantized(model.quantization) if model.quantization else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
+        network = AutoModelForCausalLM.from_pretrained(
+            model.name,
+            dtype=model.dtype,
+            device_map=model.device_map or _device(),
+            use_safetensors=True,
+            **quantized,
+            **shared,
+        )
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"model {model.name}: {_first_line(error)}") from error
+    revision = getattr(network.config, "_commit_hash", None) or model.revision
+    if model.adapter:
+        network = _with_adapter(network, model.adapter)
+    if model.chat_template and not tokenizer.chat_template:
+        raise InputError(f"model {model.name}: its tokenizer has no chat template; leave it out")
+    decoder = from_model(network, tokenizer)
+    identity = ModelIdentity(
+        name=model.name,
+        revision=revision,
+        adapter=model.adapter,
+        dtype=str(decoder.dtype).removeprefix("torch."),
+        layers=len(decoder.blocks),
+        labels=(tokenizer.decode([decoder.labels[0]]), tokenizer.decode([decoder.labels[1]])),
+        chat_template=model.chat_template,
+    )
+    return decoder, identity
+
+
+def _device() -> str:
+    """The accelerator of this process if there is one."""
+    from accelerate import PartialState
+
+    return str(PartialState().device)
+
+
+def _quantized(quantization: Quantization) -> dict[str, Any]:
+    from transformers import BitsAndBytesConfig
+
+    settings = {"load_in_4bit": quantization == "4bit", "load_in_8bit": quantization == "8bit"}
+    return {"quantization_config": BitsAndBytesConfig(**settings)}
+
+
+def _with_adapter(network: Any, adapter: str) -> Any:
+    """The model with a PEFT adapter, in the model's own modules, so that blocks are found."""
+    folder = Path(adapter)
+    if folder.is_dir() and not (folder / "adapter_config.json").is_file():
+        raise InputError(f"adapter {adapter}: no adapter_config.json in it; is it a PEFT adapter?")
+    try:
+        from peft import PeftModel
+
+        return PeftModel.from_pretrained(network, adapter, use_safetensors=True).base_model.model
+    except (OSError, ValueError, ImportError, RuntimeError, json.JSONDecodeError) as error:
+        raise InputError(f"adapter {adapter}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A prompt as a model is fed it.
+
+    Attributes:
+        ids: token ids, special tokens included.
+        dialogue: the positions that hold the dialogue, rather than the instructions around it or
+            the question.
+    """
+
+    ids: list[int]
+    dialogue: frozenset[int]
+
+
+def fed(decoder: Decoder, documents: Sequence[Document], chat_template: bool) -> list[Fed]:
+    """What the model is fed for each document: Prompt 2 of the PragWorld paper.
+
+    Args:
+        decoder: whose tokenizer is used.
+        documents: to be asked about.
+        chat_template: whether each prompt is put as a user's turn, with the assistant's begun.
+
+    Raises:
+        InputError: a prompt is longer than the model takes.
+    """
+    tokenizer = decoder.tokenizer
+    records = [{"context": one.context, "question": one.question} for one in documents]
+    texts = [label_prompt(record) for record in records]
+    if chat_template:
+        texts = [
+            tokenizer.apply_chat_template(
+                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
+            )
+            for text in texts
+        ]
+    # A template has written BOS itself where it wants one.
+    encoded = tokenizer(
+        texts, add_special_tokens=not chat_template, return_offsets_mapping=tokenizer.is_fast
+    )
+    most = getattr(decoder.model.config.get_text_config(), "max_position_embeddings", None)
+    prompts = []
+    for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
+        ids = list(encoded["input_ids"][number])
+        if most is not None and len(ids) > most:
+            raise InputError(
+                f"{document.split}, row {document.row}: {len(ids)} tokens, and the model takes "
+                f"{most} at most"
+            )
+        start = text.find(document.context)
+        end = start + len(document.context)
+        offsets = encoded["offset_mapping"][number] if tokenizer.is_fast else []
+        within = (
+            position
+            for position, (first, behind) in enumerate(offsets)
+            if first < behind and start <= first and behind <= end
+        )
+        prompts.append(Fed(ids, frozenset(within)))
+    return prompts

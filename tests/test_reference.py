@@ -1,0 +1,462 @@
+"""Two engines and plain loops with hooks give the same, on every architecture; what patching is."""
+
+import importlib
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, get_args
+
+import pytest
+import torch
+from small_models import ARCHITECTURES, LabelsOnly, small_model
+from torch import Tensor, nn
+
+import pragworld_interp.ablation
+import pragworld_interp.patching
+from pragworld_interp import reference
+from pragworld_interp.ablation import Ablation, module_of
+from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.layers import Module, Replacement
+from pragworld_interp.packing import Batch, Tokens, grow, packed, padded, takes_trees
+from pragworld_interp.patching import Pair, Patched, aligned
+from pragworld_tasks.errors import InputError
+
+MODULES: tuple[Module, ...] = get_args(Module)
+REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
+LAYERS, WIDTH = 3, 32
+BOS, TURNS, QUESTION = 1, [40, 8, 23, 61, 9, 77, 34, 18, 52, 90], [14, 66, 31]
+ORIGINAL = [BOS, *TURNS, *QUESTION]
+PROMPTS = [  # the first five are of one group
+    ORIGINAL,
+    [BOS, *TURNS[:5], 33, 44, *TURNS[5:], *QUESTION],  # inserted
+    [BOS, *TURNS[:4], *TURNS[6:], *QUESTION],  # deleted
+    [BOS, *TURNS[:3], 50, *TURNS[4:], *QUESTION, 12, 13],  # replaced, and other last tokens
+    [BOS, *TURNS[:2], 88, *TURNS[1:], *QUESTION],  # the beginning they share goes on behind 88
+    [BOS, 70, 71, *TURNS[:2]],
+]
+PAIRS = [Pair(0, other, aligned(ORIGINAL, PROMPTS[other])) for other in (1, 2, 3, 4)] + [
+    Pair(2, 1, aligned(PROMPTS[2], PROMPTS[1])),  # an original need not be the first prompt
+    Pair(0, 1, [(2, 9), (13, 1), (5, 0)]),  # nor do positions have to be in order
+    Pair(0, 2, []),
+]
+SAME = Pair(0, 0, aligned(ORIGINAL, ORIGINAL))
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def decoder(request: pytest.FixtureRequest) -> Decoder:
+    return small_decoder(request.param)
+
+
+def small_decoder(architecture: str) -> Decoder:
+    return from_model(small_model(architecture), LabelsOnly())
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_said(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> Iterator[None]:
+    """No test here makes anything print or warn."""
+    yield
+    assert capsys.readouterr() == ("", "")
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+# A plain loop with hooks --------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
+    logits: Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False).logits
+    return logits[0, -1, list(decoder.labels)]
+
+
+def ablated_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation) -> Tensor:
+    """[1 + layers, prompts, 2]."""
+    columns = []
+    for prompt in prompts:
+        column = [label_logits(decoder, prompt)]
+        history = padded([prompt]).history[0].tolist()
+        for layer, block in enumerate(decoder.blocks):
+            instead = torch.zeros(1, len(prompt), WIDTH)
+            if ablation.outputs is not None:
+                samples = ablation.outputs[layer]
+                instead[0] = torch.stack([samples[each % len(samples)] for each in history])
+            with module_of(block, ablation.module).register_forward_hook(returning(instead)):
+                column.append(label_logits(decoder, prompt))
+        columns.append(torch.stack(column))
+    return torch.stack(columns, 1)
+
+
+def returning(instead: Tensor) -> Callable[..., Any]:
+    def hook(_: nn.Module, __: Any, output: Any) -> Any:
+        return (instead, *output[1:]) if isinstance(output, tuple) else instead
+
+    return hook
+
+
+def patched_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[Pair]) -> Patched:
+    patched = torch.empty(len(decoder.blocks), len(pairs), 2)
+    for column, pair in enumerate(pairs):
+        for layer, block in enumerate(decoder.blocks):
+            heard: list[Tensor] = []
+            with block.module.register_forward_pre_hook(hearing(heard), with_kwargs=True):
+                label_logits(decoder, prompts[pair.altered])
+            put = putting(heard[0], pair.alignment)
+            with block.module.register_forward_pre_hook(put, with_kwargs=True):
+                patched[layer, column] = label_logits(decoder, prompts[pair.original])
+    return Patched(torch.stack([label_logits(decoder, each) for each in prompts]), patched)
+
+
+def hearing(heard: list[Tensor]) -> Callable[..., None]:
+    def hook(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        heard.append((args[0] if args else kwargs["hidden_states"]).clone())
+
+    return hook
+
+
+def putting(residuals: Tensor, alignment: Sequence[tuple[int, int]]) -> Callable[..., Any]:
+    def hook(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        hidden = (args[0] if args else kwargs["hidden_states"]).clone()
+        for target, source in alignment:
+            hidden[0, target] = residuals[0, source]
+        if args:
+            return (hidden, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": hidden}
+
+    return hook
+
+
+# Agreement ----------------------------------------------------------------------------------------
+
+
+def replacement_of(module: Module, replacement: Replacement) -> Ablation:
+    if replacement == "zero":
+        return Ablation(module)
+    generator = torch.Generator().manual_seed(0)
+    samples = 1 if replacement == "mean" else 7
+    return Ablation(module, torch.randn(LAYERS, samples, WIDTH, generator=generator))
+
+
+ABLATIONS = [replacement_of(module, each) for module in MODULES for each in REPLACEMENTS]
+
+
+def by_pyvene(decoder: Decoder, ablation: Ablation) -> Tensor:
+    logits: Tensor = reference.ablated_logits(decoder, PROMPTS, ablation)
+    return logits
+
+
+def by_climbing(decoder: Decoder, ablation: Ablation) -> Tensor:
+    return pragworld_interp.ablation.ablated_logits(decoder, padded(PROMPTS), ablation, chunk=40)
+
+
+def layouts(decoder: Decoder) -> dict[str, Batch]:
+    batches = {side: padded(PROMPTS, side) for side in ("right", "left")}
+    if takes_trees(decoder):
+        batches["one tree"] = packed([grow(PROMPTS)], decoder.dtype)
+        batches["two trees"] = packed([grow(PROMPTS[:5]), grow(PROMPTS[5:])], decoder.dtype)
+    return batches
+
+
+def assert_close(found: Tensor, expected: Tensor, what: object = "") -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4, msg=lambda m: f"{what}: {m}")
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+@pytest.mark.parametrize("module", MODULES)
+def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) -> None:
+    ablation = replacement_of(module, replacement)
+    expected = ablated_by_hooks(decoder, PROMPTS, ablation)
+    pyvene = reference.ablated_logits(decoder, PROMPTS, ablation)
+    assert pyvene.shape == (1 + LAYERS, len(PROMPTS), 2)
+    assert pyvene.dtype == torch.float32
+    assert_close(pyvene, expected)
+    for layout, batch in layouts(decoder).items():
+        for chunk in (1, 40, 10_000):
+            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk)
+            assert_close(found, pyvene, (layout, chunk))
+    for layer in range(LAYERS):
+        effects = (expected[1 + layer] - expected[0]).abs().amax(1)
+        assert effects.min() > 5e-3, layer
+        assert effects.max() > 5e-2, layer
+
+
+def test_samples_are_drawn_by_position(decoder: Decoder) -> None:
+    several = replacement_of("mlp", "resample")
+    assert several.outputs is not None
+    logits = [
+        reference.ablated_logits(decoder, PROMPTS, ablation)
+        for ablation in (several, Ablation("mlp", several.outputs[:, :1]))
+    ]
+    assert (logits[0] - logits[1])[1:].abs().amax((1, 2)).min() > 5e-2
+
+
+def test_patching(decoder: Decoder) -> None:
+    expected = patched_by_hooks(decoder, PROMPTS, PAIRS)
+    pyvene = reference.patched_logits(decoder, PROMPTS, PAIRS)
+    assert pyvene.plain.shape == (len(PROMPTS), 2)
+    assert pyvene.patched.shape == (LAYERS, len(PAIRS), 2)
+    assert_close(pyvene.plain, expected.plain)
+    assert_close(pyvene.patched, expected.patched)
+    for trees in {False, takes_trees(decoder)}:
+        for chunk in (1, 40, 10_000):
+            found = pragworld_interp.patching.patched_logits(
+                decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk
+            )
+            assert_close(found.plain, pyvene.plain, (trees, chunk))
+            assert_close(found.patched, pyvene.patched, (trees, chunk))
+    effects = (expected.patched - expected.plain[[pair.original for pair in PAIRS]]).abs().amax(2)
+    assert effects[1:, :-1].min() > 5e-3  # at the first layer, tokens that agree are all there is
+    assert effects[1:, :-1].amax(1).min() > 5e-2
+    assert effects[:, -1].max() == 0  # nothing is aligned in the last pair
+
+
+def test_all_of_these_take_trees(decoder: Decoder) -> None:
+    """Else the tests above would not test them."""
+    assert takes_trees(decoder)
+
+
+@pytest.mark.parametrize("architecture", ["mistral", "gemma2", "gemma3_text"])
+def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    assert decoder.window is not None
+    prompts = [[BOS, *(7 + 29 * n % 83 for n in range(start, 90))] for start in (0, 4, 9)]
+    assert min(map(len, prompts)) > decoder.window
+    pairs = [Pair(0, other, aligned(prompts[0], prompts[other])) for other in (1, 2)]
+    for ablation in (Ablation("mlp"), Ablation("attention")):
+        pyvene = reference.ablated_logits(decoder, prompts, ablation)
+        assert_close(pyvene, ablated_by_hooks(decoder, prompts, ablation))
+        for batch in (padded(prompts), padded(prompts, "left")):
+            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
+            assert_close(found, pyvene)
+    patched = reference.patched_logits(decoder, prompts, pairs).patched
+    assert_close(patched, patched_by_hooks(decoder, prompts, pairs).patched)
+    found = pragworld_interp.patching.patched_logits(
+        decoder, prompts, pairs, trees=False, chunk=200
+    ).patched
+    assert_close(found, patched)
+
+
+def test_there_may_be_no_pairs() -> None:
+    decoder = small_decoder("qwen2")
+    found = reference.patched_logits(decoder, PROMPTS, [])
+    assert found.patched.shape == (LAYERS, 0, 2)
+    assert_close(found.plain, torch.stack([label_logits(decoder, each) for each in PROMPTS]))
+
+
+def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = small_decoder("qwen2")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("an engine was asked that should not have been")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Decoder, "label_logits", refuse)
+        for module in ("decoder", "sweep", "ablation", "patching", "reference"):
+            for name in ("replaced", "with_first", "first_of", "climb", "Layer"):
+                if hasattr(sys.modules[f"pragworld_interp.{module}"], name):
+                    patch.setattr(f"pragworld_interp.{module}.{name}", refuse)
+        with pytest.raises(AssertionError):
+            ours(decoder, PROMPTS, PAIRS)
+        reference.ablated_logits(decoder, PROMPTS, Ablation("mlp"))
+        reference.patched_logits(decoder, PROMPTS, PAIRS)
+    monkeypatch.setattr("pyvene.IntervenableModel.forward", refuse)
+    with pytest.raises(AssertionError):
+        reference.patched_logits(decoder, PROMPTS, PAIRS)
+    ours(decoder, PROMPTS, PAIRS)
+    by_climbing(decoder, Ablation("mlp"))
+
+
+# What patching is (SPEC, section 2) ---------------------------------------------------------------
+
+
+def ours(decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[Pair]) -> Patched:
+    return pragworld_interp.patching.patched_logits(
+        decoder, prompts, pairs, trees=True, chunk=10_000
+    )
+
+
+both_engines = pytest.mark.parametrize(
+    "engine", [reference.patched_logits, ours], ids=["pyvene", "ours"]
+)
+Engine = Callable[[Decoder, Sequence[Tokens], Sequence[Pair]], Patched]
+
+
+@both_engines
+def test_patching_a_prompt_with_itself_changes_nothing(decoder: Decoder, engine: Engine) -> None:
+    found = engine(decoder, PROMPTS, [SAME])
+    assert_close(found.patched[:, 0], found.plain[:1].expand(LAYERS, -1))
+
+
+@both_engines
+def test_patching_everything_gives_the_altered_answer(decoder: Decoder, engine: Engine) -> None:
+    altered = [BOS, *TURNS[:3], 50, 51, *TURNS[5:], *QUESTION]
+    everywhere = [(position, position) for position in range(len(ORIGINAL))]
+    found = engine(decoder, [ORIGINAL, altered], [Pair(0, 1, everywhere)])
+    assert (found.plain[0] - found.plain[1]).abs().max() > 5e-3
+    assert_close(found.patched[:, 0], found.plain[1:].expand(LAYERS, -1))
+
+
+def test_patching_the_final_residual_gives_the_altered_answer(decoder: Decoder) -> None:
+    final: list[Tensor] = []
+
+    def hear(_: nn.Module, __: Any, output: Any) -> None:
+        final.append((output[0] if isinstance(output, tuple) else output)[0, -1].clone())
+
+    def put(_: nn.Module, __: Any, output: Any) -> None:
+        (output[0] if isinstance(output, tuple) else output)[0, -1] = final[0]
+
+    last = decoder.blocks[-1].module
+    with last.register_forward_hook(hear):
+        altered = label_logits(decoder, PROMPTS[1])
+    with last.register_forward_hook(put):
+        patched = label_logits(decoder, ORIGINAL)
+    assert (altered - label_logits(decoder, ORIGINAL)).abs().max() > 5e-3
+    assert_close(patched, altered)
+    with torch.inference_mode():
+        assert_close(decoder.label_logits(final[0][None])[0], altered)
+
+
+def altered_at(place: int) -> list[list[int]]:
+    """The long original with a token replaced, two put in, one taken out there; without BOS."""
+    before, after = LONG[:place], LONG[place:]
+    return [[*before, 95, *after[1:]], [*before, 95, 94, *after], [*before, *after[1:]]]
+
+
+LONG = [7 + 29 * number % 83 for number in range(36)]  # no token twice
+VARIANTS = [variant for place in (4, 10, 16, 22, 28) for variant in altered_at(place)]
+
+
+@both_engines
+def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -> None:
+    """What the released script does to models whose tokenizer puts BOS in front.
+
+    It aligns ids without BOS, and patches residuals of runs with it. So every position is taken for
+    the one before it: the last is never patched, and where a token was replaced by another, the
+    very token that is not to be patched is.
+    """
+    prompts = [[BOS, *each] for each in (LONG, *VARIANTS)]
+    others = range(1, len(prompts))
+    right = [Pair(0, other, aligned(prompts[0], prompts[other])) for other in others]
+    released = [Pair(0, other, aligned(LONG, prompts[other][1:])) for other in others]
+    last = len(LONG)
+    assert all(last in dict(pair.alignment) for pair in right)
+    assert not any(last in dict(pair.alignment) for pair in released)
+
+    found = engine(decoder, prompts, [*right, *released])
+    yes_over_no = found.plain[:, 0] - found.plain[:, 1]
+    patched = (found.patched[..., 0] - found.patched[..., 1]).view(LAYERS, 2, len(VARIANTS))
+    plain_original, plain_altered = yes_over_no[0], yes_over_no[1:]
+    scale = (plain_original - plain_altered).abs().mean()
+    far = (patched - plain_altered).abs().mean(2) / scale  # [layers, 2], from the altered answer
+    assert far[-1, 0] < 0.5
+    assert far[-1, 1] > 0.6
+    # At the first layer a token says nothing but what it is. Aligned ones are the same.
+    replaced = slice(None, None, 3)
+    assert_close(patched[0, 0, replaced], plain_original.expand(5))
+    assert_close(patched[0, 1, replaced], plain_altered[replaced])
+
+
+# The model is left as it was ----------------------------------------------------------------------
+
+HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+)
+
+
+def state(model: nn.Module) -> list[object]:
+    """What an intervention could leave behind."""
+    hooks = [dict(getattr(each, name)) for each in model.modules() for name in HOOKS]
+    forwards = [each for each in model.modules() if "forward" in vars(each)]
+    trained = [each.requires_grad for each in model.parameters()]
+    return [hooks, forwards, trained, [each.training for each in model.modules()]]
+
+
+def test_the_model_is_left_as_it_was(decoder: Decoder) -> None:
+    before, logits = state(decoder.model), label_logits(decoder, ORIGINAL)
+    assert before[1] == []
+    assert True in before[2]  # type: ignore[operator]
+    for ablation in ABLATIONS:
+        by_pyvene(decoder, ablation)
+        by_climbing(decoder, ablation)
+    reference.patched_logits(decoder, PROMPTS, PAIRS)
+    ours(decoder, PROMPTS, PAIRS)
+    assert state(decoder.model) == before
+    assert torch.equal(label_logits(decoder, ORIGINAL), logits)
+
+
+def test_hooks_of_others_are_kept_and_heard() -> None:
+    decoder = small_decoder("llama")
+    heard: list[Tensor] = []
+    mlp = decoder.blocks[1].mlp
+    with (
+        mlp.register_forward_pre_hook(hearing(heard), with_kwargs=True),
+        mlp.register_forward_hook(lambda _, __, output: 2 * output),
+    ):
+        before = state(decoder.model)
+        ablation = Ablation("attention")
+        found = reference.ablated_logits(decoder, PROMPTS, ablation)
+        assert len(heard) == (1 + LAYERS) * len(PROMPTS)
+        assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation))
+        assert state(decoder.model) == before
+    assert (found - reference.ablated_logits(decoder, PROMPTS, ablation)).abs().max() > 5e-2
+
+
+@pytest.mark.parametrize(
+    ("ablate", "patch", "plain_runs"),
+    [(by_pyvene, reference.patched_logits, len(PROMPTS)), (by_climbing, ours, 0)],
+    ids=["pyvene", "ours"],
+)
+@pytest.mark.parametrize("calls", [0, 1])
+@pytest.mark.parametrize("where", ["mlp", "norm"])
+def test_failing_leaves_nothing_behind(
+    ablate: Callable[..., Tensor], patch: Engine, plain_runs: int, calls: int, where: str
+) -> None:
+    decoder = small_decoder("qwen3")
+    before = state(decoder.model)
+    left = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+
+    module = decoder.blocks[1].mlp if where == "mlp" else decoder.model.model.norm
+    with module.register_forward_hook(fail):
+        during = state(decoder.model)
+        for ablation in ABLATIONS:
+            left = calls
+            with pytest.raises(KeyboardInterrupt):
+                ablate(decoder, ablation)
+            assert state(decoder.model) == during
+        for more in (0, plain_runs):
+            left = calls + more
+            with pytest.raises(KeyboardInterrupt):
+                patch(decoder, PROMPTS, PAIRS)
+            assert state(decoder.model) == during
+    assert state(decoder.model) == before
+
+
+# pyvene itself ------------------------------------------------------------------------------------
+
+
+def test_without_pyvene_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pragworld_interp.reference")
+    monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
+    with pytest.raises(InputError) as caught:
+        importlib.import_module("pragworld_interp.reference")
+    assert str(caught.value) == "--engine pyvene needs pyvene: pip install pragworld[interp]"
+
+
+def test_importing_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # This module prints when it is run; it is run again here.
+    for name in ("pyvene", "pyvene.models.intervenable_base", "pragworld_interp.reference"):
+        monkeypatch.delitem(sys.modules, name)
+    importlib.import_module("pragworld_interp.reference")
+    assert capsys.readouterr() == ("", "")
