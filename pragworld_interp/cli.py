@@ -280,7 +280,7 @@ def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[st
 
 
 def _ablate(options: argparse.Namespace) -> None:
-    from pragworld_interp import ablation, layers, reference, runs
+    from pragworld_interp import ablation, layer_tables, layers, reference, runs
     from pragworld_interp.journal import Journal
 
     sweep = _prepare(options)
@@ -315,13 +315,13 @@ def _ablate(options: argparse.Namespace) -> None:
     report = layers.layer_report(ordered, yes, sweep.model, sweep.data, intervention)
     layers.write_layers(report, options.out)
     Journal.remove_all(options.out)
-    print(layers.to_text(report))
+    print(layer_tables.to_text(report))
 
 
 def _patch(options: argparse.Namespace) -> None:
     from pragworld_interp import effects, patching, reference, runs
     from pragworld_interp.journal import Journal
-    from pragworld_interp.layers import decoded, encoded
+    from pragworld_interp.records import decoded, encoded
 
     sweep = _prepare(options)
     if not any(patching.pairs_of(group, "all") for group in sweep.groups):

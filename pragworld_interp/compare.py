@@ -21,15 +21,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pragworld_interp.layer_tables import p_text
 from pragworld_interp.layers import (
     By,
     Intervention,
     LayerReport,
     Role,
-    encoded,
-    p_text,
     selected,
 )
+from pragworld_interp.records import encoded
 from pragworld_tasks import reports
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.metrics import Bools, Floats, Ints

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
-from pragworld_interp.layers import DataIdentity, ModelIdentity, decoded, encoded
+from pragworld_interp.layers import DataIdentity, ModelIdentity
 from pragworld_interp.plots import Patched
+from pragworld_interp.records import decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError

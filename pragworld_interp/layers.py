@@ -7,20 +7,19 @@ raises it (paper, section 6.2). Published layer sets are read off the bare sign;
 decides that, so the sign stands beside a test that is corrected over layers.
 """
 
-import functools
 import hashlib
 import itertools
 import json
 import math
-import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pragworld_interp.records import UnfitError, decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect, Split, has_alterations
 from pragworld_tasks.errors import InputError
@@ -612,17 +611,13 @@ def read_layers(path: Path) -> LayerReport:
     try:
         report: LayerReport = decoded(LayerReport, content, "")
         _check(report)
-    except (_UnfitError, OverflowError) as error:
+    except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}: {error}; make the file again") from error
     return report
 
 
-class _UnfitError(ValueError):
-    """What is wrong with the content of a file, and where in it."""
-
-
 def _check(report: LayerReport) -> None:
-    """Raises `_UnfitError` where parts of a report contradict each other."""
+    """Raises `UnfitError` where parts of a report contradict each other."""
     layers = report.model.layers
     counts = {
         "layers": (len(report.layers), layers),
@@ -631,187 +626,14 @@ def _check(report: LayerReport) -> None:
     }
     for what, (found, expected) in counts.items():
         if found != expected or not expected:
-            raise _UnfitError(f"{found} {what} where it says {expected}")
+            raise UnfitError(f"{found} {what} where it says {expected}")
     for number, layer in enumerate(report.layers):
         if layer.layer != number:
-            raise _UnfitError(f"layers[{number}] is number {layer.layer}")
+            raise UnfitError(f"layers[{number}] is number {layer.layer}")
     for number, document in enumerate(report.documents):
         if len(document.yes) != 1 + layers:
-            raise _UnfitError(
+            raise UnfitError(
                 f"documents[{number}].yes has {len(document.yes)} numbers instead of {1 + layers}"
             )
         if any(value < 0 or value > 1 for value in document.yes):
-            raise _UnfitError(f"documents[{number}].yes has a number that is no probability")
-
-
-def encoded(value: Any) -> Any:
-    """A value as JSON has it. The ends of an interval stand beside what it is the interval of."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
-    if is_dataclass(value) and not isinstance(value, type):
-        content: dict[str, Any] = {}
-        for field in fields(value):
-            if field.name == "interval":
-                content |= {"percent": encoded(value.percent)} if isinstance(value, Share) else {}
-                content |= encoded(getattr(value, field.name))
-            else:
-                content[field.name] = encoded(getattr(value, field.name))
-        return content
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return encoded(value._asdict())
-    if isinstance(value, dict):
-        return {name: encoded(one) for name, one in value.items()}
-    if isinstance(value, tuple):
-        return [encoded(one) for one in value]
-    return value
-
-
-_hints = functools.cache(get_type_hints)
-_PLAIN_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-
-
-def decoded(kind: Any, value: Any, place: str) -> Any:
-    """What `encoded` made out of a value of type `kind`.
-
-    Args:
-        kind: a type as this file's dataclasses name them.
-        value: what JSON has.
-        place: where it has it, for messages.
-
-    Raises:
-        _UnfitError: it has something else there.
-    """
-    if kind in _PLAIN_KINDS:
-        if kind is float and value is None:
-            return math.nan
-        if kind is float and type(value) is int:
-            return float(value)
-        if type(value) is not kind:
-            raise _UnfitError(f"{place} is {_shown(value)}, not {_PLAIN_KINDS[kind]}")
-        return value
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return value
-    if origin is Literal:
-        if value not in arguments:
-            raise _UnfitError(f"{place} is {_shown(value)}, not one of {', '.join(arguments)}")
-        return value
-    if origin in (types.UnionType, Union):
-        (other,) = (argument for argument in arguments if argument is not type(None))
-        return None if value is None else decoded(other, value, place)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise _UnfitError(f"{place} is {_shown(value)}, not a list")
-        if arguments[-1] is not ... and len(value) != len(arguments):
-            raise _UnfitError(f"{place} has {len(value)} values instead of {len(arguments)}")
-        return tuple(
-            decoded(arguments[0], one, f"{place}[{number}]") for number, one in enumerate(value)
-        )
-    if not isinstance(value, dict):
-        raise _UnfitError(f"{place} is {_shown(value)}, not an object")
-    if origin is dict:
-        return {name: decoded(arguments[1], one, f"{place}.{name}") for name, one in value.items()}
-    content = {}
-    for name, hint in _hints(kind).items():
-        if hint is Interval:
-            content[name] = decoded(hint, value, place)
-        elif name not in value:
-            raise _UnfitError(f"no {name!r} in {place or 'it'}")
-        else:
-            content[name] = decoded(hint, value[name], f"{place}.{name}".lstrip("."))
-    return kind(**content)
-
-
-def _shown(value: Any) -> str:
-    shown = json.dumps(value)
-    return shown if len(shown) <= 40 else f"{shown[:40]}..."
-
-
-# For people ---------------------------------------------------------------------------------------
-
-
-def to_text(report: LayerReport) -> str:
-    """The layers, the categories and what they say, as Markdown tables."""
-    plain, level = report.plain, f"{report.settings.level:.0%} interval"
-    robust = plain.robust_accuracy
-    plain_run = f"accuracy {plain.accuracy.percent:.2f}"
-    if robust:
-        plain_run += f", robust accuracy {robust.percent:.2f}"
-    layers = reports.table(
-        f"{titles([report])[0]}, {report.intervention.name}: {report.data.split}, "
-        f"{report.data.documents} documents, {report.data.groups} groups; "
-        f"without ablation: {plain_run}",
-        [
-            *["layer", "%", "points", level],
-            *(["robust points"] if robust else []),
-            *["Holm p", "of groups", "sign", "evidence", "both halves", "half as whole"],
-        ],
-        [
-            [
-                str(layer.layer),
-                reports.percent(layer.accuracy.share),
-                reports.points(layer.accuracy.difference.points),
-                reports.interval(layer.accuracy.difference.interval),
-                *(
-                    [reports.points(layer.robust_accuracy.difference.points)]
-                    if layer.robust_accuracy
-                    else []
-                ),
-                p_text(layer.holm),
-                p_text(layer.groups_holm),
-                layer.sign,
-                layer.evidence,
-                _rate(layer.stability.both_halves),
-                _rate(layer.stability.as_whole),
-            ]
-            for layer in report.layers
-        ],
-    )
-    return "\n".join([layers, *_breakdown_tables(report), *_summary(report)])
-
-
-def p_text(p: float) -> str:
-    """A p value with four digits, or a dash where it is not defined."""
-    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
-
-
-def _breakdown_tables(report: LayerReport) -> list[str]:
-    """For each class, the layers whose ablation costs and gains most."""
-    breakdowns = {
-        "alteration": (
-            report.plain.by_alteration,
-            [layer.by_alteration for layer in report.layers],
-        ),
-        "effect": (report.plain.by_effect, [layer.by_effect for layer in report.layers]),
-    }
-    tables = []
-    for breakdown, (plain, layers) in breakdowns.items():
-        rows = []
-        for name, share in plain.items():
-            points = [outcomes[name].difference.points for outcomes in layers]
-            low, high = int(np.argmin(points)), int(np.argmax(points))
-            rows.append(
-                [
-                    *[name, str(share.total), reports.percent(share)],
-                    *[str(low), reports.points(points[low])],
-                    *[str(high), reports.points(points[high])],
-                ]
-            )
-        if rows:
-            headers = ["documents", "plain %", "lowest at", "points", "highest at", "points"]
-            tables.append(reports.table(f"by {breakdown}", [breakdown, *headers], rows))
-    return tables
-
-
-def _summary(report: LayerReport) -> list[str]:
-    ways: dict[By, str] = {"sign": "by sign", "evidence": f"Holm p <= {report.settings.alpha:g}"}
-    roles: tuple[Role, ...] = ("useful", "harmful")
-    return [
-        f"{role}, {way}: {', '.join(map(str, selected(report, role, by))) or 'none'}"
-        for by, way in ways.items()
-        for role in roles
-    ]
-
-
-def _rate(value: float) -> str:
-    return "-" if math.isnan(value) else f"{100 * value:.0f} %"
+            raise UnfitError(f"documents[{number}].yes has a number that is no probability")

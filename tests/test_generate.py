@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.dialogues import export, show
-from pragworld_tasks.dialogues.compose import opening_share, utterances
+from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.compose import compose, opening_share, utterances
 from pragworld_tasks.dialogues.generate import (
     SPLITS,
     Group,
@@ -379,6 +380,13 @@ def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
 
 
 # Entity tracking ----------------------------------------------------------------------------------
+
+
+def test_topics_that_exclude_each_other_end_in_an_error_rather_than_never() -> None:
+    """Nobody is asked twice where they went, and a dialogue has four people at most."""
+    known = words("household", "regular")
+    with pytest.raises(ValueError, match="no dialogue of 10 exchanges in 'household' with gone"):
+        compose("household", known, 10, ["gone"] * 10, Chance("in vain"))
 
 
 def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:

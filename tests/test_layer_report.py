@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest
 
+from pragworld_interp.layer_tables import to_text
 from pragworld_interp.layers import (
     Intervention,
     Outcome,
@@ -28,7 +29,6 @@ from pragworld_interp.layers import (
     split_half,
     titles,
     to_json,
-    to_text,
     write_layers,
 )
 from pragworld_tasks.documents import Document
