@@ -7,10 +7,14 @@ Every training sequence is a generated dialogue with many questions behind it, e
 the dialogue and not the other questions. The dialogues are of the split `train`, and none is
 altered. What makes the model learn on a CPU within an hour:
 
-- It starts with few words and short dialogues, in which everything asked about and not denied is a
-  yes. When it answers well enough, dialogues grow, and the noes get closer to a yes.
+- Two heads of its first layer start out looking at the token before, the others at tokens that are
+  like the one that looks: what it takes to find something said earlier, and what was said beside
+  it. Without them it stands at chance for a thousand steps, and then gets on as luck would have it.
+- Lessons are easy at first: few words, short dialogues. While it answers well enough they become
+  harder, little by little. Only a few noes are about what is not in the dialogue at all: with many,
+  whether a word occurs is learned first, and what goes with what then comes late, or never.
 - Open questions ("Where are the pears?") stand among the yes/no ones: copying an answer is learned
-  long before checking one.
+  before checking one.
 - On the prompt's line before the last it learns to say to itself what the answer rests on (the
   place where the pears are), and on the last line it answers. Nobody sees what it says to itself.
 - There is a small loss on the dialogue's own text.
@@ -27,23 +31,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn.functional import cross_entropy
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
 from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION
 from pragworld_tasks.dialogues.grammar import NUMBERS
-from pragworld_tasks.dialogues.questions import FORMS, Kind, Question, askable, evaluate
+from pragworld_tasks.dialogues.questions import FORMS, Kind, Question, askable, by_answer, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
 from pragworld_tasks.dialogues.topics import TOPICS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, Words, words
-from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned, resolve
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Words, words
+from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned
 from pragworld_tasks.prompts import evaluation_prompt, label_prompt
 
 
@@ -60,13 +63,14 @@ class Settings:
         matrix_rate, other_rate: learning rates of Muon, for the layers' matrices, and of AdamW.
         warm_up: share of the training in which the learning rates rise.
         text_loss: weight of the loss on the dialogue's own text.
-        pass_mark: accuracy on yes/no questions at which dialogues become an exchange longer.
+        pass_mark: accuracy on yes/no questions at which lessons become harder.
+        stride: by how much, of the way from the easiest to those of the test split.
         cool_down: share of the training at the end in which the learning rates fall to nothing.
         threads: of the CPU.
     """
 
     seed: int = 1
-    steps: int = 2000
+    steps: int = 1500
     layers: int = 5
     width: int = 128
     heads: int = 4
@@ -79,7 +83,8 @@ class Settings:
     warm_up: float = 0.01
     weight_decay: float = 0.01
     text_loss: float = 0.1
-    pass_mark: float = 0.8
+    pass_mark: float = 0.75
+    stride: float = 0.05
     cool_down: float = 0.35
     threads: int = 2
 
@@ -121,7 +126,7 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     chance = Chance("the tokenizer's dialogues")
     texts = []
     for _ in range(6000):
-        lesson = make_lesson(chance, 10, 6, 12)
+        lesson = make_lesson(chance, 1.0, 6, 12)
         texts.append(lesson.context)
         texts += [f"{question}{answer}" for _, question, answer, _ in lesson.questions]
     tokenizer.train_from_iterator(texts, trainer)
@@ -155,57 +160,57 @@ class Lesson:
     questions: list[tuple[str, str, str, str]]
 
 
-def make_lesson(chance: Chance, level: int, exchanges: int, questions: int) -> Lesson:
+def make_lesson(chance: Chance, difficulty: float, exchanges: int, questions: int) -> Lesson:
     """A dialogue of the training split with questions, as many with the answer yes as with no.
 
     Args:
         chance: what all is drawn from.
-        level: of difficulty, from 2: at first there are few words, simple topics and questions,
-            many open questions, and noes about somebody or something that is not in the dialogue.
+        difficulty: from 0 to 1. At 0 some noes are about somebody or something that is not in the
+            dialogue; then nearly all are about what is there, but not together. After that come,
+            little by little, more words and domains, topics and kinds of questions.
         exchanges: the dialogue's length.
         questions: about so many.
     """
-    open_share = max(0.1, 0.55 - 0.05 * level)
-    easy = max(0.1, 1.2 - 0.2 * level)
-    tempting = min(0.6, 0.15 * (level - 3))
-    kinds = _KINDS[min(level, len(_KINDS)) - 1]
-    domain = chance.pick(DOMAINS) if level > 3 else "household"
-    known_words = _some_words(words(domain, "regular"), level)
-    topics = [
-        chance.pick(_SIMPLE[: max(1, 4 * level - 11)] if level < 5 else tuple(TOPICS))
-        for _ in range(exchanges)
-    ]
-    topics = topics[: exchanges if level < 5 else chance.below(3)]
+    breadth = _breadth(difficulty)
+    easy = 0.3 - 0.2 * min(1.0, difficulty / _NARROW)
+    open_share = 0.4 - 0.3 * breadth
+    tempting = 0.6 * breadth
+    kinds = _KINDS[chance.happens(2 * breadth) + chance.happens(2 * breadth)]
+    domain = chance.pick(DOMAINS) if chance.happens(2 * breadth) else "household"
+    known_words = _some_words(words(domain, "regular"), breadth)
+    if chance.happens(2 * breadth):  # as in the test split: a few topics, and others between them
+        topics = chance.sample(tuple(TOPICS), chance.below(3))
+    else:
+        simple = _SIMPLE[: 1 + round(4 * min(1.0, 3 * breadth))]
+        topics = [chance.pick(simple) for _ in range(exchanges)]
     dialogue = compose(domain, known_words, exchanges, topics, chance, SPLIT_SHARES["train"])
-    resolved = resolve(dialogue.exchanges)
-    state, known = interpret(resolved), mentioned(resolved)
+    state, known = interpret(dialogue.resolved), mentioned(dialogue.resolved)
     asked: list[tuple[str, str, str, str]] = []
     opened = list(_open_questions(state, dialogue))
     for question, answer in chance.sample(opened, round(questions * open_share)):
         asked.append(("open", question, f" {answer}", f" {answer}"))
-    spoken_of = [set(_flat(exchange)) for exchange in resolved]
+    spoken_of = [set(exchange.names) for exchange in dialogue.resolved]
     for _ in range(4 * questions):
         if len(asked) >= questions:
             break
         kind = chance.pick(kinds)
         form = chance.pick(FORMS[kind])
-        by_answer: dict[bool, list[Question]] = {True: [], False: []}
-        for candidate in askable(form, kind, known, state):
-            holds = evaluate(candidate, state)
-            if holds is not None:
-                by_answer[holds].append(candidate)
-        if not by_answer[True]:
+        possible = by_answer(askable(form, kind, known, state), state)
+        if not possible[True]:
             continue
-        yes = chance.pick(by_answer[True])
+        yes = chance.pick(possible[True])
         near = [
             candidate
-            for candidate in by_answer[False]
+            for candidate in possible[False]
             if any(here.issuperset(filter(None, candidate[2:5])) for here in spoken_of)
         ]
-        if not by_answer[False] or chance.happens(easy):
-            no = _about_others(yes, known_words, known, state, chance)
+        if not possible[False] or chance.happens(easy):
+            another = _about_others(yes, known_words, known, state, chance)
+            if another is None:
+                continue
+            no = another
         else:
-            no = chance.pick(near if near and chance.happens(tempting) else by_answer[False])
+            no = chance.pick(near if near and chance.happens(tempting) else possible[False])
         for candidate, word in ((yes, "yes"), (no, "no")):
             worded = candidate._replace(knower=chance.below(2), wording=chance.below(6))
             prompt = "evaluation" if chance.happens(0.5) else "label"
@@ -216,9 +221,9 @@ def make_lesson(chance: Chance, level: int, exchanges: int, questions: int) -> L
     return Lesson("\n".join(utterances(dialogue)), asked)
 
 
-# What is asked at the first levels, and from then on.
+# What is asked at first, later, and in the end.
 _KINDS: tuple[tuple[Kind, ...], ...] = (
-    *(("only-entity",),) * 3,
+    ("only-entity",),
     ("only-entity", "quantity", "universal", "existential"),
     tuple(FORMS),
 )
@@ -226,11 +231,21 @@ _KINDS: tuple[tuple[Kind, ...], ...] = (
 _SIMPLE = ("done", "somewhere", "not done", "presence", "quantity")
 
 
-def _some_words(all_words: Words, level: int) -> Words:
-    """A few of the words at the first level, more with every level, all from the sixth on."""
-    share = min(1.0, 0.15 * 1.6 ** (level - 2))
+_NARROW = 0.1  # the difficulty up to which all but the noes stays as it is at first
+
+
+def _breadth(difficulty: float) -> float:
+    """How much there is of words, topics, kinds of questions and length: 0 little, 1 all."""
+    return max(0.0, (difficulty - _NARROW) / (1 - _NARROW))
+
+
+def _some_words(all_words: Words, breadth: float) -> Words:
+    """A quarter of the words at first, all of them in the end; none is taken away again."""
+    share = 0.25 ** (1 - breadth)
+    women = [name for name in all_words.agents if name in WOMEN]
+    men = [name for name in all_words.agents if name not in WOMEN]
     return Words(
-        all_words.agents[:: round(1 / share)],
+        (*women[: round(share * len(women))], *men[: round(share * len(men))]),
         all_words.things[: max(8, round(share * len(all_words.things)))],
         all_words.places[: max(5, round(share * len(all_words.places)))],
     )
@@ -243,9 +258,12 @@ def _another(names: Sequence[str], mentioned: Sequence[str], chance: Chance) -> 
 
 def _about_others(
     question: Question, known: Words, mentioned: Mentioned, state: State, chance: Chance
-) -> Question:
-    """The question with one of its names replaced by one that makes the answer no."""
-    while True:
+) -> Question | None:
+    """The question with one of its names replaced by one that makes the answer no.
+
+    None where a few tries find none, as where the dialogue mentions all the words there are.
+    """
+    for _ in range(300):
         slot = chance.pick(
             [slot for slot in ("agent", "thing", "place") if getattr(question, slot)]
         )
@@ -257,6 +275,7 @@ def _about_others(
             other = question._replace(place=_another(known.places, mentioned.places, chance))
         if evaluate(other, state) is False and other != question:
             return other
+    return None
 
 
 def _rests_on(question: Question, state: State, dialogue: Dialogue) -> str:
@@ -286,15 +305,6 @@ def _rests_on(question: Question, state: State, dialogue: Dialogue) -> str:
 
 def _name(agent: str, dialogue: Dialogue) -> str:
     return dialogue.cast.names[1].removeprefix("the ") if agent == REPLIER else agent
-
-
-def _flat(exchange: Any) -> Iterator[str]:
-    """All names in an exchange."""
-    for slot in exchange:
-        if isinstance(slot, str):
-            yield slot
-        elif isinstance(slot, tuple):
-            yield from _flat(slot)
 
 
 def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str]]:
@@ -386,24 +396,30 @@ class Batcher:
         }
 
 
+_REPORT = 25  # steps from one line of the log to the next
+
 # Training -----------------------------------------------------------------------------------------
 
 
-def make_model(settings: Settings, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def make_model(settings: Settings, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """The model before training.
 
     Its attention starts out looking for what is like the token that looks, and copying it (as in
-    "mimetic initialisation", Trockman and Kolter 2023, arXiv 2305.09828): to find in the dialogue
-    what the question names is what a model of this size takes longest to learn.
+    "mimetic initialisation", Trockman and Kolter 2023, arXiv 2305.09828), but for two heads of the
+    first layer, which look at the token before. To find in the dialogue what the question names,
+    and what stands beside it, is what a model of this size takes longest to learn.
     """
     torch.manual_seed(settings.seed)
-    model = LlamaForCausalLM(
-        LlamaConfig(
+    model = Qwen3ForCausalLM(
+        Qwen3Config(
             vocab_size=len(tokenizer),
             hidden_size=settings.width,
             intermediate_size=settings.feed_forward,
             num_hidden_layers=settings.layers,
             num_attention_heads=settings.heads,
+            num_key_value_heads=settings.heads,
+            head_dim=settings.width // settings.heads,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             max_position_embeddings=2048,
             initializer_range=0.05,
             tie_word_embeddings=True,
@@ -418,7 +434,31 @@ def make_model(settings: Settings, tokenizer: PreTrainedTokenizerFast) -> LlamaF
             torch.nn.init.normal_(attention.q_proj.weight, std=settings.width**-0.5)
             attention.k_proj.weight.copy_(attention.q_proj.weight)
             attention.o_proj.weight.copy_(attention.v_proj.weight.T)
+        _look_back(model, heads=2)
     return model
+
+
+def _look_back(model: Qwen3ForCausalLM, heads: int) -> None:
+    """Has the first heads of the first layer look at the token before.
+
+    All embeddings get one direction in common, from which these heads make queries and keys that
+    are the same for every token. Rotary embeddings turn them by their positions; a query is turned
+    back by one, so that it fits the key of the position before best. The three fastest frequencies
+    are enough to tell that position from all others of a dialogue.
+    """
+    width, size = model.config.hidden_size, model.config.head_dim
+    embeddings, attention = model.model.embed_tokens.weight, model.model.layers[0].self_attn
+    common = torch.nn.functional.normalize(torch.randn(width), dim=0)
+    embeddings.add_(embeddings.norm(dim=1).mean() * common)
+    turn = model.model.rotary_emb.inv_freq[:3]
+    key, query = torch.zeros(size), torch.zeros(size)
+    key[:3], query[:3] = 1, turn.cos()
+    query[size // 2 : size // 2 + 3] = -turn.sin()
+    for head in range(heads):
+        rows = slice(head * size, (head + 1) * size)
+        attention.q_proj.weight[rows] = torch.outer(query, common)
+        attention.k_proj.weight[rows] = torch.outer(key, common)
+        torch.nn.init.normal_(attention.o_proj.weight[:, rows], std=0.05)
 
 
 def _keep_memory() -> None:
@@ -429,6 +469,12 @@ def _keep_memory() -> None:
             mallopt(option, value)
 
 
+def _give_memory_back() -> None:
+    """Has glibc give back what is free, which in time lies in pieces that nothing fits into."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def train(settings: Settings, folder: Path) -> None:
     """Trains a model and writes it, its tokenizer and its log into `folder`."""
     torch.set_num_threads(settings.threads)
@@ -436,6 +482,7 @@ def train(settings: Settings, folder: Path) -> None:
     tokenizer = make_tokenizer(settings.vocabulary)
     batcher = Batcher(tokenizer)
     model = make_model(settings, tokenizer)
+    model.set_attn_implementation("eager")  # faster here than the fused kernels of the CPU
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     chosen = {id(p) for p in matrices}
     others = [p for p in model.parameters() if id(p) not in chosen]
@@ -447,13 +494,20 @@ def train(settings: Settings, folder: Path) -> None:
     ]
     rates = [settings.matrix_rate, settings.other_rate]
     chance = Chance(f"pragworld-tiny {settings.seed}")
+    labels = torch.tensor(tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"]))
     log: list[dict[str, float]] = []
     begun = time.monotonic()
-    sums, counted, level = [0.0] * 4, 0, 3
+    sums, difficulty = [0.0] * 4, 0.0
     for step in range(1, settings.steps + 1):
-        exchanges = 2 + chance.below(level - 1)  # one length a batch: little padding
+        # One length a batch: little padding. Half the lessons are easier, lest much be new at once.
+        exchanges = 2 + chance.below(2 + round(7 * _breadth(difficulty)))
         lessons = [
-            make_lesson(chance, level, exchanges, min(settings.questions, 3 + 2 * exchanges))
+            make_lesson(
+                chance,
+                difficulty * (1 if chance.happens(0.5) else chance.below(100) / 100),
+                exchanges,
+                min(settings.questions, 3 + 2 * exchanges),
+            )
             for _ in range(settings.dialogues)
         ]
         batch = batcher.batch(lessons, chance)
@@ -479,27 +533,26 @@ def train(settings: Settings, folder: Path) -> None:
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        right, asked = _accuracy(logits.detach(), targets, tokenizer)
-        for position, value in enumerate((answer_loss.item(), text_loss.item(), right, asked)):
-            sums[position] += value
-        counted += 1
-        if step % 50 == 0:
+        is_label = torch.isin(targets, labels)
+        right = logits.detach()[is_label].argmax(-1) == targets[is_label]
+        for slot, value in enumerate((answer_loss, text_loss, right.sum(), is_label.sum())):
+            sums[slot] += value.item()
+        if step % _REPORT == 0:
             log.append(
                 {
                     "minutes": round((time.monotonic() - begun) / 60, 2),
                     "step": step,
-                    "answer_loss": round(sums[0] / counted, 4),
-                    "text_loss": round(sums[1] / counted, 4),
-                    "yes_no_accuracy": round(sums[2] / max(1, sums[3]), 4),
-                    "exchanges": level,
+                    "answer_loss": round(sums[0] / _REPORT, 4),
+                    "text_loss": round(sums[1] / _REPORT, 4),
+                    "yes_no_accuracy": round(sums[2] / sums[3], 4),
+                    "difficulty": round(difficulty, 2),
                 }
             )
             print(json.dumps(log[-1]), flush=True)
-            level = min(
-                10,
-                level + (log[-1]["yes_no_accuracy"] > settings.pass_mark),
-            )
-            sums, counted = [0.0] * 4, 0
+            _give_memory_back()
+            if log[-1]["yes_no_accuracy"] > settings.pass_mark:
+                difficulty = min(1.0, difficulty + settings.stride)
+            sums = [0.0] * 4
     folder.mkdir(parents=True, exist_ok=True)
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -515,18 +568,6 @@ def train(settings: Settings, folder: Path) -> None:
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _accuracy(
-    logits: torch.Tensor, targets: torch.Tensor, tokenizer: PreTrainedTokenizerFast
-) -> tuple[float, float]:
-    """How many of the yes/no answers are right, and how many there are."""
-    labels = tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"])
-    is_label = torch.isin(targets, torch.tensor(labels))
-    return (
-        float((logits[is_label].argmax(-1) == targets[is_label]).sum()),
-        float(is_label.sum()),
-    )
-
-
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -536,10 +577,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=defaults.steps, help="of training")
     parser.add_argument("--threads", type=int, default=defaults.threads, help="of the CPU")
     options = parser.parse_args()
-    train(
-        replace(defaults, seed=options.seed, steps=options.steps, threads=options.threads),
-        options.folder,
-    )
+    settings = replace(defaults, seed=options.seed, steps=options.steps, threads=options.threads)
+    train(settings, options.folder)
 
 
 if __name__ == "__main__":
