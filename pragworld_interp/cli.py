@@ -269,7 +269,12 @@ def _prepare(options: argparse.Namespace) -> _Sweep:
 
 def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[str, Any]:
     """What a run is, for its journal."""
+    import torch
+
+    # On a CPU sums are rounded as they are shared out between threads.
+    on_cpu = sweep.decoder.device.type == "cpu"
     return {
+        "threads": torch.get_num_threads() if on_cpu else None,
         "model": asdict(sweep.model),
         "data": asdict(sweep.data),
         "engine": options.engine,

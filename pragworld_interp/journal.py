@@ -85,8 +85,8 @@ class Journal:
         whole = lines[:-1]  # what stands behind the last line break was cut off, or is empty
         if whole and whole[0] != self._head:
             raise InputError(
-                f"{path}: results of another run (model, data or settings differ); remove it, or "
-                "name another --out"
+                f"{path}: results of another run (model, data, settings or OMP_NUM_THREADS "
+                "differ); remove it, or name another --out"
             )
         for line in whole[1:]:
             unit, results = json.loads(line)

@@ -1,6 +1,7 @@
 """Sweeps that are killed, run out of memory, or are shared by processes: the results are the same."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from pragworld_tasks.tiny import folder
 SETTINGS = ("--model", str(folder()), "--split", "generated", "--metadata", '{"groups": 30}')
 ABLATE = ("ablate", *SETTINGS, "--batch-tokens", "256")
 PATCH = ("patch", *SETTINGS)
+# Of every process: with other numbers of threads a CPU rounds otherwise.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"
-        process = run_interp(*command, "--out", out)
+        process = run_interp(*command, "--out", out, OMP_NUM_THREADS="1")
         assert process.returncode == 0, process.stderr
         assert [path.name for path in out.parent.iterdir()] == [out.name]  # no journal is left
         found[name] = out.read_bytes()
@@ -43,7 +46,9 @@ def test_a_killed_run_goes_on_and_gives_the_same_bytes(
     out = tmp_path / "results"
     journal = tmp_path / ".results.journal-0"
     arguments = [sys.executable, "-m", "pragworld_interp", *command, "--out", str(out)]
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
+    )
     while process.poll() is None:
         if journal.exists() and journal.read_bytes().count(b"\n") > 4:
             break
@@ -55,7 +60,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_bytes(
     assert 4 < len(lines) < 31
     # As if the kill had come in the middle of a write.
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-7])
-    process_again = run_interp(*command, "--out", out)
+    process_again = run_interp(*command, "--out", out, OMP_NUM_THREADS="1")
     assert process_again.returncode == 0, process_again.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -69,7 +74,7 @@ def test_two_processes_give_the_same_file_as_one(
     # On a CPU, where `accelerate launch` would want MPI.
     launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
     arguments = [*launch, "-m", "pragworld_interp", *command, "--out", str(out)]
-    process = subprocess.run(arguments, capture_output=True, text=True)
+    process = subprocess.run(arguments, capture_output=True, text=True, env=ENVIRONMENT)
     assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -152,7 +157,9 @@ def test_results_are_those_of_the_documents_whatever_the_units(
 ) -> None:
     """Another budget makes other batches, and the same predictions."""
     out = tmp_path / "layers.json"
-    process = run_interp("ablate", *SETTINGS, "--batch-tokens", "5000", "--out", out)
+    process = run_interp(
+        "ablate", *SETTINGS, "--batch-tokens", "5000", "--out", out, OMP_NUM_THREADS="1"
+    )
     assert process.returncode == 0, process.stderr
     first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())
     for one, other in zip(first["documents"], second["documents"], strict=True):
