@@ -2,12 +2,12 @@
 
 Every layer in turn, all positions (SPEC: MLP zero-out ablation; PragWorld paper, section 6.2). The
 output of the module is replaced by zeros, by its mean over the data, or by what it was at a random
-position of another prompt ("resample").
+position of some prompt ("resample").
 """
 
 import random
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -75,29 +75,24 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
 
     def at_layer(layer: Layer, hidden: Tensor) -> Tensor:
         nonlocal plain
-        attention = layer.block.attention
-        before = attention.forward
-        heard: list[Any] = []
-
-        def hear(*args: Any, **kwargs: Any) -> Any:
-            heard.append(before(*args, **kwargs))
-            return heard[-1]
-
-        with replaced(attention, hear):
+        attention, mlp = layer.block.attention, layer.block.mlp
+        with _heard(attention) as by_attention, _heard(mlp) as by_mlp:
             plain = layer.rerun(hidden)
         if branches:
             together = torch.cat(branches)
             behind = layer.run(together, rows.repeat(len(branches)))
             branches[:] = torch.split(behind, len(rows))
-        instead = ablation.output(layer.number, hidden, batch.history)
         with ExitStack() as stack:
             if ablation.module == "mlp":
                 # What attention makes of its input does not depend on the MLP behind it.
-                stack.enter_context(replaced(attention, lambda *_, **__: heard[0]))
-                stack.enter_context(replaced(layer.block.mlp, lambda *_, **__: instead))
-            else:
-                returned = with_first(heard[0], instead)
-                stack.enter_context(replaced(attention, lambda *_, **__: returned))
+                stack.enter_context(_returning(attention, by_attention[0]))
+            ablated, heard = (
+                (mlp, by_mlp) if ablation.module == "mlp" else (attention, by_attention)
+            )
+            # Mixtures of experts may return all positions of all rows as one row.
+            like = first_of(heard[0])
+            instead = ablation.output(layer.number, like.view(hidden.shape), batch.history)
+            stack.enter_context(_returning(ablated, with_first(heard[0], instead.view(like.shape))))
             branches.append(layer.rerun(hidden))
         return plain
 
@@ -105,6 +100,25 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
     rows, columns = batch.ends.unbind(1)
     last = [hidden[rows, columns] for hidden in (plain, *branches)]
     return decoder.label_logits(torch.cat(last)).view(len(last), len(batch.ends), 2)
+
+
+@contextmanager
+def _heard(module: torch.nn.Module) -> Iterator[list[Any]]:
+    """Collects what the module returns, for a while."""
+    before = module.forward
+    heard: list[Any] = []
+
+    def hear(*args: Any, **kwargs: Any) -> Any:
+        heard.append(before(*args, **kwargs))
+        return heard[-1]
+
+    with replaced(module, hear):
+        yield heard
+
+
+def _returning(module: torch.nn.Module, output: Any) -> AbstractContextManager[Any]:
+    """Has the module return this whatever it is given, for a while."""
+    return replaced(module, lambda *_, **__: output)
 
 
 def batch_of(groups: Sequence[Group], trees: bool, dtype: torch.dtype) -> Batch:
@@ -172,7 +186,7 @@ def measured(
     positions: list[int] = []
 
     def take(layer: int, output: Any) -> None:
-        rows = first_of(output)[0, positions].double()
+        rows = first_of(output).flatten(0, -2)[positions].double()
         taken[layer].append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
 
     with ExitStack() as stack:

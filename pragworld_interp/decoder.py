@@ -46,8 +46,8 @@ class Decoder:
         tokenizer: its own.
         blocks: from the first layer on.
         labels: ids of the tokens for yes and for no, in this order.
-        window: the longest prompt that layers with a sliding window see whole; None: there are no
-            such layers.
+        window: the longest prompt that layers with a sliding window (or in chunks) see whole; None:
+            there are no such layers.
     """
 
     model: Any
@@ -102,9 +102,14 @@ def from_model(model: Any, tokenizer: Any) -> Decoder:
     """The decoder of a causal language model.
 
     Raises:
-        InputError: an architecture in which blocks, attention or MLP cannot be found, or a
-            tokenizer without single tokens for the labels.
+        InputError: an architecture in which blocks, attention or MLP cannot be found, a tokenizer
+            without single tokens for the labels, or weights that are not in memory.
     """
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise InputError(
+            f"{_architecture(model)}: some weights do not fit and stay out of memory; take a "
+            "smaller dtype, --quantization, or more devices"
+        )
     model.eval()
     return Decoder(model, tokenizer, _find_blocks(model), label_tokens(tokenizer), _window(model))
 
@@ -224,9 +229,10 @@ def _window(model: nn.Module) -> int | None:
     config = model.config.get_text_config()  # type: ignore[operator, union-attr]
     kinds = getattr(config, "layer_types", None) or ()
     window = getattr(config, "sliding_window", None)
-    if not isinstance(window, int) or getattr(config, "use_sliding_window", True) is False:
-        return None
-    return window if not kinds or any("sliding" in kind for kind in kinds) else None
+    if isinstance(window, int) and getattr(config, "use_sliding_window", True) is not False:
+        return window if not kinds or any("sliding" in kind for kind in kinds) else None
+    # Llama 4 has tokens see those of their own chunk only.
+    return getattr(config, "attention_chunk_size", None)
 
 
 # Replacing what a module does ---------------------------------------------------------------------
@@ -287,7 +293,7 @@ def _label_rows_only(model: Any, labels: tuple[int, int]) -> Iterator[list[int]]
 
     def forward(hidden: Tensor) -> Tensor:
         bias = None if head.bias is None else head.bias[rows]
-        return nn.functional.linear(hidden, head.weight[rows], bias)
+        return nn.functional.linear(hidden.to(rows.device), head.weight[rows], bias)
 
     with replaced(head, forward):
         yield [0, 1]

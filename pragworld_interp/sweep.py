@@ -19,6 +19,7 @@ from transformers import Cache, DynamicCache
 
 from pragworld_interp.decoder import Block, Decoder, first_of, replaced, with_first
 from pragworld_interp.packing import Batch
+from pragworld_interp.tree_attention import TreeAttention, spans
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,7 @@ class Layer:
         return first_of(self._forward(hidden, *self._args, **self._kwargs))
 
     def _chunks(self, hidden: Tensor) -> Sequence[Tensor]:
-        numbers = torch.arange(len(hidden), device=hidden.device)
-        return torch.split(numbers, max(1, self._chunk // hidden.shape[1]))
+        return torch.split(torch.arange(len(hidden)), max(1, self._chunk // hidden.shape[1]))
 
     def _call(self, hidden: Tensor, called: tuple[Any, Any], ends: Tensor) -> Tensor:
         args, kwargs = called
@@ -154,7 +154,7 @@ def _at(ends: Tensor, mlp: Callable[..., Any], inputs: Tensor) -> Any:
     rows, columns = ends.to(inputs.device).unbind(1)
     output = mlp(inputs[rows, columns][None])
     everywhere = torch.zeros_like(inputs)
-    everywhere[rows, columns] = first_of(output)[0]
+    everywhere[rows, columns] = first_of(output).view(len(rows), -1)
     return with_first(output, everywhere)
 
 
@@ -201,7 +201,7 @@ def climb(
         at_layer: given the layer and the plain run's residuals before it, [rows, length, width];
             returns those behind it.
         chunk: how many tokens go through a block in one go, about.
-        keep_keys: whether keys and values of the plain run are kept, for `Layer.run`.
+        keep_keys: whether keys and values of the plain run are kept, for `Layer.run_lane`.
     """
     device = decoder.device
     last = len(decoder.blocks) - 1
@@ -218,6 +218,8 @@ def climb(
         for number, block in enumerate(decoder.blocks):
             before = block.module.forward
             stack.enter_context(replaced(block.module, stand_in(number, block, before)))
+        if batch.mask.ndim == 4:
+            stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0)))
         decoder.model.base_model(
             input_ids=batch.ids.to(device),
             attention_mask=batch.mask.to(device),

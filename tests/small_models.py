@@ -34,6 +34,8 @@ _OWN: dict[str, dict[str, Any]] = {
     "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
     "gptj": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "rotary_dim": 4},
     "cohere": {"logit_scale": 0.25},
+    "gpt_oss": {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 64},
+    "llama4_text": {"num_local_experts": 4, "intermediate_size_mlp": 48},
 }
 ARCHITECTURES = tuple(_OWN)
 

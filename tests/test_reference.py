@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import pragworld_interp.ablation
 import pragworld_interp.patching
-from pragworld_interp import reference
+from pragworld_interp import reference, tree_attention
 from pragworld_interp.ablation import Ablation, module_of
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layers import Module, Replacement
@@ -49,6 +49,14 @@ def decoder(request: pytest.FixtureRequest) -> Decoder:
 
 def small_decoder(architecture: str) -> Decoder:
     return from_model(small_model(architecture), LabelsOnly())
+
+
+@pytest.fixture(autouse=True)
+def _spans_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that attention is computed in spans even for trees as small as these."""
+    monkeypatch.setattr(tree_attention, "SHORTEST", 2)
+    monkeypatch.setattr(tree_attention, "LONGEST", 4)
+    monkeypatch.setattr(tree_attention, "WORTHWHILE", 1.0)
 
 
 @pytest.fixture(autouse=True)
