@@ -82,7 +82,7 @@ def _breakdown_tables(report: LayerReport) -> list[str]:
 
 
 def _summary(report: LayerReport) -> list[str]:
-    ways: dict[By, str] = {"sign": "by sign", "evidence": f"Holm p <= {report.settings.alpha:g}"}
+    ways: dict[By, str] = {"sign": "by sign", "evidence": f"both Holm p <= {report.settings.alpha:g}"}
     roles: tuple[Role, ...] = ("useful", "harmful")
     return [
         f"{role}, {way}: {', '.join(map(str, selected(report, role, by))) or 'none'}"

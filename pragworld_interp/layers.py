@@ -126,7 +126,7 @@ class Settings:
         resamples: draws of the bootstrap over groups.
         halvings: how many halvings of the groups stability is measured on.
         seed: of both.
-        alpha: a layer counts as useful or harmful with evidence up to this corrected p.
+        alpha: a layer counts as useful or harmful with evidence up to these corrected p.
     """
 
     level: float = LEVEL
@@ -211,7 +211,8 @@ class Layer:
             `sign_flip_test`.
         groups_holm: that p, corrected over layers.
         sign: useful where A_l < A_0, harmful where A_l > A_0.
-        evidence: the same where `holm` is at most `Settings.alpha`, else neutral.
+        evidence: the same where both `holm` and `groups_holm` are at most `Settings.alpha`, else
+            neutral. Answers about one dialogue are alike, so documents alone find too much.
         stability: of `sign`, over halvings of the groups.
     """
 
@@ -467,6 +468,7 @@ def _report(
     corrected = holm([test.p for test in tests])
     groups_p = [sign_flip_test(one) for one in gained.T]
     groups_corrected = holm(groups_p)
+    worse = np.maximum(corrected, groups_corrected)
     both_halves, as_whole = split_half(gained, settings.halvings, settings.seed)
     layers = []
     for number, test in enumerate(tests):
@@ -487,7 +489,7 @@ def _report(
                 groups_p=groups_p[number],
                 groups_holm=float(groups_corrected[number]),
                 sign=sign,
-                evidence=sign if corrected[number] <= settings.alpha else "neutral",
+                evidence=sign if worse[number] <= settings.alpha else "neutral",
                 stability=Stability(float(both_halves[number]), float(as_whole[number])),
             )
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
-from accelerate.utils.memory import should_reduce_batch_size
+from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from tqdm import tqdm
 
 from pragworld_interp.journal import Journal
@@ -87,11 +87,11 @@ def run(
             smoothing=0,
             disable=None if state.is_local_main_process else True,
         )
+        memory = _Memory(work, budget)
         with progress:
             for number in mine:
                 if number not in journal.done:
-                    results, budget = _with_less_and_less(work, units[number], budget)
-                    journal.add(number, results)
+                    journal.add(number, memory.work(units[number]))
                     progress.update(_documents(units[number]))
         state.wait_for_everyone()
         if not state.is_main_process:
@@ -104,22 +104,35 @@ def _documents(unit: Sequence[Group]) -> int:
     return sum(len(group.documents) for group in unit)
 
 
-def _with_less_and_less(work: Work, groups: Sequence[Group], budget: int) -> tuple[list[Any], int]:
-    """The results, and the budget that memory did for."""
-    try:
-        return work(groups, budget), budget
-    except (RuntimeError, MemoryError) as error:
-        if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
-            raise
-    # Outside of the handler, which would hold on to the tensors of the failed try.
-    if len(groups) > 1:
-        half = math.ceil(len(groups) / 2)
-        first, budget = _with_less_and_less(work, groups[:half], budget)
-        second, budget = _with_less_and_less(work, groups[half:], budget)
-        return first + second, budget
-    if budget <= _FEWEST_TOKENS:
-        raise InputError(
-            f"group {groups[0].documents[0].group}: out of memory with {budget} tokens at a time; "
-            "take a smaller dtype, --quantization, or more memory"
-        )
-    return _with_less_and_less(work, groups, budget // 2)
+class _Memory:
+    """What memory does for: as many groups in one go, and a token budget, as it turns out."""
+
+    def __init__(self, work: Work, budget: int) -> None:
+        self._work = work
+        self._budget = budget
+        self._most_groups: int | None = None  # not known to be too many
+
+    def work(self, groups: Sequence[Group]) -> list[Any]:
+        """The results of the groups. Where memory is short, fewer are taken, then a lower budget."""
+        results: list[Any] = []
+        while len(results) < len(groups):
+            some = groups[len(results) :][: self._most_groups]
+            try:
+                results += self._work(some, self._budget)
+            except (RuntimeError, MemoryError) as error:
+                if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
+                    raise
+                self._take_less(some)
+        return results
+
+    def _take_less(self, groups: Sequence[Group]) -> None:
+        clear_device_cache(garbage_collection=True)
+        if len(groups) > 1:
+            self._most_groups = math.ceil(len(groups) / 2)
+        elif self._budget > _FEWEST_TOKENS:
+            self._budget //= 2
+        else:
+            raise InputError(
+                f"group {groups[0].documents[0].group}: out of memory, alone as it is; take a "
+                "smaller dtype, --quantization, or more memory"
+            )

@@ -164,6 +164,7 @@ def test_documents_of_one_group_are_no_evidence_of_their_own() -> None:
     (layer,) = make_report(documents, to_yes(documents, [plain, [False] * 20])).layers
     assert layer.mcnemar.p == pytest.approx(2 / 2**20)
     assert layer.groups_p == layer.groups_holm == 0.5  # two groups agree half of the time
+    assert (layer.sign, layer.evidence) == ("useful", "neutral")
 
 
 def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
@@ -474,7 +475,7 @@ def test_a_damaged_file_is_refused_in_a_line_or_read(
 
 def test_the_table_says_what_the_report_does() -> None:
     documents = make_documents([4] * 20)
-    plain = [True] * 60 + [False] * 20
+    plain = [True] * 48 + [False] * 32
     report = make_report(
         documents,
         to_yes(documents, [plain, [False] * 80, [True] * 80, plain]),
@@ -482,15 +483,15 @@ def test_the_table_says_what_the_report_does() -> None:
     )
     text = to_text(report)
     assert "model, attention mean ablation: manual, 80 documents, 20 groups" in text
-    assert "accuracy 75.00, robust accuracy 75.00" in text
+    assert "accuracy 60.00, robust accuracy 60.00" in text
     rows = [
         [cell.strip() for cell in line.split("|")] for line in text.split("\n") if line[:1] == "|"
     ]
     assert [row[1:4] + row[8:10] for row in rows[2:5]] == [
-        ["0", "0.00", "-75.00", "useful", "useful"],
-        ["1", "100.00", "+25.00", "harmful", "harmful"],
-        ["2", "75.00", "+0.00", "neutral", "neutral"],
+        ["0", "0.00", "-60.00", "useful", "useful"],
+        ["1", "100.00", "+40.00", "harmful", "harmful"],
+        ["2", "60.00", "+0.00", "neutral", "neutral"],
     ]
     assert "useful, by sign: 0\nharmful, by sign: 1\n" in text
-    assert text.endswith("useful, Holm p <= 0.05: 0\nharmful, Holm p <= 0.05: 1")
+    assert text.endswith("useful, both Holm p <= 0.05: 0\nharmful, both Holm p <= 0.05: 1")
     assert report.settings == QUICK
