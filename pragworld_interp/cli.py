@@ -1,12 +1,12 @@
 """The command `pragworld-interp`."""
 
 import argparse
-import dataclasses
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,7 +18,7 @@ from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
     from pragworld_interp.decoder import Decoder
-    from pragworld_interp.layers import DataIdentity, ModelIdentity
+    from pragworld_interp.layers import DataIdentity, LayerReport, ModelIdentity
     from pragworld_interp.runs import Group
 
 # torch and all that needs it are imported where they are used: help and `plot` do without.
@@ -31,6 +31,10 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
 
@@ -199,14 +203,17 @@ def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, A
 
     try:
         metadata = json.loads(options.metadata)
-    except ValueError as error:
-        raise InputError(f"--metadata {options.metadata}: not JSON ({error})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--metadata {options.metadata!r:.80}: not JSON ({error})") from error
     if not isinstance(metadata, dict):
-        raise InputError(f"--metadata {options.metadata}: not a JSON object")
+        raise InputError(f"--metadata {options.metadata!r:.80}: not a JSON object")
     settings = None
     if options.split == _GENERATED:
-        from pragworld_tasks.dialogues.generate import documents, generate
+        from pragworld_tasks.dialogues.generate import Settings, documents, generate
 
+        known = [field.name for field in fields(Settings)]
+        if unknown := [name for name in metadata if name not in known]:
+            raise InputError(f"--metadata: no setting {unknown[0]!r}; there are {', '.join(known)}")
         made = generator_settings(metadata)
         settings = json.loads(json.dumps(asdict(made)))
         found = list(documents(generate(made)))
@@ -222,7 +229,7 @@ def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, A
     return found, settings
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class _Sweep:
     """What both sweeps begin with."""
 
@@ -235,14 +242,28 @@ class _Sweep:
     budget: int
 
 
+def _check_place(out: Path) -> None:
+    """Refuses a place that nothing can be written to, before there is work that would be lost."""
+    try:
+        if out.is_dir():
+            raise InputError(f"{out}: a folder; name a file in it")
+        nearest = next(each for each in out.absolute().parents if each.exists())
+        if not nearest.is_dir():
+            raise InputError(f"{out}: {nearest} is no folder; name another place")
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror}; name another place") from error
+
+
 def _prepare(options: argparse.Namespace) -> _Sweep:
+    if options.batch_tokens is not None and options.batch_tokens < 1:
+        raise InputError(f"--batch-tokens {options.batch_tokens}: at least one is needed")
+    _check_place(options.out)
+    documents, settings = _documents(options)
+
     from pragworld_interp import layers, loading, packing, runs
     from pragworld_tasks.prompts import label_prompt
 
-    if options.batch_tokens is not None and options.batch_tokens < 1:
-        raise InputError(f"--batch-tokens {options.batch_tokens}: at least one is needed")
-    documents, settings = _documents(options)
-    names = [field.name for field in dataclasses.fields(loading.Model) if field.name != "name"]
+    names = [field.name for field in fields(loading.Model) if field.name != "name"]
     model = loading.Model(options.model, **{name: getattr(options, name) for name in names})
     decoder, identity = loading.load(model)
     prompts = loading.fed(decoder, documents, model.chat_template)
@@ -285,10 +306,13 @@ def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[st
 
 
 def _ablate(options: argparse.Namespace) -> None:
-    from pragworld_interp import ablation, layer_tables, layers, reference, runs
+    sweep = _prepare(options)
+
+    from pragworld_interp import ablation, layer_tables, layers, runs
     from pragworld_interp.journal import Journal
 
-    sweep = _prepare(options)
+    if options.engine == "pyvene":
+        from pragworld_interp import reference
     seed = options.seed if options.replacement == "resample" else None
     intervention = layers.Intervention(options.module, options.replacement, seed)
     made = ablation.measured(
@@ -324,13 +348,21 @@ def _ablate(options: argparse.Namespace) -> None:
 
 
 def _patch(options: argparse.Namespace) -> None:
-    from pragworld_interp import effects, patching, reference, runs
+    sweep = _prepare(options)
+
+    from pragworld_interp import effects, patching, runs
     from pragworld_interp.journal import Journal
     from pragworld_interp.records import decoded, encoded
 
-    sweep = _prepare(options)
+    if options.engine == "pyvene":
+        from pragworld_interp import reference
     if not any(patching.pairs_of(group, "all") for group in sweep.groups):
         raise InputError(f"split {options.split}: no altered variants in it, nothing to patch with")
+    if options.positions == "dialogue" and not all(map(all, (g.dialogues for g in sweep.groups))):
+        raise InputError(
+            f"--positions dialogue: the tokenizer or the chat template of {options.model} does not "
+            "tell where the dialogue is; take --positions all"
+        )
 
     def work(groups: Sequence["Group"], budget: int) -> list[Any]:
         results = []
@@ -368,21 +400,27 @@ def _patch(options: argparse.Namespace) -> None:
 def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import effects, layers, plots
 
+    _check_place(options.out)
     horizontal: plots.Horizontal = "depth" if options.depth else "layer"
-    if all(path.suffix == ".jsonl" for path in options.files):
+    if all(effects.are_effects(path) for path in options.files):
         patched = [effects.read_effects(path) for path in options.files]
+        titles = layers.titles(patched)  # type: ignore[arg-type]  # they are read off the models
         panels: dict[str, dict[str, plots.Patched]] = {}
-        for path, report in zip(options.files, patched, strict=True):
+        for path, title, report in zip(options.files, titles, patched, strict=True):
+            if (report.data, report.positions) != (patched[0].data, patched[0].positions):
+                raise InputError(
+                    f"{path}: of other documents or positions than {options.files[0]}; "
+                    "patch both alike"
+                )
             found = effects.kept_by_alteration(report)
             if not found:
                 raise InputError(f"{path}: no pair is kept in it, nothing to be shown")
             for name, pairs in found.items():
                 if name == "all" or options.by_alteration:
-                    panels.setdefault(name, {})[report.model.name] = effects.averages(pairs)
+                    panels.setdefault(name, {})[title] = effects.averages(pairs)
         plots.patching_figure(panels, options.out, horizontal=horizontal)
     else:
-        read = [layers.read_layers(path) for path in options.files]
-        named = dict(zip(layers.titles(read), read, strict=True))
+        named = _layer_reports(options.files)
         if options.by_alteration:
             plots.alterations_figure(named, options.out, horizontal=horizontal)
         else:
@@ -390,12 +428,24 @@ def _plot(options: argparse.Namespace) -> None:
     print(options.out)
 
 
+def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
+    """What `ablate` wrote, by the names that figures and tables call the models."""
+    from pragworld_interp import effects, layers
+
+    for path in files:
+        if effects.are_effects(path):
+            raise InputError(f"{path}: by `pragworld-interp patch`, and not by `ablate`")
+    read = [layers.read_layers(path) for path in files]
+    return dict(zip(layers.titles(read), read, strict=True))
+
+
 def _compare(options: argparse.Namespace) -> None:
-    from pragworld_interp import compare, layers
+    from pragworld_interp import compare
     from pragworld_tasks.reports import write_json
 
-    read = [layers.read_layers(path) for path in options.files]
-    named = dict(zip(layers.titles(read), read, strict=True))
+    if options.json:
+        _check_place(options.json)
+    named = _layer_reports(options.files)
     found = compare.compare(named, options.by, options.null, seed=options.seed)
     print(compare.to_text(found))
     if options.json:

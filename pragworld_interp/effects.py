@@ -18,7 +18,7 @@ from pragworld_interp.records import decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.files import read_json_lines, read_text
 from pragworld_tasks.metrics import LEVEL, bootstrap_intervals, tally
 
 # Which of the aligned positions are patched: all, or those that hold the dialogue.
@@ -164,6 +164,15 @@ def write_effects(report: PatchingReport, path: Path) -> None:
     reports.write_whole(path, text.encode())
 
 
+def are_effects(path: Path) -> bool:
+    """Whether the file begins as those of `write_effects` do, of whatever version.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return f'"{SCHEMA}"' in read_text(path).partition("\n")[0]
+
+
 def read_effects(path: Path) -> PatchingReport:
     """The report that `write_effects` wrote.
 
@@ -171,10 +180,16 @@ def read_effects(path: Path) -> PatchingReport:
         InputError: there is none in this file, or not one that this version reads.
     """
     (_, head), *rest = read_json_lines(path)
-    if head.get("schema") != SCHEMA or head.get("version") != SCHEMA_VERSION:
+    schema, version = (str(head.get(name))[:40] for name in ("schema", "version"))
+    if schema != SCHEMA:
         raise InputError(
-            f"{path}: not version {SCHEMA_VERSION} of {SCHEMA!r}; is it what "
-            "`pragworld-interp patch` wrote?"
+            f"{path}: schema {schema!r} instead of {SCHEMA!r}; "
+            "is it what `pragworld-interp patch` wrote?"
+        )
+    if head.get("version") != SCHEMA_VERSION:
+        raise InputError(
+            f"{path}: version {version} of {SCHEMA!r}, and this program reads version "
+            f"{SCHEMA_VERSION}; take the pragworld that wrote it, or make the file again"
         )
     try:
         model = decoded(ModelIdentity, head.get("model"), "model")

@@ -1,6 +1,6 @@
 """From a name to a decoder that can be swept, and from documents to the token ids it is fed."""
 
-import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,18 +54,34 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
         "trust_remote_code": model.trust_remote_code,
     }
     quantized = _quantized(model.quantization) if model.quantization else {}
+    # A folder that holds an adapter alone is a model too: transformers finds what it is for.
+    _check_folder("model", model.name, "config.json", "adapter_config.json")
+    if model.adapter:
+        _check_folder("adapter", model.adapter, "adapter_config.json")
+        _check_folder("adapter", model.adapter, "adapter_model.safetensors", "adapter_model.bin")
     try:
         tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
-        network = AutoModelForCausalLM.from_pretrained(
+        network, info = AutoModelForCausalLM.from_pretrained(
             model.name,
             dtype=model.dtype,
             device_map=model.device_map or _device(),
             use_safetensors=True,
+            output_loading_info=True,
             **quantized,
             **shared,
         )
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"model {model.name}: {_first_line(error)}") from error
+    except Exception as error:  # what libraries raise over what they cannot read is of all kinds
+        why = _first_line(error)
+        if "trust_remote_code" in str(error):
+            why = "it needs code that comes with it; read that, and allow it by --trust-remote-code"
+        elif "model.safetensors" in why:
+            why += "; weights in other formats are not read"
+        raise InputError(f"model {model.name}: {why}") from error
+    if missing := {name for name, _ in network.named_parameters()} & {*info["missing_keys"]}:
+        raise InputError(
+            f"model {model.name}: {len(missing)} of its weights are missing, {min(missing)} among "
+            "them; they would be random"
+        )
     revision = getattr(network.config, "_commit_hash", None) or model.revision
     if model.adapter:
         network = _with_adapter(network, model.adapter)
@@ -100,20 +116,46 @@ def _quantized(quantization: Quantization) -> dict[str, Any]:
 
 def _with_adapter(network: Any, adapter: str) -> Any:
     """The model with a PEFT adapter, in the model's own modules, so that blocks are found."""
-    folder = Path(adapter)
-    if folder.is_dir() and not (folder / "adapter_config.json").is_file():
-        raise InputError(f"adapter {adapter}: no adapter_config.json in it; is it a PEFT adapter?")
+    surplus: list[str] = []  # weights for what the model does not have: peft passes over them
+    heard = network.register_load_state_dict_post_hook(
+        lambda _, keys: surplus.extend(keys.unexpected_keys)
+    )
     try:
         from peft import PeftModel
 
-        return PeftModel.from_pretrained(network, adapter, use_safetensors=True).base_model.model
-    except (OSError, ValueError, ImportError, RuntimeError, json.JSONDecodeError) as error:
+        with heard, warnings.catch_warnings():
+            warnings.filterwarnings("error", "Found missing adapter keys")
+            adapted = PeftModel.from_pretrained(network, adapter, use_safetensors=True)
+    except Exception as error:
         raise InputError(f"adapter {adapter}: {_first_line(error)}") from error
+    if adapted.active_peft_config.is_prompt_learning:
+        raise InputError(
+            f"adapter {adapter}: it puts tokens before the prompt; only adapters in a model's own "
+            "modules, as LoRA, can be swept"
+        )
+    if surplus:
+        raise InputError(f"adapter {adapter}: not of this model, which has no {min(surplus)}")
+    return adapted.base_model.model
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
+def _check_folder(kind: str, name: str, *either: str) -> None:
+    """Refuses a folder that is not there or holds none of the files that make it what it should be.
+
+    A library takes the one for a name on the hub, and is at a loss about the other.
+    """
+    folder = Path(name)
+    if folder.is_dir() and not any((folder / file).is_file() for file in either):
+        raise InputError(f"{kind} {name}: no {either[0]} in it")
+    if not folder.is_dir() and (folder.exists() or name.startswith((".", "/"))):
+        raise InputError(f"{kind} {name}: no such folder")
+
+
+def _first_line(error: Exception) -> str:
+    """What an error says in its first line, or in two where the first is a heading."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1]).rstrip(".")
+    plain = isinstance(error, OSError | ValueError | ImportError | Warning)
+    return f"{said:.300}" if plain and said else f"{type(error).__name__}: {said:.300}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +165,7 @@ class Fed:
     Attributes:
         ids: token ids, special tokens included.
         dialogue: the positions that hold the dialogue, rather than the instructions around it or
-            the question.
+            the question; none where the tokenizer does not tell them.
     """
 
     ids: list[int]
@@ -164,9 +206,9 @@ def fed(decoder: Decoder, documents: Sequence[Document], chat_template: bool) ->
                 f"{document.split}, row {document.row}: {len(ids)} tokens, and the model takes "
                 f"{most} at most"
             )
-        start = text.find(document.context)
+        start = text.find(document.context)  # -1 where a template has changed it
         end = start + len(document.context)
-        offsets = encoded["offset_mapping"][number] if tokenizer.is_fast else []
+        offsets = encoded["offset_mapping"][number] if tokenizer.is_fast and start >= 0 else []
         within = (
             position
             for position, (first, behind) in enumerate(offsets)

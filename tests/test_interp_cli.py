@@ -1,0 +1,510 @@
+"""The command `pragworld-interp`: what it refuses, and that its options do what they say."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_runs import run_interp
+from layer_reports import random_report
+from places import SAMPLES
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_interp import ablation, patching
+from pragworld_interp.cli import main
+from pragworld_interp.effects import PatchingReport, read_effects
+from pragworld_interp.layers import Intervention, LayerReport, read_layers, write_layers
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.tiny import folder
+
+FOUR = ("--split", "generated", "--metadata", '{"groups": 4}')
+TINY = ("--model", str(folder()), *FOUR)
+Run = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs `ablate` or `patch` on two groups out of four, nothing twice; gives the file."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def run(*arguments: str, model: str = str(folder()), limit: int = 2) -> Path:
+        key = (*arguments, model, str(limit))
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("run") / "results"
+            shared = ["--model", model, *FOUR, "--limit", str(limit)]
+            main([*arguments, *shared, "--out", str(made[key])])
+            assert [path.name for path in made[key].parent.iterdir()] == ["results"]
+        return made[key]
+
+    return run
+
+
+def yes(report: LayerReport) -> torch.Tensor:
+    """p(yes), [documents, 1 + layers]."""
+    return torch.tensor([document.yes for document in report.documents])
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Runs a command that is to be refused, and gives the one line that it ends with.
+
+    There are no results on stdout, and no file is left behind in `tmp_path`.
+    """
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PRAGWORLD_DATA", raising=False)
+
+    def refused(*arguments: str | Path) -> str:
+        before = contents(tmp_path)
+        capsys.readouterr()
+        with pytest.raises(InputError) as caught:
+            main([str(argument) for argument in arguments])
+        assert contents(tmp_path) == before
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "Traceback" not in printed.err
+        message = str(caught.value)
+        assert message
+        assert "\n" not in message
+        return message
+
+    return refused
+
+
+def contents(folder: Path) -> dict[Path, bytes | None]:
+    """All files; the cache aside, where a lock stays."""
+    return {
+        path: path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+        if "cache" not in path.relative_to(folder).parts
+    }
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not JSON \(.*\)$"),
+        (["--metadata", "{\n"], r"^--metadata '{\\n': not JSON \(.*\)$"),
+        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not JSON \(.*\)$"),
+        (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object$"),
+        (["--metadata", '{"grups": 3}'], r"^--metadata: no setting 'grups'; there are groups, seed, "),
+        (["--metadata", '{"groups": 0}'], "^groups=0: at least one is needed$"),
+        (["--metadata", '{"split": "tset"}'], "^no generated split 'tset'; there are train, "),
+        (["--split", "manual", "--metadata", '{"groups": 3}'], "^--metadata is for --split generated, not for manual$"),
+        (["--limit", "0"], "^--limit 0: at least one group is needed$"),
+        (["--batch-tokens", "0"], "^--batch-tokens 0: at least one is needed$"),
+        (["--model", "./no-such-folder"], r"^model \./no-such-folder: no such folder$"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_named(
+    command: str, options: list[str], message: str, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    said = refused(command, *TINY, *options, "--out", tmp_path / "runs" / "results")
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("file/results", r"file/results: .*/file is no folder; name another place$"),
+        ("file/deeper/results", r"deeper/results: .*/file is no folder; name another place$"),
+        ("there", "there: a folder; name a file in it$"),
+        ("x" * 300, "File name too long; name another place$"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_loaded(
+    command: str, out: str, message: str, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "there").mkdir()
+    options = ["--model", "no/such-model", *FOUR]
+    said = refused(command, *options, "--out", tmp_path / out)
+    assert re.search(message, said), said
+
+
+def test_data_that_is_nowhere_is_refused_with_what_to_do(
+    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_URL", "nowhere")  # no address; nothing goes over the network
+    model = ("--model", str(folder()))
+    said = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
+    assert said.startswith("split 'manual' is not on this machine and ")
+    assert "set PRAGWORLD_DATA to a clone of" in said
+    assert "run `pragworld-tasks data fetch manual`" in said
+
+
+def test_where_nothing_is_altered_there_is_nothing_to_patch(
+    refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    options = ("--model", str(folder()), "--split", "entity_tracking", "--out", tmp_path / "out")
+    said = refused("patch", *options)
+    assert said == "split entity_tracking: no altered variants in it, nothing to patch with"
+
+
+def test_where_the_dialogue_is_not_known_its_positions_are_refused(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """Nothing would be patched, and every effect be nought."""
+    target = tmp_path / "model"
+    shutil.copytree(folder(), target, ignore=shutil.ignore_patterns("__pycache__"))
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
+    tokenizer.save_pretrained(target)
+    options = ("--model", target, *FOUR, "--limit", "1", "--chat-template")
+    said = refused("patch", *options, "--positions", "dialogue", "--out", tmp_path / "out")
+    assert re.search(r"^--positions dialogue: .* take --positions all$", said), said
+
+
+@pytest.fixture
+def files(tmp_path: Path, run: Run) -> Path:
+    """A folder with results, and with files that are none."""
+    layers, patching = run("ablate"), run("patch")
+    target = tmp_path / "files"
+    target.mkdir()
+    shutil.copy(layers, target / "layers.json")
+    shutil.copy(patching, target / "patching.jsonl")
+    shutil.copy(run("ablate", limit=3), target / "of-three.json")
+    shutil.copy(run("patch", limit=3), target / "of-three.jsonl")
+    shutil.copy(run("patch", "--positions", "dialogue"), target / "dialogue.jsonl")
+    shutil.copy(run("ablate", "--module", "attention"), target / "attention.json")
+    write_layers(random_report(5, "entity_tracking"), target / "entity_tracking.json")
+    (target / "text.json").write_text("hello")
+    (target / "text.jsonl").write_text("hello")
+    (target / "empty.json").write_text("")
+    (target / "other.json").write_text('{"schema": "other", "version": 1}')
+    (target / "list.json").write_text("[]")
+    (target / "newer.json").write_text('{"schema": "pragworld-layers", "version": 2}')
+    head, *rest = patching.read_text().splitlines(keepends=True)
+    newer = json.dumps({**json.loads(head), "version": 2}) + "\n"
+    (target / "newer.jsonl").write_text("".join([newer, *rest]))
+    (target / "cut-off.json").write_text(layers.read_text()[:3000])
+    (target / "cut-off.jsonl").write_text(patching.read_text()[:-30])
+    (target / "nothing-kept.jsonl").write_text(head)
+    (target / "folder.png").mkdir()
+    return target
+
+
+BY_PATCH = r"\.jsonl: by `pragworld-interp patch`, and not by `ablate`$"
+NOT_REPORTS = [
+    ("text.json", r"text\.json: not JSON"),
+    ("text.jsonl", r"text\.jsonl: not JSON"),
+    ("empty.json", r"empty\.json: not JSON"),
+    ("cut-off.json", r"cut-off\.json: not JSON .* is the file cut off\?$"),
+    ("list.json", r"list\.json: schema 'None' instead of 'pragworld-layers'"),
+    ("other.json", r"other\.json: schema 'other' instead of 'pragworld-layers'"),
+    ("newer.json", r"newer\.json: version 2 of 'pragworld-layers', and this program reads version 1"),
+    ("missing.json", r"missing\.json: No such file or directory$"),
+    ("folder.png", r"folder\.png: Is a directory$"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        *NOT_REPORTS,
+        ("newer.jsonl", r"newer\.jsonl: version 2 of 'pragworld-patching', and this program reads version 1"),
+        ("cut-off.jsonl", r"cut-off\.jsonl, row \d+ \(line \d+\): not JSON .* is the line cut off\?$"),
+        ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept in it, nothing to be shown$"),
+        ("layers.json patching.jsonl", rf"/patching{BY_PATCH}"),
+        ("patching.jsonl layers.json", rf"/patching{BY_PATCH}"),
+        ("layers.json of-three.json", "asked about other documents .* sweep both on the same$"),
+        ("patching.jsonl of-three.jsonl", r"of-three\.jsonl: of other documents or positions than .*/patching\.jsonl"),
+        ("patching.jsonl dialogue.jsonl", r"dialogue\.jsonl: of other documents or positions than .*/patching\.jsonl"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_plotted_is_named(
+    names: str, message: str, refused: Callable[..., str], files: Path
+) -> None:
+    paths = [files / name for name in names.split()]
+    said = refused("plot", *paths, "--out", files / "figure.png")
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize("name", ["layers.json", "patching.jsonl"])
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("figure.jpg", r"figure\.jpg: a figure's name ends in \.png, \.svg, \.pdf$"),
+        ("figure", r"figure: a figure's name ends in \.png, \.svg, \.pdf$"),
+        ("folder.png", r"folder\.png: a folder; name a file in it$"),
+        ("missing/figure.png", r"figure\.png: No such file or directory; name a file"),
+        ("text.json/figure.png", r"figure\.png: .*/text\.json is no folder; name another place$"),
+    ],
+)
+def test_a_figure_goes_where_it_can_be_written(
+    name: str, out: str, message: str, refused: Callable[..., str], files: Path
+) -> None:
+    said = refused("plot", files / name, "--out", files / out)
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        *((f"layers.json {name}", message) for name, message in NOT_REPORTS),
+        ("layers.json", "^1 layer reports; a comparison takes at least two$"),
+        ("patching.jsonl patching.jsonl", rf"/patching{BY_PATCH}"),
+        ("layers.json cut-off.jsonl", rf"/cut-off{BY_PATCH}"),
+        ("layers.json of-three.json", "asked about other documents .* sweep both on the same$"),
+        ("layers.json entity_tracking.json", "asked about other documents"),
+        ("layers.json attention.json", "attention zero ablation and .* by mlp zero ablation"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(
+    names: str, message: str, refused: Callable[..., str], files: Path
+) -> None:
+    paths = [files / name for name in names.split()]
+    said = refused("compare", *paths, "--json", files / "comparison.json")
+    assert re.search(message, said), said
+
+
+def test_a_comparison_goes_where_it_can_be_written(
+    refused: Callable[..., str], files: Path
+) -> None:
+    two = (files / "layers.json", files / "layers.json")
+    said = refused("compare", *two, "--json", files / "text.json" / "comparison.json")
+    assert re.search(r"/text\.json is no folder; name another place$", said), said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "one.json"),
+        ("plot", "one.json", "--out", "figure.png"),
+        ("ablate", *TINY, "--metadata", "{", "--out", "layers.json"),
+        ("patch", *TINY, "--limit", "0", "--out", "patching.jsonl"),
+    ],
+)
+def test_the_command_prints_that_one_line_and_ends_with_an_error(
+    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    process = run_interp(*arguments)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert re.fullmatch(r"[^\n]+\n", process.stderr), process.stderr
+    assert not list(tmp_path.iterdir())
+
+
+# What options do ----------------------------------------------------------------------------------
+
+
+def test_a_limit_takes_the_first_groups_whole(run: Run) -> None:
+    asked = [one for one in documents(generate(Settings(groups=4))) if one.group < 2]
+    report = read_layers(run("ablate"))
+    assert (report.data.groups, report.data.documents) == (2, len(asked))
+    assert [one.row for one in report.documents] == [one.row for one in asked]
+    effects = read_effects(run("patch"))
+    assert [pair.altered for pair in effects.pairs] == [
+        one.row for one in asked if not one.is_original
+    ]
+
+
+def test_another_module_and_replacement_run_and_are_recorded(run: Run) -> None:
+    zero = read_layers(run("ablate"))
+    assert zero.intervention == Intervention("mlp", "zero", None)
+    mean = read_layers(run("ablate", "--module", "attention", "--replacement", "mean"))
+    assert mean.intervention == Intervention("attention", "mean", None)
+    torch.testing.assert_close(yes(zero)[:, 0], yes(mean)[:, 0], atol=1e-5, rtol=0)
+    assert (yes(zero)[:, 1:] - yes(mean)[:, 1:]).abs().amax(0).min() > 1e-3  # every layer
+
+
+def test_the_seed_of_resampling_is_used_and_recorded(run: Run) -> None:
+    first, second = (
+        read_layers(run("ablate", "--replacement", "resample", "--seed", seed)) for seed in "56"
+    )
+    assert first.intervention == Intervention("mlp", "resample", 5)
+    assert second.intervention == Intervention("mlp", "resample", 6)
+    torch.testing.assert_close(yes(first)[:, 0], yes(second)[:, 0], atol=1e-5, rtol=0)
+    assert (yes(first)[:, 1:] - yes(second)[:, 1:]).abs().amax(0).min() > 1e-4
+
+
+def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
+    everywhere = read_effects(run("patch"))
+    dialogue = read_effects(run("patch", "--positions", "dialogue"))
+    assert (everywhere.positions, dialogue.positions) == ("all", "dialogue")
+    assert everywhere.data == dialogue.data
+    assert everywhere.pairs
+    for one, other in zip(everywhere.pairs, dialogue.pairs, strict=True):
+        # At the bottom aligned tokens are the same; at the top the last one holds the answer.
+        for pair in (one, other):
+            assert pair.patched[0] == pytest.approx(pair.original_run, abs=1e-5)
+        assert one.patched[-1] == pytest.approx(one.altered_run, abs=1e-2)
+        assert other.patched[-1] == pytest.approx(other.original_run, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ablate",),
+        ("ablate", "--module", "attention", "--replacement", "resample"),
+        ("patch",),
+        ("patch", "--positions", "dialogue"),
+    ],
+)
+def test_pyvene_gives_the_same(
+    arguments: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    climb = run(*arguments, "--engine", "climb", limit=1)
+    monkeypatch.setattr(ablation, "climb", None)  # so that it cannot be the same engine
+    monkeypatch.setattr(patching, "climb", None)
+    assert_same(climb, run(*arguments, "--engine", "pyvene", limit=1))
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """The same numbers, near enough."""
+    read: Callable[[Path], Any] = read_layers if is_layers(one) else read_effects
+    first, second = (numbers(read(path)) for path in (one, other))
+    assert first.numel() > 20
+    torch.testing.assert_close(first, second, atol=1e-5, rtol=0)
+
+
+def is_layers(path: Path) -> bool:
+    return "pragworld-layers" in path.read_text()
+
+
+def numbers(report: LayerReport | PatchingReport) -> torch.Tensor:
+    if isinstance(report, LayerReport):
+        return yes(report)
+    return torch.tensor(
+        [(pair.original_run, pair.altered_run, *pair.patched) for pair in report.pairs]
+    )
+
+
+@pytest.mark.parametrize(
+    ("architecture", "config", "why"),
+    [
+        (
+            "mistral",
+            {"sliding_window": 32},
+            r"its layers see 32 tokens, and the longest prompt has \d{2,3}",
+        ),
+        (
+            "minimax",  # its linear attention knows no mask of four dimensions
+            {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2},
+            "its attention takes no mask of four dimensions",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
+    architecture: str,
+    config: dict[str, Any],
+    why: str,
+    command: str,
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder())
+    torch.manual_seed(0)
+    settings = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 512,
+        "initializer_range": 0.3,
+        "pad_token_id": 2,
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+    }
+    made = AutoConfig.for_model(architecture, **settings, **config)
+    AutoModelForCausalLM.from_config(made).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    capsys.readouterr()
+    climb = run(command, model=str(tmp_path))
+    lines = capsys.readouterr().err.splitlines()
+    (said,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
+    assert re.search(rf": prompts go in one by one, not as trees: {why}$", said), said
+    pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
+    assert "not as trees" not in capsys.readouterr().err  # it never has any
+    assert_same(climb, pyvene)
+
+
+def test_a_figure_shows_every_model_of_patching_by_its_adapter(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pragworld_interp import plots
+
+    patching = run("patch")
+    head, *rest = patching.read_text().splitlines(keepends=True)
+    content = json.loads(head)
+    content["model"]["adapter"] = "runs/adapter"
+    (tmp_path / "adapted").write_text("".join([json.dumps(content) + "\n", *rest]))
+    shown: list[str] = []
+
+    def listen(panels: dict[str, dict[str, Any]], *_: Any, **__: Any) -> None:
+        shown.extend(panels["all"])
+
+    monkeypatch.setattr(plots, "patching_figure", listen)
+    main(["plot", str(patching), str(tmp_path / "adapted"), "--out", str(tmp_path / "x.png")])
+    assert shown == ["tiny", "tiny + adapter"]
+
+
+# The command itself -------------------------------------------------------------------------------
+
+
+def test_help_figures_and_comparisons_do_without_torch(run: Run, tmp_path: Path) -> None:
+    layers, patching = str(run("ablate")), str(run("patch"))
+    figures = [str(tmp_path / name) for name in ("layers.png", "patching.png")]
+    code = f"""
+import sys
+from pragworld_interp.cli import main
+for command in ([], ["ablate"], ["patch"], ["plot"], ["compare"]):
+    try:
+        main([*command, "--help"])
+    except SystemExit as end:
+        assert end.code == 0
+main(["plot", {layers!r}, "--out", {figures[0]!r}])
+main(["plot", {patching!r}, "--out", {figures[1]!r}])
+main(["compare", {layers!r}, {layers!r}])
+print({{"torch", "transformers", "pyvene"}} & set(sys.modules))
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.count("usage: pragworld-interp") == 5
+    assert all(Path(figure).read_bytes().startswith(b"\x89PNG") for figure in figures)
+    assert process.stdout.endswith("\nset()\n")
+
+
+def test_without_pyvene_all_is_well_until_it_is_asked_for(
+    run: Run, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
+    monkeypatch.delitem(sys.modules, "pragworld_interp.reference", raising=False)
+    monkeypatch.delattr("pragworld_interp.reference", raising=False)
+    for command in ("ablate", "patch"):
+        arguments = (command, *TINY, "--limit", "1")
+        main([*arguments, "--out", str(tmp_path / command)])
+        assert_same(tmp_path / command, run(command, limit=1))
+        said = refused(*arguments, "--engine", "pyvene", "--out", tmp_path / "other")
+        assert said == "--engine pyvene needs pyvene: pip install pragworld[interp]"
+
+
+def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:
+    layers = str(run("ablate"))
+    command = [sys.executable, "-m", "pragworld_interp", "compare", layers, layers]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout
+    process.stdout.close()  # before it writes
+    _, printed = process.communicate()
+    assert process.returncode == 141
+    assert printed == ""

@@ -1,0 +1,405 @@
+"""Models and adapters from folders, what is refused and how; and what a model is fed."""
+
+import dataclasses
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from tokenizers import AddedToken
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_interp.ablation import Ablation, ablated_logits
+from pragworld_interp.decoder import Decoder
+from pragworld_interp.loading import Fed, Model, fed, load
+from pragworld_interp.packing import padded
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import label_prompt
+from pragworld_tasks.tiny import folder
+
+TINY = str(folder())
+DOCUMENTS = list(documents(generate(Settings(groups=1))))
+TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}"
+    "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+def logits_by_layer(decoder: Decoder, prompts: Sequence[Fed] | None = None) -> Tensor:
+    """[1 + layers, prompts, 2], with every MLP ablated in turn."""
+    prompts = prompts or fed(decoder, DOCUMENTS, chat_template=False)
+    batch = padded([prompt.ids for prompt in prompts])
+    return ablated_logits(decoder, batch, Ablation("mlp"), chunk=1000).cpu()
+
+
+@pytest.fixture(scope="module")
+def plain() -> Tensor:
+    """Logits of the shipped model as it is."""
+    return logits_by_layer(load(Model(TINY))[0])
+
+
+def copied(to: Path, **config: Any) -> Path:
+    """A copy of the shipped model, with other settings in its config.json."""
+    target = to / "model"
+    shutil.copytree(folder(), target)
+    content = json.loads((target / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps({**content, **config}))
+    return target
+
+
+def refused(model: Model) -> str:
+    """The message with which it is refused, one line."""
+    with pytest.raises(InputError) as caught:
+        load(model)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# Adapters -----------------------------------------------------------------------------------------
+
+
+def shipped(**config: Any) -> Any:
+    """The shipped model, or a random one like it where the config is to differ."""
+    if not config:
+        return AutoModelForCausalLM.from_pretrained(TINY)
+    if layers := config.get("num_hidden_layers"):
+        config["layer_types"] = ["full_attention"] * layers
+    changed = AutoConfig.from_pretrained(TINY)
+    changed.update(config)
+    return AutoModelForCausalLM.from_config(changed)
+
+
+def adapted(model: Any, target: Path, *modules: str) -> Any:
+    """The model with a LoRA adapter that does something, which is saved too."""
+    torch.manual_seed(0)
+    model = get_peft_model(model, LoraConfig(target_modules=list(modules), task_type="CAUSAL_LM"))
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:  # zeros, as LoRA begins
+            torch.nn.init.normal_(parameter, std=0.1)
+    model.save_pretrained(target)
+    return model.eval()
+
+
+@pytest.mark.filterwarnings("ignore")  # peft's own
+@pytest.mark.parametrize("modules", [("q_proj", "v_proj", "down_proj"), ("q_proj", "lm_head")])
+def test_with_an_adapter_logits_are_those_of_peft(
+    modules: tuple[str, ...], plain: Tensor, tmp_path: Path
+) -> None:
+    model = adapted(shipped(), tmp_path, *modules)
+    decoder, identity = load(Model(TINY, adapter=str(tmp_path)))
+    assert identity.adapter == str(tmp_path)
+    assert (identity.name, identity.layers, len(decoder.blocks)) == (TINY, 5, 5)
+    assert [block.module for block in decoder.blocks] == list(decoder.model.model.layers)
+    prompts = fed(decoder, DOCUMENTS, chat_template=False)
+    with torch.inference_mode():
+        logits = [model(torch.tensor([prompt.ids])).logits[0, -1] for prompt in prompts]
+    found = logits_by_layer(decoder)
+    expected = torch.stack(logits)[:, list(decoder.labels)]
+    torch.testing.assert_close(found[0], expected, atol=1e-4, rtol=1e-4)
+    assert (found[0] - plain[0]).abs().max() > 0.01  # the adapter does something
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_adapter_does_not_change_the_type_of_the_residuals(tmp_path: Path) -> None:
+    adapted(shipped(), tmp_path, "v_proj")
+    decoder, identity = load(Model(TINY, adapter=str(tmp_path), dtype="bfloat16"))
+    assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
+
+
+def _nothing(target: Path) -> None:
+    target.mkdir()
+
+
+def _of_another_width(target: Path) -> None:
+    adapted(shipped(hidden_size=64), target, "q_proj")
+
+
+def _of_more_layers(target: Path) -> None:
+    adapted(shipped(num_hidden_layers=7), target, "q_proj")
+
+
+def _of_fewer_layers(target: Path) -> None:
+    adapted(shipped(num_hidden_layers=3), target, "q_proj")
+
+
+def _of_another_architecture(target: Path) -> None:
+    adapted(shipped(), target, "q_proj")
+    path = target / "adapter_config.json"
+    path.write_text(path.read_text().replace("q_proj", "c_attn"))
+
+
+def _of_virtual_tokens(target: Path) -> None:
+    config = PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")
+    get_peft_model(shipped(), config).save_pretrained(target)
+
+
+def _without_weights(target: Path) -> None:
+    adapted(shipped(), target, "q_proj")
+    (target / "adapter_model.safetensors").unlink()
+
+
+def _with_weights_cut_off(target: Path) -> None:
+    adapted(shipped(), target, "q_proj")
+    path = target / "adapter_model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def _of_an_unknown_kind(target: Path) -> None:
+    adapted(shipped(), target, "q_proj")
+    (target / "adapter_config.json").write_text('{"peft_type": "TELEPATHY"}')
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_nothing, r"no adapter_config\.json in it$"),
+        (lambda _: None, "no such folder$"),
+        (_of_another_width, r"size mismatch for .*q_proj.*\[8, 64\].*\[8, 128\]"),
+        (_of_more_layers, r"not of this model, which has no .*layers\.5\."),
+        (_of_fewer_layers, r"missing adapter keys .*layers\.3\."),
+        (_of_another_architecture, "Target modules .*c_attn.* not found"),
+        (_of_virtual_tokens, "it puts tokens before the prompt; only adapters in a model's own"),
+        (_without_weights, r"no adapter_model\.safetensors in it$"),
+        (_with_weights_cut_off, "incomplete metadata|not fully covered|invalid"),
+        (_of_an_unknown_kind, "TELEPATHY"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
+    make: Callable[[Path], None], message: str, tmp_path: Path
+) -> None:
+    target = tmp_path / "adapter"
+    make(target)
+    said = refused(Model(TINY, adapter=str(target)))
+    assert re.search(rf"^adapter {target}: .*{message}", said), said
+
+
+# Models -------------------------------------------------------------------------------------------
+
+
+def test_weights_run_in_the_type_that_is_asked_for(plain: Tensor) -> None:
+    decoder, identity = load(Model(TINY, dtype="bfloat16"))
+    assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
+    assert {p.dtype for p in decoder.model.parameters()} == {torch.bfloat16}
+    found = logits_by_layer(decoder)
+    assert found.dtype == torch.float32
+    assert 1e-6 < (found - plain).abs().max() < 0.5
+    assert load(Model(TINY))[1].dtype == "float32"  # that of the weights
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("device_map", ["cpu", "auto"])
+def test_a_device_map_does_not_change_the_logits(
+    device_map: str, hooked: bool, plain: Tensor
+) -> None:
+    decoder, _ = load(Model(TINY, device_map=device_map))
+    if hooked:  # as accelerate does to every module where there are several devices
+        for module in decoder.model.modules():
+            add_hook_to_module(
+                module, AlignDevicesHook(execution_device=decoder.device, io_same_device=True)
+            )
+    torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
+@pytest.mark.parametrize("quantization", ["4bit", "8bit"])
+def test_quantization_without_bitsandbytes_says_what_to_install(quantization: Any) -> None:
+    said = refused(Model(TINY, quantization=quantization))
+    assert re.search(rf"^model {TINY}: .*pip install .*bitsandbytes", said), said
+
+
+def _only(*names: str) -> Callable[[Path], None]:
+    """Leaves these files in a model's folder and no others."""
+
+    def make(target: Path) -> None:
+        for path in target.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in names:
+                path.unlink()
+
+    return make
+
+
+def _pickled(target: Path) -> None:
+    (target / "model.safetensors").unlink()
+    torch.save(shipped().state_dict(), target / "pytorch_model.bin")
+
+
+def _cut_off(target: Path) -> None:
+    path = target / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def _config(**settings: Any) -> Callable[[Path], None]:
+    def make(target: Path) -> None:
+        path = target / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (shutil.rmtree, "no such folder$"),
+        (_only(), r"no config\.json in it$"),
+        (_only("config.json"), r"no file named model\.safetensors"),
+        (_pickled, r"no file named model\.safetensors .*; weights in other formats are not read$"),
+        (_cut_off, "incomplete metadata|not fully covered"),
+        (lambda target: (target / "config.json").write_text("{"), "not a valid JSON file"),
+        (_config(model_type="whatsit"), "model type `whatsit`"),
+        (_config(hidden_size=64), "mismatched"),
+        # Layers without weights would be random, which transformers only warns of.
+        (
+            _config(num_hidden_layers=6, layer_types=["full_attention"] * 6),
+            r"11 of its weights are missing, model\.layers\.5\.input_layernorm\.weight among them",
+        ),
+    ],
+)
+def test_a_folder_that_is_not_a_whole_model_is_refused_in_one_line(
+    make: Callable[[Path], object], message: str, tmp_path: Path
+) -> None:
+    target = copied(tmp_path)
+    make(target)
+    said = refused(Model(str(target)))
+    assert re.search(rf"^model {target}: .*{message}", said), said
+
+
+@pytest.mark.parametrize("name", ["no-such/model-at-all", "a/b/c", str(folder() / "config.json")])
+def test_a_name_that_is_not_there_is_refused_in_one_line(name: str) -> None:
+    assert refused(Model(name)).startswith(f"model {name}: ")
+    assert refused(Model(TINY, adapter=name)).startswith(f"adapter {name}: ")
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_line() -> None:
+    assert refused(Model(TINY, device_map="nowhere")).startswith(f"model {TINY}: ")
+    if not torch.cuda.is_available():
+        assert "CUDA" in refused(Model(TINY, device_map="cuda:0"))
+
+
+def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
+    plain: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Strange"}
+    target = copied(tmp_path, model_type="strange", auto_map=classes)
+    ran = tmp_path / "ran"
+    (target / "code.py").write_text(
+        "from pathlib import Path\n"
+        "from transformers import Qwen3Config, Qwen3ForCausalLM\n"
+        f"Path({str(ran)!r}).touch()\n"
+        "class Config(Qwen3Config):\n"
+        "    model_type = 'strange'\n"
+        "class Strange(Qwen3ForCausalLM):\n"
+        "    config_class = Config\n"
+    )
+    # transformers copies the code there and imports it.
+    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "m"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    said = refused(Model(str(target)))
+    assert said == (
+        f"model {target}: it needs code that comes with it; read that, and allow it by "
+        "--trust-remote-code"
+    )
+    assert not ran.exists()
+    decoder, _ = load(Model(str(target), trust_remote_code=True))
+    assert ran.exists()
+    assert decoder.architecture == "strange"
+    torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
+
+
+# Prompts ------------------------------------------------------------------------------------------
+
+
+def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
+    """The shipped model with a chat template, and with these tokens more."""
+    target = copied(to)
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    tokenizer.chat_template = template
+    tokenizer.add_tokens([AddedToken(token, normalized=False) for token in tokens])
+    tokenizer.save_pretrained(target)
+    return Model(str(target), chat_template=True)
+
+
+def dialogue(decoder: Decoder, prompt: Fed) -> str:
+    """What its dialogue positions hold, which are next to each other."""
+    positions = sorted(prompt.dialogue)
+    assert positions == list(range(positions[0], positions[-1] + 1))
+    text: str = decoder.tokenizer.decode([prompt.ids[position] for position in positions])
+    return text
+
+
+def text_of(document: Any) -> str:
+    return label_prompt({"context": document.context, "question": document.question})
+
+
+def test_without_a_template_prompts_are_fed_as_they_are() -> None:
+    decoder, identity = load(Model(TINY))
+    assert not identity.chat_template
+    bos = decoder.tokenizer.bos_token
+    for document, prompt in zip(DOCUMENTS, fed(decoder, DOCUMENTS, False), strict=True):
+        assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
+        assert dialogue(decoder, prompt) == document.context
+
+
+def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
+    tmp_path: Path,
+) -> None:
+    model = templated(tmp_path)
+    decoder, identity = load(model)
+    assert identity.chat_template
+    tokenizer = decoder.tokenizer
+    for document, prompt in zip(DOCUMENTS, fed(decoder, DOCUMENTS, True), strict=True):
+        text = tokenizer.decode(prompt.ids)
+        assert text == f"<s>[user] {text_of(document)}</s>[assistant]"
+        assert prompt.ids.count(tokenizer.bos_token_id) == 1
+        assert prompt.ids.count(tokenizer.eos_token_id) == 1
+        assert dialogue(decoder, prompt) == document.context
+
+
+def test_a_token_that_reaches_beyond_the_dialogue_is_not_taken_for_it(tmp_path: Path) -> None:
+    instruction = "Read this conversation between the two speakers:\n"
+    decoder, _ = load(templated(tmp_path, TEMPLATE, f"{instruction}* Al", "!\n\nNow"))
+    document = dataclasses.replace(DOCUMENTS[0], context="* Alice: The pears\nBob: are gone!")
+    for chat_template in (False, True):
+        (prompt,) = fed(decoder, [document], chat_template)
+        assert dialogue(decoder, prompt) == "ice: The pears\nBob: are gone"
+
+
+def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_path: Path) -> None:
+    changing = TEMPLATE.replace("message['content']", "message['content'] | upper")
+    decoder, _ = load(templated(tmp_path, changing))
+    (prompt,) = fed(decoder, DOCUMENTS[:1], True)
+    assert prompt.dialogue == frozenset()
+
+
+def test_a_template_that_is_not_there_is_refused() -> None:
+    said = refused(Model(TINY, chat_template=True))
+    assert said == f"model {TINY}: its tokenizer has no chat template; leave it out"
+
+
+@pytest.mark.parametrize("chat_template", [False, True])
+def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path) -> None:
+    model = templated(tmp_path)
+    _config(max_position_embeddings=300)(Path(model.name))
+    decoder, _ = load(model)
+    asked = list(DOCUMENTS)
+    assert len(fed(decoder, asked, chat_template)) == len(asked)
+    asked[3] = dataclasses.replace(asked[3], context="\n".join([asked[3].context] * 9))
+    with pytest.raises(
+        InputError, match=r"^generated, row 3: \d+ tokens, and the model takes 300 at most$"
+    ):
+        fed(decoder, asked, chat_template)
