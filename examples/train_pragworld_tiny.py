@@ -362,8 +362,7 @@ class Batcher:
         for lesson, context in zip(lessons, contexts, strict=True):
             head = self.parts[chance.pick(("evaluation", "label"))][0]
             ids, kinds = [self.begin, head, *context], [0] * (len(context) + 2)
-            positions, targets = list(range(len(ids))), [*context, -1, -1]
-            targets = [-1, *context, -1]
+            positions, targets = list(range(len(ids))), [-1, *context, -1]
             start = len(ids)
             asked = self.ids([question for _, question, _, _ in lesson.questions])
             answers = self.ids([answer for _, _, answer, _ in lesson.questions])

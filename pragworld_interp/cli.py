@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         default="zero",
         choices=get_args(Replacement),
         help="what takes the place of its output: zeros (the default, as in the paper), its mean "
-        "over the data, or what it was at a random position of another prompt",
+        "over the data, or what it was at a random position of a random prompt",
     )
     command.add_argument("--seed", type=int, default=0, help="of what --replacement resample draws")
     command.set_defaults(run=_ablate)
@@ -103,9 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--metric",
-        default="accuracy",
         choices=("accuracy", "robust_accuracy"),
         help="of layers.json files; default: accuracy",
+    )
+    command.add_argument(
+        "--by",
+        choices=get_args(By),
+        help="what marks a layer as useful or harmful: the sign, or evidence (the default)",
     )
     command.add_argument(
         "--depth",
@@ -240,6 +244,7 @@ class _Sweep:
     groups: list["Group"]
     trees: bool
     budget: int
+    weights: dict[str, tuple[int, int]]
 
 
 def _check_place(out: Path) -> None:
@@ -274,7 +279,10 @@ def _prepare(options: argparse.Namespace) -> _Sweep:
     elif not packing.takes_trees(decoder):
         why = "its attention takes no mask of four dimensions"
     if why and options.engine == "climb":
-        print(f"{options.model}: prompts go in one by one, not as trees: {why}", file=sys.stderr)
+        print(
+            f"{options.model}: prompts are padded to one length, not packed as trees: {why}",
+            file=sys.stderr,
+        )
     on_cpu = decoder.device.type == "cpu"
     texts = [label_prompt({"context": d.context, "question": d.question}) for d in documents]
     return _Sweep(
@@ -285,6 +293,7 @@ def _prepare(options: argparse.Namespace) -> _Sweep:
         runs.groups_of(documents, prompts),
         trees=not why,
         budget=options.batch_tokens or (runs.CPU_TOKENS if on_cpu else runs.ACCELERATOR_TOKENS),
+        weights=loading.weight_files(model),
     )
 
 
@@ -296,6 +305,7 @@ def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[st
     on_cpu = sweep.decoder.device.type == "cpu"
     return {
         "threads": torch.get_num_threads() if on_cpu else None,
+        "weights": sweep.weights,
         "model": asdict(sweep.model),
         "data": asdict(sweep.data),
         "engine": options.engine,
@@ -401,11 +411,16 @@ def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import effects, layers, plots
 
     _check_place(options.out)
+    are_effects = [effects.are_effects(path) for path in options.files]
+    if (options.metric or options.by) and (any(are_effects) or options.by_alteration):
+        raise InputError(
+            "--metric and --by are for one panel of what `ablate` wrote; leave them out"
+        )
     horizontal: plots.Horizontal = "depth" if options.depth else "layer"
-    if all(effects.are_effects(path) for path in options.files):
+    if all(are_effects):
         patched = [effects.read_effects(path) for path in options.files]
-        titles = layers.titles(patched)  # type: ignore[arg-type]  # they are read off the models
-        panels: dict[str, dict[str, plots.Patched]] = {}
+        titles = layers.titles([report.model for report in patched])
+        panels: dict[str, dict[str, effects.PatchedProbability]] = {}
         for path, title, report in zip(options.files, titles, patched, strict=True):
             if (report.data, report.positions) != (patched[0].data, patched[0].positions):
                 raise InputError(
@@ -424,7 +439,9 @@ def _plot(options: argparse.Namespace) -> None:
         if options.by_alteration:
             plots.alterations_figure(named, options.out, horizontal=horizontal)
         else:
-            plots.accuracy_figure(named, options.out, options.metric, horizontal=horizontal)
+            metric: plots.Metric = options.metric or "accuracy"
+            by: By = options.by or "evidence"
+            plots.accuracy_figure(named, options.out, metric, by, horizontal)
     print(options.out)
 
 
@@ -436,7 +453,7 @@ def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
         if effects.are_effects(path):
             raise InputError(f"{path}: by `pragworld-interp patch`, and not by `ablate`")
     read = [layers.read_layers(path) for path in files]
-    return dict(zip(layers.titles(read), read, strict=True))
+    return dict(zip(layers.titles([report.model for report in read]), read, strict=True))
 
 
 def _compare(options: argparse.Namespace) -> None:

@@ -68,11 +68,6 @@ class Decoder:
         dtype: torch.dtype = self.model.get_input_embeddings().weight.dtype
         return dtype
 
-    @property
-    def architecture(self) -> str:
-        """What Hugging Face calls it, as "qwen2"."""
-        return _architecture(self.model)
-
     @torch.inference_mode()
     def label_logits(self, hidden: Tensor) -> Tensor:
         """What the model makes of residuals behind its last block.

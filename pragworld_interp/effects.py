@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 
 from pragworld_interp.layers import DataIdentity, ModelIdentity
-from pragworld_interp.plots import Patched
 from pragworld_interp.records import decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer
@@ -70,7 +69,27 @@ class PatchingReport:
     pairs: tuple[PairEffect, ...]
 
 
-def averages(pairs: Sequence[PairEffect], seed: int = 0) -> Patched:
+@dataclass(frozen=True)
+class PatchedProbability:
+    """One model's patching, over pairs or for one pair.
+
+    Attributes:
+        layers: [points] at whose input the residual stream was patched, ascending; the number
+            behind the last layer's stands for the final residual.
+        probability: [points] p of the altered prompt's gold label in the patched original run.
+        low, high: [points] the ends of its `metrics.LEVEL` interval; None for one pair.
+        original_run, altered_run: that probability in the two plain runs, OR and AR.
+    """
+
+    layers: Sequence[int]
+    probability: Sequence[float]
+    low: Sequence[float] | None
+    high: Sequence[float] | None
+    original_run: float
+    altered_run: float
+
+
+def averages(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
     """Means over pairs, with intervals by bootstrap over groups.
 
     Args:
@@ -82,7 +101,7 @@ def averages(pairs: Sequence[PairEffect], seed: int = 0) -> Patched:
     patched = np.array([pair.patched for pair in pairs])
     tallies = {layer: tally(column, everywhere, group) for layer, column in enumerate(patched.T)}
     intervals = bootstrap_intervals(tallies, seed=seed)
-    return Patched(
+    return PatchedProbability(
         layers=list(tallies),
         probability=patched.mean(0).tolist(),
         low=[interval.low for interval in intervals.values()],
@@ -158,6 +177,7 @@ def write_effects(report: PatchingReport, path: Path) -> None:
         "model": encoded(report.model),
         "data": encoded(report.data),
         "positions": report.positions,
+        "pairs": len(report.pairs),
     }
     lines = [head, *({**encoded(pair), "kept": pair.kept} for pair in report.pairs)]
     text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
@@ -206,6 +226,8 @@ def read_effects(path: Path) -> PatchingReport:
         if len(pair.patched) != model.layers:
             where.refuse(f"{len(pair.patched)} layers where the model has {model.layers}")
         pairs.append(pair)
+    if head.get("pairs") != len(pairs):
+        raise InputError(f"{path}: {len(pairs)} pairs of {head.get('pairs')}; is the file cut off?")
     return PatchingReport(model, data, positions, tuple(pairs))
 
 

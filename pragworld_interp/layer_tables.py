@@ -16,7 +16,7 @@ def to_text(report: LayerReport) -> str:
     if robust:
         plain_run += f", robust accuracy {robust.percent:.2f}"
     layers = reports.table(
-        f"{titles([report])[0]}, {report.intervention.name}: {report.data.split}, "
+        f"{titles([report.model])[0]}, {report.intervention.name}: {report.data.split}, "
         f"{report.data.documents} documents, {report.data.groups} groups; "
         f"without ablation: {plain_run}",
         [
@@ -82,7 +82,8 @@ def _breakdown_tables(report: LayerReport) -> list[str]:
 
 
 def _summary(report: LayerReport) -> list[str]:
-    ways: dict[By, str] = {"sign": "by sign", "evidence": f"both Holm p <= {report.settings.alpha:g}"}
+    evidence = f"both Holm p <= {report.settings.alpha:g}"
+    ways: dict[By, str] = {"sign": "by sign", "evidence": evidence}
     roles: tuple[Role, ...] = ("useful", "harmful")
     return [
         f"{role}, {way}: {', '.join(map(str, selected(report, role, by))) or 'none'}"

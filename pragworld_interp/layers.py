@@ -68,6 +68,7 @@ class ModelIdentity:
         layers: how many blocks.
         labels: the tokens whose probabilities were compared, for yes and for no.
         chat_template: whether prompts went through the model's chat template.
+        quantization: of the weights; None without.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ModelIdentity:
     layers: int
     labels: tuple[str, str]
     chat_template: bool
+    quantization: str | None = None
 
 
 @dataclass(frozen=True)
@@ -354,11 +356,11 @@ def selected(report: LayerReport, role: Role, by: By = "sign") -> list[int]:
     ]
 
 
-def titles(layer_reports: Sequence[LayerReport]) -> list[str]:
-    """A short name for each report, all different: the model's own name and its adapter's."""
+def titles(models: Sequence[ModelIdentity]) -> list[str]:
+    """A short name for each, all different: the model's own, its adapter's, its quantization."""
     found: list[str] = []
-    for report in layer_reports:
-        parts = [report.model.name, report.model.adapter]
+    for model in models:
+        parts = [model.name, model.adapter, model.quantization]
         title = " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
         numbered = (f"{title} ({number})" for number in itertools.count(2))
         found.append(next(name for name in itertools.chain([title], numbered) if name not in found))

@@ -14,7 +14,6 @@ from pragworld_tasks.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.prompts import label_prompt
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")
 Quantization = Literal["4bit", "8bit"]
 
 
@@ -26,7 +25,7 @@ class Model:
         name: on the Hugging Face hub, or a folder.
         revision: a branch, tag or commit on the hub.
         adapter: a PEFT adapter to put on top: a name or a folder.
-        dtype: one of `DTYPES`; "auto" is that of the weights.
+        dtype: "float32", "bfloat16" or "float16"; "auto" is that of the weights.
         device_map: "auto" spreads the model over what there is; else a device, as "cuda:0".
         quantization: by bitsandbytes, where that is installed.
         chat_template: whether prompts go through the tokenizer's chat template.
@@ -96,8 +95,19 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
         layers=len(decoder.blocks),
         labels=(tokenizer.decode([decoder.labels[0]]), tokenizer.decode([decoder.labels[1]])),
         chat_template=model.chat_template,
+        quantization=model.quantization,
     )
     return decoder, identity
+
+
+def weight_files(model: Model) -> dict[str, tuple[int, int]]:
+    """Size and time of the weights of a model and an adapter that lie in folders, by their paths.
+
+    What lies in a folder may be another model tomorrow. It tells nothing of what is on the hub.
+    """
+    folders = [Path(name) for name in (model.name, model.adapter) if name and Path(name).is_dir()]
+    found = [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
+    return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in found}
 
 
 def _device() -> str:

@@ -38,11 +38,6 @@ class Batch:
     history: Tensor
     ends: Tensor
 
-    @property
-    def tokens(self) -> int:
-        """How many positions there are, padding included."""
-        return self.ids.numel()
-
 
 def padded(prompts: Sequence[Tokens], side: Literal["left", "right"] = "right") -> Batch:
     """A row for each prompt, all padded to the longest."""

@@ -11,13 +11,13 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from pragworld_interp.compare import check_comparable
+from pragworld_interp.effects import PatchedProbability
 from pragworld_interp.layers import By, LayerReport, Outcome, selected
 from pragworld_tasks import reports
 from pragworld_tasks.errors import InputError
@@ -74,26 +74,6 @@ _LOOKS = (
 _GREY = "0.35"
 _PLAIN_RUN = (0, (1, 1))
 _ORIGINAL_RUN, _ALTERED_RUN = (0, (1, 1)), (0, (4, 2))
-
-
-@dataclass(frozen=True)
-class Patched:
-    """One model's patching, over pairs or for one pair.
-
-    Attributes:
-        layers: [points] at whose input the residual stream was patched, ascending; the number
-            behind the last layer's stands for the final residual.
-        probability: [points] p of the altered prompt's gold label in the patched original run.
-        low, high: [points] the ends of its `metrics.LEVEL` interval; None for one pair.
-        original_run, altered_run: that probability in the two plain runs, OR and AR.
-    """
-
-    layers: Sequence[int]
-    probability: Sequence[float]
-    low: Sequence[float] | None
-    high: Sequence[float] | None
-    original_run: float
-    altered_run: float
 
 
 def accuracy_figure(
@@ -180,7 +160,7 @@ def alterations_figure(
 
 
 def patching_figure(
-    panels: Mapping[str, Mapping[str, Patched]],
+    panels: Mapping[str, Mapping[str, PatchedProbability]],
     path: Path,
     title: str = "",
     horizontal: Horizontal = "layer",
@@ -240,7 +220,7 @@ def _draw_outcomes(
 
 
 def _draw_patched(
-    axes: "Axes", curve: Patched, look: _Look, horizontal: Horizontal, small: bool
+    axes: "Axes", curve: PatchedProbability, look: _Look, horizontal: Horizontal, small: bool
 ) -> None:
     at = _positions(curve.layers, horizontal)
     if curve.low is not None and curve.high is not None:
@@ -373,7 +353,7 @@ def _role_handles(layer_reports: Mapping[str, LayerReport], by: By) -> list["Art
     from matplotlib.lines import Line2D
 
     alpha = _first(layer_reports).settings.alpha
-    way = "by sign" if by == "sign" else f"Holm p ≤ {alpha:g}"
+    way = "by sign" if by == "sign" else f"both Holm p ≤ {alpha:g}"
     return [
         Line2D(
             [],

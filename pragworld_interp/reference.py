@@ -1,9 +1,10 @@
 """The same interventions by pyvene: one prompt at a time, one layer at a time, with full logits.
 
-What the engine of `sweep.py` gives is to be trusted because something that shares no code with its
-interventions gives the same. pyvene (Wu et al., 2024, https://github.com/stanfordnlp/pyvene) is
-what the field uses. Where to intervene is told as a module's path, `model.layers[3].mlp.output`, so
-that architectures of which pyvene has no table work too.
+What the engine of `sweep.py` gives is to be trusted because something that shares none of its code,
+but for what is put in a module's place, gives the same. pyvene (Wu et al., 2024,
+https://github.com/stanfordnlp/pyvene) is what the field uses. Where to intervene is told as a
+module's path, `model.layers[3].mlp.output`, so that architectures of which pyvene has no table work
+too.
 """
 
 import io

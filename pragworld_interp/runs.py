@@ -113,7 +113,7 @@ class _Memory:
         self._most_groups: int | None = None  # not known to be too many
 
     def work(self, groups: Sequence[Group]) -> list[Any]:
-        """The results of the groups. Where memory is short, fewer are taken, then a lower budget."""
+        """The results of the groups. Where memory is short, fewer go in at once, then less."""
         results: list[Any] = []
         while len(results) < len(groups):
             some = groups[len(results) :][: self._most_groups]

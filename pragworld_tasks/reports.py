@@ -1,5 +1,6 @@
 """Reports and comparisons as tables for people and as JSON for programs."""
 
+import contextlib
 import json
 import math
 from collections.abc import Mapping
@@ -67,7 +68,8 @@ def write_whole(path: Path, content: bytes) -> None:
             partial.write_bytes(content)
             partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there may be no such place at all
+            partial.unlink(missing_ok=True)
         raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error
 
 

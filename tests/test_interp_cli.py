@@ -193,7 +193,9 @@ def files(tmp_path: Path, run: Run) -> Path:
     (target / "newer.jsonl").write_text("".join([newer, *rest]))
     (target / "cut-off.json").write_text(layers.read_text()[:3000])
     (target / "cut-off.jsonl").write_text(patching.read_text()[:-30])
-    (target / "nothing-kept.jsonl").write_text(head)
+    (target / "pairs-missing.jsonl").write_text("".join([head, *rest[:-1]]))
+    no_pairs = json.dumps({**json.loads(head), "pairs": 0}) + "\n"
+    (target / "nothing-kept.jsonl").write_text(no_pairs)
     (target / "folder.png").mkdir()
     return target
 
@@ -218,6 +220,7 @@ NOT_REPORTS = [
         *NOT_REPORTS,
         ("newer.jsonl", r"newer\.jsonl: version 2 of 'pragworld-patching', and this program reads version 1"),
         ("cut-off.jsonl", r"cut-off\.jsonl, row \d+ \(line \d+\): not JSON .* is the line cut off\?$"),
+        ("pairs-missing.jsonl", r"pairs-missing\.jsonl: 9 pairs of 10; is the file cut off\?$"),
         ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept in it, nothing to be shown$"),
         ("layers.json patching.jsonl", rf"/patching{BY_PATCH}"),
         ("patching.jsonl layers.json", rf"/patching{BY_PATCH}"),
@@ -232,6 +235,15 @@ def test_what_cannot_be_plotted_is_named(
     paths = [files / name for name in names.split()]
     said = refused("plot", *paths, "--out", files / "figure.png")
     assert re.search(message, said), said
+
+
+@pytest.mark.parametrize("option", [["--metric", "accuracy"], ["--by", "sign"]])
+@pytest.mark.parametrize("what", [["patching.jsonl"], ["layers.json", "--by-alteration"]])
+def test_options_of_one_figure_are_refused_for_others(
+    what: list[str], option: list[str], refused: Callable[..., str], files: Path
+) -> None:
+    said = refused("plot", files / what[0], *what[1:], *option, "--out", files / "figure.png")
+    assert said.startswith("--metric and --by are for one panel of what `ablate` wrote")
 
 
 @pytest.mark.parametrize("name", ["layers.json", "patching.jsonl"])
@@ -433,7 +445,9 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     climb = run(command, model=str(tmp_path))
     lines = capsys.readouterr().err.splitlines()
     (said,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
-    assert re.search(rf": prompts go in one by one, not as trees: {why}$", said), said
+    assert re.search(rf": prompts are padded to one length, not packed as trees: {why}$", said), (
+        said
+    )
     pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
     assert "not as trees" not in capsys.readouterr().err  # it never has any
     assert_same(climb, pyvene)

@@ -328,8 +328,9 @@ def test_a_fingerprint_is_of_everything_that_was_asked() -> None:
 def test_titles_are_short_and_differ() -> None:
     documents, yes = make_documents([2]), np.full((2, 2), 0.2)
     names = [("org/model", None), ("runs/model/", None), ("model", "runs/ula"), ("other", None)]
-    found = titles([make_report(documents, yes, name, adapter) for name, adapter in names])
-    assert found == ["model", "model (2)", "model + ula", "other"]
+    models = [make_report(documents, yes, name, adapter).model for name, adapter in names]
+    models.append(dataclasses.replace(models[0], quantization="4bit"))
+    assert titles(models) == ["model", "model (2)", "model + ula", "other", "model + 4bit"]
 
 
 # The file -----------------------------------------------------------------------------------------

@@ -317,7 +317,7 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
     assert not ran.exists()
     decoder, _ = load(Model(str(target), trust_remote_code=True))
     assert ran.exists()
-    assert decoder.architecture == "strange"
+    assert decoder.model.config.model_type == "strange"
     torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
 
 

@@ -12,9 +12,9 @@ from layer_reports import make_documents, make_report, random_report, to_yes
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pragworld_interp.effects import PatchedProbability
 from pragworld_interp.layers import LayerReport, selected
 from pragworld_interp.plots import (
-    Patched,
     accuracy_figure,
     alterations_figure,
     patching_figure,
@@ -30,9 +30,9 @@ MODELS = {
 }
 
 
-def patched(layers: int, shift: float = 0.0, of_pairs: bool = True) -> Patched:
+def patched(layers: int, shift: float = 0.0, of_pairs: bool = True) -> PatchedProbability:
     middle = np.linspace(0.1 + shift, 0.8, layers)
-    return Patched(
+    return PatchedProbability(
         layers=range(layers),
         probability=middle.tolist(),
         low=(middle - 0.1).tolist() if of_pairs else None,
@@ -118,8 +118,8 @@ def test_accuracy_by_layer(drawn: list[Figure], tmp_path: Path) -> None:
     assert words[3:] == [
         "without ablation",
         "95% interval of the difference",
-        "useful (Holm p ≤ 0.05)",
-        "harmful (Holm p ≤ 0.05)",
+        "useful (both Holm p ≤ 0.05)",
+        "harmful (both Holm p ≤ 0.05)",
     ]
 
 
