@@ -6,26 +6,25 @@
 On documents of the manual split where it is there (PRAGWORLD_DATA, or the cache), else generated
 ones, and a randomly initialised Qwen2-shaped model of 12 layers, hidden 384, vocabulary 32,000. The
 loop is what the released scripts do: one prompt at a time, one layer at a time, logits of the whole
-vocabulary at every position. Every way runs in a process of its own, one after the other.
+vocabulary at every position. The three ways take turns, group by group, in one process; their
+memory is measured in processes of their own.
 """
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from tqdm import tqdm
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from pragworld_interp import ablation, packing, patching, runs
@@ -41,6 +40,7 @@ LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 LIMIT = 4.0  # times as fast as the loop, at least
 BOUND = 0.6  # of the matrix products' speed, at least
 CLOSE = 1e-4  # probabilities, at most apart
+FLAT, BOUNDED = 1.15, 64  # times as long for a document, and megabytes more, with twice as many
 WAYS = ("loop", "pyvene", "ours")
 
 
@@ -50,6 +50,7 @@ class Task:
 
     decoder: Decoder
     groups: list[Group]
+    trees: bool
 
     @property
     def pairs(self) -> list[list[patching.Pair]]:
@@ -73,7 +74,8 @@ def the_task(count: int) -> Task:
     )
     found = some_documents(count)
     decoder = from_model(model, words_tokenizer(found))
-    return Task(decoder, runs.groups_of(found, fed(decoder, found, chat_template=False)))
+    groups = runs.groups_of(found, fed(decoder, found, chat_template=False))
+    return Task(decoder, groups, packing.takes_trees(decoder))
 
 
 def some_documents(count: int) -> list[Document]:
@@ -165,20 +167,20 @@ def patched_input(
 
 def our_ablation(task: Task) -> torch.Tensor:
     """The same as `loop_ablation`, by the engine."""
-    trees = packing.takes_trees(task.decoder)
     found = []
-    for unit in ablation.units(task.groups, trees, runs.CPU_TOKENS):
-        batch = ablation.batch_of(unit, trees, task.decoder.dtype)
+    for unit in ablation.units(task.groups, task.trees, runs.CPU_TOKENS):
+        batch = ablation.batch_of(unit, task.trees, task.decoder.dtype)
         found.append(ablation.ablated_logits(task.decoder, batch, Ablation("mlp"), runs.CPU_TOKENS))
     return torch.cat(found, 1).transpose(0, 1)
 
 
 def our_patching(task: Task) -> torch.Tensor:
     """The same as `loop_patching`, by the engine."""
-    trees = packing.takes_trees(task.decoder)
     found = []
     for group, pairs in zip(task.groups, task.pairs, strict=True):
-        logits = patching.patched_logits(task.decoder, group.prompts, pairs, trees, runs.CPU_TOKENS)
+        logits = patching.patched_logits(
+            task.decoder, group.prompts, pairs, task.trees, runs.CPU_TOKENS
+        )
         found.append(pair_rows(pairs, logits))
     return torch.cat(found)
 
@@ -219,34 +221,39 @@ SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {
 # Measuring ----------------------------------------------------------------------------------------
 
 
-def measure(sweep: str, way: str, count: int, target: Path) -> None:
-    """Runs one way in this process, and writes what it took and gave."""
-    torch.set_num_threads(2)
-    task = the_task(count)
+def measure_time(task: Task, sweep: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    """Seconds, and p(yes) of every run, of each way; they take turns, so that noise is shared."""
+    seconds = dict.fromkeys(WAYS, 0.0)
+    found: dict[str, list[torch.Tensor]] = {way: [] for way in WAYS}
+    for way in WAYS:  # what is set up once does not count
+        SWEEPS[sweep][way](replace(task, groups=task.groups[:1]))
+    for number, group in enumerate(tqdm(task.groups, desc=sweep, unit="group", disable=None)):
+        for way in (*WAYS[number % 3 :], *WAYS[: number % 3]):
+            start = time.perf_counter()
+            logits = SWEEPS[sweep][way](replace(task, groups=[group]))
+            seconds[way] += time.perf_counter() - start
+            found[way].append(logits.softmax(-1)[..., 0])
+    return seconds, {way: torch.cat(each) for way, each in found.items()}
+
+
+def measure_memory(task: Task, sweep: str, way: str) -> list[float]:
+    """The most megabytes that this process has had: with the largest group, all, all twice.
+
+    Ways that run prompts one by one need as much for one group as for all.
+    """
     run = SWEEPS[sweep][way]
-    few = Task(task.decoder, task.groups[:1])
-    run(few)  # what is set up once does not count
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    logits = run(task)
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result: dict[str, Any] = {
-        "seconds": seconds,
-        "peak_megabytes": peak / 1024,
-        "above_first_group": (peak - before) / 1024,
-        "documents": sum(len(group.documents) for group in task.groups),
-    }
-    if way == "ours":
-        with FlopCounterMode(display=False) as counter:
-            tokens = tokens_through_blocks(task, run)
-        result |= {
-            "tokens": tokens,
-            "flops": counter.get_total_flops(),
-            "flops_per_second": matrix_product_speed(),
-        }
-    np.save(target.with_suffix(".npy"), logits.softmax(-1)[..., 0].numpy())
-    target.write_text(json.dumps(result), encoding="utf-8")
+    run(replace(task, groups=[max(task.groups, key=lambda group: sum(map(len, group.prompts)))]))
+    peaks = [peak_megabytes()]
+    for times in (1, 2) if way == "ours" else ():
+        run(replace(task, groups=task.groups * times))
+        peaks.append(peak_megabytes())
+    return peaks
+
+
+def peak_megabytes() -> float:
+    """The most memory that this process has had; what `getrusage` says may be its parent's."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def tokens_through_blocks(task: Task, run: Callable[[Task], torch.Tensor]) -> int:
@@ -281,37 +288,43 @@ def matrix_product_speed() -> float:
     return best
 
 
-def compare(sweep: str, count: int, folder: Path) -> list[str]:
+def compare(task: Task, sweep: str, count: int) -> list[str]:
     """Runs all ways, prints what they took, and says which limits are broken."""
-    results, values = {}, {}
-    for way in WAYS:
-        target = folder / f"{sweep}-{way}.json"
-        command = [sys.executable, __file__, "--documents", str(count)]
-        subprocess.run([*command, "--way", sweep, way, str(target)], check=True)
-        results[way] = json.loads(target.read_text(encoding="utf-8"))
-        values[way] = np.load(target.with_suffix(".npy"))
-    ours = results["ours"]
+    seconds, values = measure_time(task, sweep)
+    documents = sum(len(group.documents) for group in task.groups)
     broken = []
-    print(f"{sweep}, {ours['documents']} documents, {LAYERS} layers:")
-    for way, result in results.items():
-        ratio = result["seconds"] / ours["seconds"]
-        apart = float(np.abs(values[way] - values["loop"]).max())
-        same = bool(((values[way] > 0.5) == (values["loop"] > 0.5)).all())
+    print(f"{sweep}, {documents} documents, {LAYERS} layers:")
+    for way in WAYS:
+        command = [sys.executable, __file__, "--documents", str(count), "--memory", sweep, way]
+        peaks = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        apart = float((values[way] - values["loop"]).abs().max())
+        same = torch.equal(values[way] > 0.5, values["loop"] > 0.5)
         print(
-            f"  {way}: {result['seconds']:.1f} s, {ratio:.2f} times ours; peak memory "
-            f"{result['peak_megabytes']:.0f} MB; probabilities within {apart:.1e} of the loop's, "
+            f"  {way}: {seconds[way]:.1f} s, {seconds[way] / seconds['ours']:.2f} times ours; peak "
+            f"memory {peaks[0]:.0f} MB; probabilities within {apart:.1e} of the loop's, "
             f"{'all' if same else 'NOT ALL'} predictions the same"
         )
         if apart > CLOSE or not same:
             broken.append(f"{sweep}: {way} differs from the loop")
-    share = ours["flops"] / ours["flops_per_second"] / ours["seconds"]
+    ours = SWEEPS[sweep]["ours"]
+    with FlopCounterMode(display=False) as counter:
+        tokens = tokens_through_blocks(task, ours)
+    speed = matrix_product_speed()
+    share = counter.get_total_flops() / speed / seconds["ours"]
     print(
-        f"  ours: {ours['tokens']:,} tokens through blocks; matrix products alone would take "
-        f"{share:.0%} of the time at {ours['flops_per_second'] / 1e9:.0f} GFLOP/s"
+        f"  ours: {tokens:,} tokens through blocks; matrix products alone would take {share:.0%} "
+        f"of the time at {speed / 1e9:.0f} GFLOP/s"
     )
-    if results["loop"]["seconds"] < LIMIT * ours["seconds"]:
+    start = time.perf_counter()
+    ours(replace(task, groups=task.groups * 2))
+    grown = (time.perf_counter() - start) / 2 / seconds["ours"]
+    more = peaks[2] - peaks[1]
+    print(f"  ours, twice as many documents: {grown:.2f} times as long for each, {more:+.0f} MB")
+    if grown > FLAT or more > BOUNDED:
+        broken.append(f"{sweep}: time or memory for a document grows with their number")
+    if seconds["loop"] < LIMIT * seconds["ours"]:
         broken.append(f"{sweep}: less than {LIMIT:g} times as fast as the loop")
-    if results["pyvene"]["seconds"] < results["loop"]["seconds"]:
+    if seconds["pyvene"] < seconds["loop"]:
         broken.append(f"{sweep}: pyvene is faster than the loop")
     if share < BOUND:
         broken.append(f"{sweep}: under {BOUND:.0%} of the matrix products' speed")
@@ -322,16 +335,14 @@ def main() -> None:
     """Prints times, ratios, differences; ends with an error where a limit is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--documents", type=int, default=60, help="at least so many; default: 60")
-    parser.add_argument("--way", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.way:
-        sweep, way, target = options.way
-        measure(sweep, way, options.documents, Path(target))
+    torch.set_num_threads(2)
+    task = the_task(options.documents)
+    if options.memory:
+        print(json.dumps(measure_memory(task, *options.memory)))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        broken = [
-            line for sweep in SWEEPS for line in compare(sweep, options.documents, Path(folder))
-        ]
+    broken = [line for sweep in SWEEPS for line in compare(task, sweep, options.documents)]
     if broken:
         sys.exit("; ".join(broken))
 

@@ -431,9 +431,13 @@ def _plot(options: argparse.Namespace) -> None:
             if not found:
                 raise InputError(f"{path}: no pair is kept in it, nothing to be shown")
             for name, pairs in found.items():
-                if name == "all" or options.by_alteration:
+                if options.by_alteration:
                     panels.setdefault(name, {})[title] = effects.averages(pairs)
-        plots.patching_figure(panels, options.out, horizontal=horizontal)
+                elif name == "all":
+                    panels.setdefault("", {})[title] = effects.averages(pairs)
+        first = patched[0]
+        what = f"residuals patched at {first.positions} aligned positions: {first.data.split}"
+        plots.patching_figure(panels, options.out, what, horizontal)
     else:
         named = _layer_reports(options.files)
         if options.by_alteration:

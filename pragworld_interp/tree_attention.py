@@ -93,9 +93,9 @@ class TreeAttention(TorchFunctionMode):
             parts.append(
                 scaled_dot_product_attention(
                     query[..., span.queries, :],
-                    key[..., keys, :],
-                    value[..., keys, :],
-                    attn_mask[..., span.queries, :][..., keys],
+                    key.index_select(-2, keys),
+                    value.index_select(-2, keys),
+                    attn_mask[..., span.queries, :].index_select(-1, keys),
                     **settings,
                 )
             )
