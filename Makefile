@@ -34,6 +34,8 @@ eval: setup
 	$(BIN)/lm_eval --model hf --model_args "pretrained=$(MODEL)" --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)
 
+# Two tests at a time, so a thread for each: more of them get in each other's way.
+test: export OMP_NUM_THREADS ?= 1
 test: check
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
