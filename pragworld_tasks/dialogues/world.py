@@ -116,23 +116,29 @@ class Exchange(NamedTuple):
     @property
     def claim(self) -> Claim:
         """The reply if it is a claim; otherwise one with nothing in it."""
-        return self.reply if isinstance(self.reply, Claim) else _NO_CLAIM
+        reply = self.reply
+        return reply if isinstance(reply, Claim) else _NO_CLAIM
 
     @property
     def agents(self) -> tuple[str, ...]:
         """The people that it names, in question and reply."""
-        return _named(self.agent, *self.claim.agents, self.claim.source)
+        claim = self.claim
+        named = claim.agents if claim.source is None else (*claim.agents, claim.source)
+        return named if self.agent is None else (self.agent, *named)
 
     @property
     def things(self) -> tuple[str, ...]:
         """The things that it names."""
-        return _named(self.thing, *self.claim.things)
+        named = self.claim.things
+        return named if self.thing is None else (self.thing, *named)
 
     @property
     def places(self) -> tuple[str, ...]:
         """The places that it names."""
-        odd_place = self.oddity.place if self.oddity else None
-        return _named(self.place, *self.claim.places, odd_place)
+        named = self.claim.places
+        if self.oddity and self.oddity.place:
+            named = (*named, self.oddity.place)
+        return named if self.place is None else (self.place, *named)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,10 +148,6 @@ class Exchange(NamedTuple):
 
 _NO_CLAIM = Claim()
 NOTHING_SAID = Exchange("chat")
-
-
-def _named(*names: str | None) -> tuple[str, ...]:
-    return tuple(name for name in names if name is not None)
 
 
 ASKS_AGENT: frozenset[Form] = frozenset(("did", "knows", "went", "where to"))
@@ -175,14 +177,17 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
 
 def resolve_one(exchange: Exchange, before: Exchange) -> Exchange:
     """The exchange as `resolve` returns it, from the one before it that is not "sure"."""
-    form, agent, thing, place, *_ = exchange
+    form, agent, thing, place, amount, reply, oddity, wordings = exchange
+    asked = agent, thing, place
     if agent is None and form in ASKS_AGENT:
-        exchange = exchange._replace(agent=_only(before.agents))
+        agent = _only(before.agents)
     if thing is None and form in ASKS_THING:
-        exchange = exchange._replace(thing=_only(before.things))
+        thing = _only(before.things)
     if place is None and form in ASKS_PLACE:
-        exchange = exchange._replace(place=_only(before.places))
-    return exchange
+        place = _only(before.places)
+    if (agent, thing, place) == asked:
+        return exchange
+    return Exchange(form, agent, thing, place, amount, reply, oddity, wordings)
 
 
 def _only(mentioned: Sequence[str]) -> str:
