@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import os
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.effects import Positions
 from pragworld_interp.layers import By, Module, Replacement
+from pragworld_tasks.commands import run_command
 from pragworld_tasks.documents import Document, ReleasedSplit
 from pragworld_tasks.errors import InputError
 
@@ -28,15 +27,7 @@ _GENERATED = "generated"
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command with the given arguments, or those of the command line."""
-    options = _parser().parse_args(arguments)
-    try:
-        options.run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+    run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:

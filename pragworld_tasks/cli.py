@@ -2,14 +2,12 @@
 
 import argparse
 import dataclasses
-import os
-import signal
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
 from pragworld_tasks import link as links
+from pragworld_tasks.commands import run_command
 from pragworld_tasks.documents import ReleasedSplit
 from pragworld_tasks.errors import InputError
 
@@ -23,15 +21,7 @@ the pinned commit (PRAGWORLD_URL names a mirror)."""
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command with the given arguments, or those of the command line."""
-    options = _parser().parse_args(arguments)
-    try:
-        options.run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(128 + signal.SIGPIPE)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+    run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
