@@ -421,11 +421,8 @@ def _plot(options: argparse.Namespace) -> None:
             found = effects.kept_by_alteration(report)
             if not found:
                 raise InputError(f"{path}: no pair is kept in it, nothing to be shown")
-            for name, pairs in found.items():
-                if options.by_alteration:
-                    panels.setdefault(name, {})[title] = effects.averages(pairs)
-                elif name == "all":
-                    panels.setdefault("", {})[title] = effects.averages(pairs)
+            for name, pairs in (found if options.by_alteration else {"": found["all"]}).items():
+                panels.setdefault(name, {})[title] = effects.averages(pairs)
         first = patched[0]
         what = f"residuals patched at {first.positions} aligned positions: {first.data.split}"
         plots.patching_figure(panels, options.out, what, horizontal)

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from pragworld_interp.layers import DataIdentity, ModelIdentity
-from pragworld_interp.records import decoded, encoded
+from pragworld_interp.records import check_schema, decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
@@ -200,17 +200,7 @@ def read_effects(path: Path) -> PatchingReport:
         InputError: there is none in this file, or not one that this version reads.
     """
     (_, head), *rest = read_json_lines(path)
-    schema, version = (str(head.get(name))[:40] for name in ("schema", "version"))
-    if schema != SCHEMA:
-        raise InputError(
-            f"{path}: schema {schema!r} instead of {SCHEMA!r}; "
-            "is it what `pragworld-interp patch` wrote?"
-        )
-    if head.get("version") != SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: version {version} of {SCHEMA!r}, and this program reads version "
-            f"{SCHEMA_VERSION}; take the pragworld that wrote it, or make the file again"
-        )
+    check_schema(path, head, SCHEMA, SCHEMA_VERSION, "patch")
     try:
         model = decoded(ModelIdentity, head.get("model"), "model")
         data = decoded(DataIdentity, head.get("data"), "data")

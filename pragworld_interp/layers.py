@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pragworld_interp.records import UnfitError, decoded, encoded
+from pragworld_interp.records import UnfitError, check_schema, decoded, encoded
 from pragworld_tasks import reports
 from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect, Split, has_alterations
 from pragworld_tasks.errors import InputError
@@ -600,18 +600,7 @@ def read_layers(path: Path) -> LayerReport:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
-        raise InputError(
-            f"{path}: schema {str(schema)[:40]!r} instead of {SCHEMA!r}; "
-            "is it what `pragworld-interp ablate` wrote?"
-        )
-    version = content.get("version")
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: version {str(version)[:40]} of {SCHEMA!r}, and this program reads version "
-            f"{SCHEMA_VERSION}; take the pragworld that wrote it, or make the file again"
-        )
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "ablate")
     try:
         report: LayerReport = decoded(LayerReport, content, "")
         _check(report)

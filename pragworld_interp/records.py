@@ -5,8 +5,10 @@ import json
 import math
 import types
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.metrics import Interval
 from pragworld_tasks.scoring import Share
 
@@ -96,3 +98,29 @@ def decoded(kind: Any, value: Any, place: str) -> Any:
 def _shown(value: Any) -> str:
     shown = json.dumps(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
+
+
+def check_schema(path: Path, content: Any, schema: str, version: int, command: str) -> None:
+    """Refuses what is not of this schema and version.
+
+    Args:
+        path: where it was read, for the message.
+        content: an object, if it is what it should be.
+        schema: that this program reads.
+        version: of it.
+        command: of `pragworld-interp`, that writes it.
+
+    Raises:
+        InputError: it is of another schema or version.
+    """
+    found = content if isinstance(content, dict) else {}
+    if found.get("schema") != schema:
+        raise InputError(
+            f"{path}: schema {str(found.get('schema'))[:40]!r} instead of {schema!r}; "
+            f"is it what `pragworld-interp {command}` wrote?"
+        )
+    if found.get("version") != version:
+        raise InputError(
+            f"{path}: version {str(found.get('version'))[:40]} of {schema!r}, and this program "
+            f"reads version {version}; take the pragworld that wrote it, or make the file again"
+        )
