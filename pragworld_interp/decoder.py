@@ -106,7 +106,7 @@ def from_model(model: Any, tokenizer: Any) -> Decoder:
             "smaller dtype, --quantization, or more devices"
         )
     model.eval()
-    return Decoder(model, tokenizer, _find_blocks(model), label_tokens(tokenizer), _window(model))
+    return Decoder(model, tokenizer, find_blocks(model), label_tokens(tokenizer), _window(model))
 
 
 def label_tokens(tokenizer: Any) -> tuple[int, int]:
@@ -138,7 +138,12 @@ class _Call:
     in_tuple: bool = False
 
 
-def _find_blocks(model: nn.Module) -> tuple[Block, ...]:
+def find_blocks(model: nn.Module) -> tuple[Block, ...]:
+    """The layers of a causal language model in evaluation mode, and the parts of each.
+
+    Raises:
+        InputError: an architecture in which they cannot be found.
+    """
     name = _architecture(model)
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m)]
     stacks = sorted(
@@ -200,7 +205,7 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
             stack.callback(handle.remove)
             stack.callback(module.register_forward_hook(record_output).remove)
         ids = torch.tensor([[1, 2, 3]], device=model.get_input_embeddings().weight.device)  # type: ignore[operator]
-        with torch.inference_mode():
+        with torch.no_grad():  # what a model keeps of this pass may be trained with
             model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
     return calls
 

@@ -1,0 +1,74 @@
+"""The losses of layer-regularised fine-tuning, against numbers worked out by hand and autograd."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_train.losses import LabelProbe, at_ends, hls_loss, ula_loss
+
+OUTPUT = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]], [[0.0, 1.0], [9.0, 9.0], [9.0, 9.0]]])
+MASK = torch.tensor([[True, True, False], [True, False, False]])
+
+
+def test_hls_is_the_mean_square_over_tokens_and_features() -> None:
+    # (1 + 4) + (9 + 16) + (0 + 1) over three tokens, of two features each
+    assert hls_loss(OUTPUT, MASK).item() == pytest.approx(31 / 3 / 2)
+    assert hls_loss(OUTPUT, MASK, "norm").item() == pytest.approx(31 / 3)
+
+
+def test_padding_has_no_part_in_hls_nor_in_its_gradient() -> None:
+    output = OUTPUT.clone().requires_grad_()
+    hls_loss(output, MASK).backward()  # type: ignore[no-untyped-call]
+    assert output.grad is not None
+    torch.testing.assert_close(output.grad, torch.where(MASK[..., None], OUTPUT / 3, 0.0))
+
+
+def test_ula_is_the_mean_cross_entropy_over_layers_and_examples() -> None:
+    logits = torch.tensor([[[0.0, 0.0], [math.log(3), 0.0]], [[0.0, 0.0], [0.0, math.log(7)]]])
+    expected = (math.log(2) - math.log(1 / 4) + math.log(2) - math.log(7 / 8)) / 4
+    assert ula_loss(logits, torch.tensor([0, 1])).item() == pytest.approx(expected)
+
+
+def test_probes_read_the_last_tokens_of_prompts() -> None:
+    found = at_ends(OUTPUT, torch.tensor([[0, 1], [1, 0], [0, 0]]))
+    assert found.tolist() == [[3, 4], [0, 1], [1, 2]]
+
+
+def test_a_probe_is_two_layers_in_its_own_precision() -> None:
+    probe = LabelProbe(2, 3)
+    by_hand = torch.relu(OUTPUT @ probe.inner.weight.T + probe.inner.bias)
+    by_hand = by_hand @ probe.outer.weight.T + probe.outer.bias
+    torch.testing.assert_close(probe(OUTPUT), by_hand)
+    assert probe(OUTPUT.bfloat16()).dtype == torch.float32
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    torch.manual_seed(0)
+    output = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    probe = LabelProbe(2, 3).double()
+    ends, labels = torch.tensor([[0, 1], [1, 0]]), torch.tensor([1, 0])
+
+    def both(output: torch.Tensor) -> torch.Tensor:
+        amplify = ula_loss(probe(at_ends(output, ends))[None], labels)
+        return amplify + hls_loss(output, MASK)
+
+    # The losses are summed up in float32, which steps of 1e-2 leave enough of.
+    assert torch.autograd.gradcheck(both, output, eps=1e-2, atol=1e-3)
+
+
+@given(st.integers(1, 3), st.integers(0, 2**31))
+def test_parts_of_a_batch_add_up_to_the_whole(cut: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    output = torch.randn(4, 5, 3, generator=generator)
+    mask = torch.rand(4, 5, generator=generator) < 0.7
+    mask[:, 0] = True
+    logits = torch.randn(2, 4, 2, generator=generator)
+    labels = torch.randint(2, (4,), generator=generator)
+    parts = (slice(0, cut), slice(cut, 4))
+    suppress = [hls_loss(output[part], mask[part], tokens=mask.sum()) for part in parts]
+    torch.testing.assert_close(sum(suppress), hls_loss(output, mask))
+    amplify = [ula_loss(logits[:, part], labels[part], examples=4) for part in parts]
+    torch.testing.assert_close(sum(amplify), ula_loss(logits, labels))
