@@ -1,7 +1,6 @@
 """The command `pragworld-interp`."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from pragworld_interp.effects import Positions
 from pragworld_interp.layers import By, Module, Replacement
 from pragworld_tasks.commands import run_command
-from pragworld_tasks.documents import Document, ReleasedSplit
+from pragworld_tasks.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.splits import NAMES
 
 if TYPE_CHECKING:
     from pragworld_interp.decoder import Decoder
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pragworld_interp.runs import Group
 
 # torch and all that needs it are imported where they are used: help and `plot` do without.
-
-_GENERATED = "generated"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -161,7 +159,7 @@ def _add_shared(command: argparse.ArgumentParser, out: str) -> None:
     data.add_argument(
         "--split",
         required=True,
-        choices=(*get_args(ReleasedSplit), _GENERATED),
+        choices=NAMES,
         help="what is asked",
     )
     data.add_argument(
@@ -193,29 +191,9 @@ def _add_shared(command: argparse.ArgumentParser, out: str) -> None:
 
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
     """The documents, and the settings that generated ones were made with."""
-    from pragworld_tasks import sources
-    from pragworld_tasks.harness import generator_settings
+    from pragworld_tasks.splits import named_documents
 
-    try:
-        metadata = json.loads(options.metadata)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"--metadata {options.metadata!r:.80}: not JSON ({error})") from error
-    if not isinstance(metadata, dict):
-        raise InputError(f"--metadata {options.metadata!r:.80}: not a JSON object")
-    settings = None
-    if options.split == _GENERATED:
-        from pragworld_tasks.dialogues.generate import Settings, documents, generate
-
-        known = [field.name for field in fields(Settings)]
-        if unknown := [name for name in metadata if name not in known]:
-            raise InputError(f"--metadata: no setting {unknown[0]!r}; there are {', '.join(known)}")
-        made = generator_settings(metadata)
-        settings = json.loads(json.dumps(asdict(made)))
-        found = list(documents(generate(made)))
-    elif metadata:
-        raise InputError(f"--metadata is for --split {_GENERATED}, not for {options.split}")
-    else:
-        found = sources.load(options.split)
+    found, settings = named_documents(options.split, options.metadata, "--metadata")
     if options.limit is not None:
         if options.limit < 1:
             raise InputError(f"--limit {options.limit}: at least one group is needed")

@@ -54,10 +54,10 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
     }
     quantized = _quantized(model.quantization) if model.quantization else {}
     # A folder that holds an adapter alone is a model too: transformers finds what it is for.
-    _check_folder("model", model.name, "config.json", "adapter_config.json")
+    check_folder("model", model.name, "config.json", "adapter_config.json")
     if model.adapter:
-        _check_folder("adapter", model.adapter, "adapter_config.json")
-        _check_folder("adapter", model.adapter, "adapter_model.safetensors", "adapter_model.bin")
+        check_folder("adapter", model.adapter, "adapter_config.json")
+        check_folder("adapter", model.adapter, "adapter_model.safetensors", "adapter_model.bin")
     try:
         tokenizer = AutoTokenizer.from_pretrained(model.name, **shared)
         network, info = AutoModelForCausalLM.from_pretrained(
@@ -70,7 +70,7 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
             **shared,
         )
     except Exception as error:  # what libraries raise over what they cannot read is of all kinds
-        why = _first_line(error)
+        why = first_line(error)
         if "trust_remote_code" in str(error):
             why = "it needs code that comes with it; read that, and allow it by --trust-remote-code"
         elif "model.safetensors" in why:
@@ -137,7 +137,7 @@ def _with_adapter(network: Any, adapter: str) -> Any:
             warnings.filterwarnings("error", "Found missing adapter keys")
             adapted = PeftModel.from_pretrained(network, adapter, use_safetensors=True)
     except Exception as error:
-        raise InputError(f"adapter {adapter}: {_first_line(error)}") from error
+        raise InputError(f"adapter {adapter}: {first_line(error)}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise InputError(
             f"adapter {adapter}: it puts tokens before the prompt; only adapters in a model's own "
@@ -148,7 +148,7 @@ def _with_adapter(network: Any, adapter: str) -> Any:
     return adapted.base_model.model
 
 
-def _check_folder(kind: str, name: str, *either: str) -> None:
+def check_folder(kind: str, name: str, *either: str) -> None:
     """Refuses a folder that is not there or holds none of the files that make it what it should be.
 
     A library takes the one for a name on the hub, and is at a loss about the other.
@@ -160,7 +160,7 @@ def _check_folder(kind: str, name: str, *either: str) -> None:
         raise InputError(f"{kind} {name}: no such folder")
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """What an error says in its first line, or in two where the first is a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1]).rstrip(".")

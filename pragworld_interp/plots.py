@@ -99,7 +99,7 @@ def accuracy_figure(
     _check(layer_reports, path)
     if metric == "robust_accuracy" and not _first(layer_reports).plain.robust_accuracy:
         raise InputError(f"{_first(layer_reports).data.split}: no alterations, no robust accuracy")
-    with _figure(path, 7, 3.8) as figure:
+    with figure_file(path, 7, 3.8) as figure:
         axes = figure.subplots()
         for look, report in zip(_LOOKS, layer_reports.values(), strict=False):
             plain: Share = getattr(report.plain, metric)
@@ -415,7 +415,7 @@ def _check_drawable(models: Mapping[str, object], path: Path) -> None:
 
 
 @contextmanager
-def _figure(path: Path, width: float, height: float) -> Iterator["Figure"]:
+def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
     """A figure to draw on, in inches; what was drawn is written to `path` afterwards."""
     try:
         from matplotlib import rc_context
@@ -437,7 +437,7 @@ def _panels(path: Path, panels: int) -> Iterator[tuple["Figure", list["Axes"]]]:
     """The same with small multiples that share their axes."""
     columns = min(_COLUMNS, panels)
     rows = -(-panels // columns)
-    with _figure(path, max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)) as figure:
+    with figure_file(path, max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)) as figure:
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes in grid[panels:]:
             axes.set_visible(False)

@@ -82,6 +82,20 @@ def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
     return {"test": Dataset.from_list(records(list(made)))}
 
 
+def generated_originals_dataset(**metadata: Any) -> dict[str, "Dataset"]:
+    """The same without altered variants, whose text is almost that of their originals.
+
+    Raises:
+        InputError: a setting is impossible.
+    """
+    from datasets import Dataset
+
+    from pragworld_tasks.dialogues.generate import documents, generate
+
+    made = documents(generate(generator_settings(metadata)))
+    return {"test": Dataset.from_list(records([one for one in made if one.is_original]))}
+
+
 def generated_tracking_dataset(**metadata: Any) -> dict[str, "Dataset"]:
     """Generated entity tracking as the data set `test`; the same settings, groups being dialogues.
 

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+from transformers import AutoConfig
 from trl import SFTConfig
 
 from pragworld_interp.layers import By, LayerReport, read_layers, selected
+from pragworld_interp.loading import check_folder, first_line
 from pragworld_tasks.errors import InputError
 from pragworld_train.losses import Reduction
 
@@ -157,3 +159,18 @@ class LayerRegularizedSFTConfig(SFTConfig):
                 "of MLP outputs, so take a report of MLP ablation"
             )
         return report
+
+
+def model_config(name: str, revision: str | None, trust_remote_code: bool) -> Any:
+    """The configuration of a model, without its weights.
+
+    Raises:
+        InputError: there is no such model, or it cannot be read.
+    """
+    check_folder("model", name, "config.json", "adapter_config.json")
+    try:
+        return AutoConfig.from_pretrained(
+            name, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        raise InputError(f"model {name}: {first_line(error)}") from error

@@ -6,7 +6,8 @@ the layer is run again for the gradient, hooks with it, and what that gives is n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -121,6 +122,11 @@ class MlpReader:
         self._read, self._logits = {}, None
         return reading
 
+    def forget(self) -> None:
+        """Ends what `listen` began, behind the gradient: other calls of the model are not read."""
+        self._listening, self._places, self._tokens = False, None, None
+        self._read, self._logits = {}, None
+
     # The hooks do the same when a checkpointed layer is run again, or its gradient would not fit.
 
     def _at_ends(self, layer: int) -> Any:
@@ -150,10 +156,18 @@ class MlpReader:
         assert self._places is not None
         return first_of(output).view(*self._places.mask.shape, -1)
 
-    def _ask_probes(self, _: nn.Module, __: Any, output: Any) -> None:
+    def _ask_probes(self, _: nn.Module, __: Any, output: Any) -> Any:
         """Probes belong to the model's output: DDP looks there for what a pass has made use of."""
-        if self._listening:
-            self._logits = torch.stack(
-                [probe(self._read["ends", layer]) for layer, probe in self._probes.items()]
-            )
-            output["probe_logits"] = self._logits
+        if not self._listening:
+            return output
+        self._logits = torch.stack(
+            [probe(self._read["ends", layer]) for layer, probe in self._probes.items()]
+        )
+        kind: Any = type(output)
+        return _with_probes(kind)(**output, probe_logits=self._logits)
+
+
+@cache
+def _with_probes(kind: type) -> Any:
+    """A kind of output with one field more, as DDP and FSDP make outputs anew from fields."""
+    return make_dataclass(f"Probed{kind.__name__}", [("probe_logits", Any, None)], bases=(kind,))

@@ -21,12 +21,12 @@ from typing import Any
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from transformers import AutoConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from trl import SFTTrainer
 
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
-from pragworld_train.config import LayerRegularizedSFTConfig
+from pragworld_train.config import LayerRegularizedSFTConfig, model_config
 from pragworld_train.losses import LabelProbe, ula_loss
 from pragworld_train.mlp_outputs import MlpReader, places, token_mask
 from pragworld_train.probes import new_probes, read_weights, write_probes
@@ -90,11 +90,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
                 "take data parallelism, FSDP or DeepSpeed ZeRO stage 1 or 2"
             )
         peft_config = getattr(self.model, "active_peft_config", None)
-        if peft_config is not None and peft_config.is_prompt_learning:
-            raise InputError(
-                f"{peft_config.peft_type.value}: it puts tokens before the prompt; take an adapter "
-                "in the model's own modules, as LoRA"
-            )
+        _check_adapter(peft_config)
         network = self.model if peft_config is None else self.model.get_base_model()
         was_training = network.training
         network.eval()
@@ -172,6 +168,14 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self._totals = examples, tokens
         return batches, items
 
+    def training_step(self, *arguments: Any, **options: Any) -> Any:
+        """TRL's step: a pass and its gradient."""
+        try:
+            return super().training_step(*arguments, **options)
+        finally:
+            if self._reader is not None:
+                self._reader.forget()
+
     def compute_loss(
         self,
         model: Any,
@@ -196,6 +200,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             losses["hls_loss"] = reading.suppressed.mean()
         self._record(losses, reading.logits, where.labels, here, (examples, tokens))
         if not training:
+            self._reader.forget()
             return result
         weights = {"ula_loss": self.args.ula_weight, "hls_loss": self.args.hls_weight}
         added = sum(weights[name] * loss for name, loss in losses.items())
@@ -283,6 +288,7 @@ def _check_settings(
     args: LayerRegularizedSFTConfig, peft_config: Any, compute_loss_func: Any
 ) -> None:
     """Refuses what would make the losses wrong, before there is a model."""
+    _check_adapter(peft_config)
     if args.gradient_checkpointing and (args.gradient_checkpointing_kwargs or {}).get(
         "use_reentrant"
     ):
@@ -311,14 +317,22 @@ def _check_settings(
         )
 
 
+def _check_adapter(peft_config: Any) -> None:
+    if peft_config is not None and peft_config.is_prompt_learning:
+        raise InputError(
+            f"{peft_config.peft_type.value}: it puts tokens before the prompt; take an adapter in "
+            "the model's own modules, as LoRA"
+        )
+
+
 def _check_model(args: LayerRegularizedSFTConfig, model: Any) -> None:
     """Refuses layers that the model does not have; of a name, before its weights are loaded."""
     if isinstance(model, str):
         options = dict(args.model_init_kwargs or {})
-        config = AutoConfig.from_pretrained(
+        config = model_config(
             model,
-            revision=options.get("revision"),
-            trust_remote_code=options.get("trust_remote_code", args.trust_remote_code),
+            options.get("revision"),
+            bool(options.get("trust_remote_code", args.trust_remote_code)),
         )
         name = model
     else:

@@ -102,7 +102,7 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
         (["--metadata", '{"grups": 3}'], r"^--metadata: no setting 'grups'; there are groups, seed, "),
         (["--metadata", '{"groups": 0}'], "^groups=0: at least one is needed$"),
         (["--metadata", '{"split": "tset"}'], "^no generated split 'tset'; there are train, "),
-        (["--split", "manual", "--metadata", '{"groups": 3}'], "^--metadata is for --split generated, not for manual$"),
+        (["--split", "manual", "--metadata", '{"groups": 3}'], "^--metadata is for the split generated, not for manual$"),
         (["--limit", "0"], "^--limit 0: at least one group is needed$"),
         (["--batch-tokens", "0"], "^--batch-tokens 0: at least one is needed$"),
         (["--model", "./no-such-folder"], r"^model \./no-such-folder: no such folder$"),

@@ -1,0 +1,369 @@
+"""The experiment as a command: `pragworld-train study`.
+
+From one base model, several ways of training over several seeds, all measured alike: plain SFT,
+amplification, suppression and both; and the controls, SFT on as many documents none of which is
+altered, and both losses on layers drawn at random. Every run is a folder with its settings, and
+every step in it is a process of its own that leaves a file; so a study that was killed goes on
+where it was, and each number can be made again by hand.
+"""
+
+import argparse
+import fcntl
+import itertools
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tqdm import tqdm
+
+from pragworld_interp.loading import Model
+from pragworld_tasks import reports, sources
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.splits import GENERATED
+from pragworld_train import data, outcome, study_report
+from pragworld_train.cli import parsed, parser
+from pragworld_train.config import model_config
+from pragworld_train.evaluation import run_lm_eval
+from pragworld_train.study_report import Result
+
+ARMS = {
+    "sft": "plain SFT",
+    "ula": "SFT and amplification of useful layers",
+    "hls": "SFT and suppression of harmful layers",
+    "ula_hls": "SFT and both",
+    "random_layers": "SFT and both, on as many layers drawn at random",
+    "originals_only": "plain SFT on as many documents, none of them altered",
+}
+BASE = "base"  # the model before training
+TASKS = ["pragworld_generated_mc", "pragworld_generated_perplexity"]
+SCHEMA = {"schema": "pragworld-study", "version": 1}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way of training with one seed.
+
+    Attributes:
+        arm: one of `ARMS`, or `BASE`.
+        seed: of training; 0 for `BASE`, which has none.
+        folder: of its own.
+        settings: that it is trained with, as a YAML file for --config has them.
+    """
+
+    arm: str
+    seed: int
+    folder: Path
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is done.
+
+    Attributes:
+        folder: with everything.
+        runs: the base model first.
+        useful, harmful: the layers.
+        held_out: the alteration that training does without.
+        groups: generated groups that each evaluation asks about.
+        manual: whether the manual split is on this machine.
+        threads: of each process.
+    """
+
+    folder: Path
+    runs: tuple[Run, ...]
+    useful: tuple[int, ...]
+    harmful: tuple[int, ...]
+    held_out: str | None
+    groups: int
+    manual: bool
+    threads: int
+    base: Model
+    use_peft: bool
+    chat_template: bool
+    probe_hidden_size: int
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs `pragworld-train study`."""
+    own = argparse.ArgumentParser(
+        prog="pragworld-train study",
+        description="Trains a model in every way over several seeds, evaluates each result, "
+        "ablates it again, and writes tables (study.md, study.json) and a figure (study.png). A "
+        "killed study goes on where it was.",
+        epilog="All settings of pragworld-train are taken as well, for all runs: the model, the "
+        "layers, the weights, the data (see pragworld-train --help). --output_dir is the study's "
+        f"folder. The arms: {'; '.join(f'{name}, {what}' for name, what in ARMS.items())}.",
+    )
+    own.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="default: 1 2 3")
+    own.add_argument(
+        "--arms", nargs="+", choices=ARMS, default=list(ARMS), help="ways of training; default: all"
+    )
+    own.add_argument(
+        "--jobs", type=int, default=1, help="runs at a time, on a share of the processors each"
+    )
+    options, words = own.parse_known_args(arguments)
+    if options.jobs < 1:
+        raise InputError(f"--jobs {options.jobs}: at least one is needed")
+    study = _planned(words, options.arms, options.seeds, options.jobs)
+    _keep_plan(study)
+    steps = [step for run in study.runs for step in _steps(study, run)]
+    with (
+        tqdm(total=len(steps), desc="study", unit="step", disable=None) as bar,
+        ThreadPoolExecutor(options.jobs) as pool,
+    ):
+        list(pool.map(lambda run: _do(study, run, bar), study.runs))
+    results = [Result(run.arm, run.seed, run.folder) for run in study.runs]
+    report = study_report.report(results, study.useful, study.harmful, study.held_out)
+    reports.write_json(study.folder / "study.json", {**SCHEMA, **study_report.to_json(report)})
+    text = study_report.to_text(report)
+    reports.write_whole(study.folder / "study.md", text.encode())
+    study_report.figure(report, study.folder / "study.png")
+    print(text)
+
+
+# The plan -----------------------------------------------------------------------------------------
+
+
+def _planned(words: list[str], arms: list[str], seeds: list[int], jobs: int) -> Study:
+    script, training, model = parsed(words)
+    _check(script, training, arms, seeds)
+    layers = training.amplified, training.suppressed
+    folder = Path(training.output_dir)
+    common = {**_given(words), "report_to": "none", "save_total_limit": 2}
+    for name in ("layers", "layer_selection", "evaluate", "retain", "resume_from_checkpoint"):
+        common.pop(name, None)
+    weights = {"ula_weight": training.ula_weight, "hls_weight": training.hls_weight}
+    found = {"useful_layers": layers[0], "harmful_layers": layers[1]}
+    documents = data.chosen(
+        script.dataset_name,
+        script.dataset_config,
+        script.dataset_train_split,
+        script.held_out_alteration,
+    )
+    own: dict[str, dict[str, Any]] = {
+        "sft": {"ula_weight": 0.0, "hls_weight": 0.0},
+        "ula": {**weights, **found, "hls_weight": 0.0},
+        "hls": {**weights, **found, "ula_weight": 0.0},
+        "ula_hls": {**weights, **found},
+        "random_layers": {**weights},
+        "originals_only": {"ula_weight": 0.0, "hls_weight": 0.0, "originals_only": True},
+    }
+    # As many originals as there are documents otherwise, so as many steps.
+    given = {**json.loads(script.dataset_config), "groups": len(documents.documents)}
+    own["originals_only"]["dataset_config"] = json.dumps(given)
+    count = _layers_of(training, model)
+    runs = [Run(BASE, 0, folder / BASE, {})]
+    for seed, arm in itertools.product(seeds, arms):
+        place = folder / f"{arm}-seed{seed}"
+        settings = {**common, **own[arm], "seed": seed, "output_dir": str(place / "model")}
+        if arm == "random_layers":
+            drawn = _drawn(count, *layers, seed)
+            settings |= {"useful_layers": drawn[0], "harmful_layers": drawn[1]}
+        runs.append(Run(arm, seed, place, settings))
+    return Study(
+        folder,
+        tuple(runs),
+        tuple(layers[0]),
+        tuple(layers[1]),
+        script.held_out_alteration,
+        script.evaluate_groups,
+        manual=sources.locate("manual") is not None,
+        threads=max(1, (os.cpu_count() or 1) // jobs),
+        base=outcome.base_model(training, model),
+        use_peft=bool(model.use_peft),
+        chat_template=script.chat_template,
+        probe_hidden_size=training.probe_hidden_size,
+    )
+
+
+def _check(script: Any, training: Any, arms: list[str], seeds: list[int]) -> None:
+    if script.dataset_name != GENERATED:
+        raise InputError("study: it trains on generated dialogues; leave out --dataset_name")
+    if len({*seeds}) < len(seeds):
+        raise InputError(f"--seeds {' '.join(map(str, seeds))}: one of them twice")
+    if not (training.amplified and training.suppressed) and {*arms} - {"sft", "originals_only"}:
+        raise InputError(
+            "study: both weights and both sets of layers are needed; give --ula_weight, "
+            "--hls_weight, and --layers or --useful_layers and --harmful_layers"
+        )
+
+
+def _given(words: list[str]) -> dict[str, Any]:
+    """The settings that were given, on the command line or in its YAML file, by their names."""
+    made = parser()
+    usual = vars(made.parse_args([]))
+    words = list(words)
+    if "--config" in words:
+        place = words.index("--config")
+        content = yaml.safe_load(Path(words[place + 1]).read_text(encoding="utf-8"))
+        content.pop("env", None)
+        made.set_defaults_with_config(**content)
+        del words[place : place + 2]
+    found = vars(made.parse_args(words))
+    return {name: value for name, value in found.items() if value != usual[name]}
+
+
+def _layers_of(training: Any, model: Any) -> int:
+    config = model_config(
+        model.model_name_or_path, model.model_revision, training.trust_remote_code
+    )
+    count: int = config.get_text_config().num_hidden_layers
+    return count
+
+
+def _drawn(
+    count: int, useful: list[int], harmful: list[int], seed: int
+) -> tuple[list[int], list[int]]:
+    """As many layers of each kind, at random; not those that were found.
+
+    Raises:
+        InputError: there are no others.
+    """
+    generator = random.Random(seed)
+    for _ in range(1000):
+        layers = generator.sample(range(count), len(useful) + len(harmful))
+        drawn = sorted(layers[: len(useful)]), sorted(layers[len(useful) :])
+        if drawn != (sorted(useful), sorted(harmful)):
+            return drawn
+    raise InputError(
+        f"study: no other {len(useful)} useful and {len(harmful)} harmful layers among {count}; "
+        "leave the arm random_layers out"
+    )
+
+
+def _keep_plan(study: Study) -> None:
+    """Writes every run's settings, or refuses a folder in which they were others."""
+    for run in study.runs:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        path = run.folder / "config.yaml"
+        text = yaml.safe_dump(run.settings, sort_keys=True)
+        if path.is_file() and path.read_text(encoding="utf-8") != text:
+            raise InputError(
+                f"{path}: a study with other settings; name another --output_dir, or remove this"
+            )
+        reports.write_whole(path, text.encode())
+
+
+# The work -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A process, and the file or folder that it leaves."""
+
+    leaves: Path
+    work: Any
+
+
+def _steps(study: Study, run: Run) -> list[_Step]:
+    """What is done in a run, in order."""
+    out = run.folder / "model"
+    model = replace(study.base, chat_template=study.chat_template)
+    if run.arm != BASE:
+        model = (
+            replace(model, adapter=str(out))
+            if study.use_peft
+            else Model(str(out), dtype=model.dtype, chat_template=model.chat_template)
+        )
+    metadata: dict[str, Any] = {"groups": study.groups}
+    if study.held_out:
+        metadata["held_out_alteration"] = study.held_out
+    # The manual split goes along with another, for which lm-eval is started anyway.
+    manual = ["pragworld_manual_mc"] if study.manual else []
+    evaluations = {"test": [*TASKS, *manual], "test_vocabulary": TASKS[:1]}
+    steps = []
+    if run.arm != BASE:
+        steps.append(_Step(out / outcome.FILE, lambda lock: _train(study, run, lock)))
+    for name, tasks in evaluations.items():
+        steps.append(
+            _Step(run.folder / name, _evaluation(study, run, model, name, tasks, metadata))
+        )
+    common = ["--model", model.name, "--dtype", model.dtype]
+    common += ["--adapter", model.adapter] if model.adapter else []
+    common += ["--revision", model.revision] if model.revision else []
+    ablate = [*common, "--split", GENERATED, "--metadata", json.dumps(metadata)]
+    ablate += ["--chat-template"] if model.chat_template else []
+    probe = [*common, "--groups", str(study.groups)]
+    probe += ["--probe_hidden_size", str(study.probe_hidden_size), "--seed", str(run.seed)]
+    probe += ["--held_out_alteration", study.held_out] if study.held_out else []
+    probe += ["--chat_template"] if model.chat_template else []
+    for file, command in (
+        ("layers.json", ["pragworld_interp", "ablate", *ablate]),
+        ("probes.json", ["pragworld_train", "probe", *probe]),
+    ):
+        words = [*command, "--out", str(run.folder / file)]
+        steps.append(_Step(run.folder / file, _process(study, run, words)))
+    return steps
+
+
+def _do(study: Study, run: Run, bar: "tqdm[Any]") -> None:
+    """Does what is left of a run."""
+    with _locked(run.folder) as lock:
+        for step in _steps(study, run):
+            if not step.leaves.exists():
+                step.work(lock)
+            bar.update()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Holds a run's folder; a process that is at work in it keeps holding it if we are killed."""
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _train(study: Study, run: Run, lock: int) -> None:
+    out = run.folder / "model"
+    if not any(out.glob("checkpoint-*")):
+        shutil.rmtree(out, ignore_errors=True)
+    words = ["pragworld_train", "--config", str(run.folder / "config.yaml")]
+    _process(study, run, [*words, "--resume_from_checkpoint", "last"])(lock)
+    for checkpoint in out.glob("checkpoint-*"):  # large, and no more needed
+        shutil.rmtree(checkpoint)
+
+
+def _evaluation(
+    study: Study, run: Run, model: Model, name: str, tasks: list[str], metadata: dict[str, Any]
+) -> Any:
+    def work(lock: int) -> None:
+        own = {**metadata, "split": name}
+        threads = {"OMP_NUM_THREADS": str(study.threads)}
+        run_lm_eval(model, tasks, run.folder / name, own, 16, threads, (lock,))
+
+    return work
+
+
+def _process(study: Study, run: Run, words: list[str]) -> Any:
+    def work(lock: int) -> None:
+        log = run.folder / "log.txt"
+        with log.open("a") as output:
+            process = subprocess.run(
+                [sys.executable, "-m", *words],
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "OMP_NUM_THREADS": str(study.threads)},
+                pass_fds=(lock,),
+            )
+        if process.returncode:
+            said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            raise InputError(
+                f"{run.arm}, seed {run.seed}, {' '.join(words[:2])}: {said[-1]:.300} (all of it in "
+                f"{log})"
+            )
+
+    return work
