@@ -9,11 +9,13 @@ pragworld-train probe …
 """
 
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformers.utils import is_torch_bf16_gpu_available
 from trl import ModelConfig, ScriptArguments, TrlParser
 
 from pragworld_tasks.errors import InputError
@@ -143,6 +145,8 @@ Parsed = tuple[TrainArguments, LayerRegularizedSFTConfig, ModelConfig]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command with the given arguments, or those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    # TRL's own use of it, which nobody who reads this could change.
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing` is deprecated", FutureWarning)
     if words[:1] == ["study"]:
         from pragworld_train import study
 
@@ -166,6 +170,8 @@ def parser() -> TrlParser:
         + "\n".join(f"  pragworld-train {name}: {what}" for name, what in _COMMANDS.items()),
     )
     made.set_defaults_with_config(**DEFAULTS)
+    if not is_torch_bf16_gpu_available():  # where TRL's own default is refused
+        made.set_defaults_with_config(bf16=False)
     return made
 
 

@@ -192,11 +192,14 @@ def _check(script: Any, training: Any, arms: list[str], seeds: list[int]) -> Non
         raise InputError("study: it trains on generated dialogues; leave out --dataset_name")
     if len({*seeds}) < len(seeds):
         raise InputError(f"--seeds {' '.join(map(str, seeds))}: one of them twice")
-    if not (training.amplified and training.suppressed) and {*arms} - {"sft", "originals_only"}:
-        raise InputError(
-            "study: both weights and both sets of layers are needed; give --ula_weight, "
-            "--hls_weight, and --layers or --useful_layers and --harmful_layers"
-        )
+    for needed, weight, of in (
+        (training.amplified, "--ula_weight", {"ula", "ula_hls", "random_layers"}),
+        (training.suppressed, "--hls_weight", {"hls", "ula_hls", "random_layers"}),
+    ):
+        if not needed and (lacking := [arm for arm in arms if arm in of]):
+            raise InputError(
+                f"study: {lacking[0]} needs {weight} and layers; give both, or other --arms"
+            )
 
 
 def _given(words: list[str]) -> dict[str, Any]:
@@ -225,21 +228,13 @@ def _layers_of(training: Any, model: Any) -> int:
 def _drawn(
     count: int, useful: list[int], harmful: list[int], seed: int
 ) -> tuple[list[int], list[int]]:
-    """As many layers of each kind, at random; not those that were found.
-
-    Raises:
-        InputError: there are no others.
-    """
+    """As many layers of each kind, at random; not those that were found."""
     generator = random.Random(seed)
-    for _ in range(1000):
+    while True:
         layers = generator.sample(range(count), len(useful) + len(harmful))
         drawn = sorted(layers[: len(useful)]), sorted(layers[len(useful) :])
         if drawn != (sorted(useful), sorted(harmful)):
             return drawn
-    raise InputError(
-        f"study: no other {len(useful)} useful and {len(harmful)} harmful layers among {count}; "
-        "leave the arm random_layers out"
-    )
 
 
 def _keep_plan(study: Study) -> None:

@@ -353,35 +353,41 @@ def to_json(found: Report) -> dict[str, Any]:
 
 
 def figure(found: Report, path: Path) -> None:
-    """Draws every arm's answers: the mean with its interval, and the seeds as points."""
-    names = [name for name in _ANSWERS if name in next(iter(found.arms.values()))]
-    arms = list(found.arms)
+    """Draws how far the answers of every arm are from those of plain SFT.
+
+    Means over seeds with their intervals, and the seeds as ticks; without plain SFT, from 0.
+    """
+    first = next(iter(found.arms.values()))
+    names = [name for name in _ANSWERS if name in first]
+    reference = found.arms.get(REFERENCE)
+    arms = [arm for arm in found.arms if arm != REFERENCE]
     columns = min(4, len(names))
     rows = -(-len(names) // columns)
-    with figure_file(path, 2.3 * columns + 0.8, (0.3 * len(arms) + 0.7) * rows) as drawing:
+    with figure_file(path, 2.2 * columns + 1, (0.28 * len(arms) + 0.8) * rows + 0.2) as drawing:
         grid = drawing.subplots(rows, columns, sharey=True, squeeze=False)
         for axes in list(grid.flat)[len(names) :]:
             axes.set_visible(False)
         for axes, name in zip(grid.flat, names, strict=False):
-            heading, scale, _ = _SHOWN[name]
+            heading, scale, digits = _SHOWN[name]
+            level = np.zeros(1)
+            if reference is not None:
+                level = np.array(reference[name].by_seed)
+                heading += f"\nplain SFT: {scale * level.mean():.{digits}f} %"
             for place, arm in enumerate(arms):
                 one = found.arms[arm][name]
-                color = "0.35" if arm in ("base", REFERENCE) else "#0072B2"
-                seeds = [scale * value for value in one.by_seed]
-                axes.plot(
-                    [scale * end for end in one.interval], [place] * 2, color=color, linewidth=1.5
-                )
-                axes.plot(scale * one.mean, place, "o", color=color, markersize=5)
-                axes.plot(seeds, [place - 0.25] * len(seeds), "|", color=color, markersize=5)
-            if REFERENCE in found.arms:
-                level = scale * found.arms[REFERENCE][name].mean
-                axes.axvline(level, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
+                ends = one.difference_interval or one.interval
+                color = "0.35" if arm == "base" else "#0072B2"
+                seeds = scale * (np.array(one.by_seed) - level)
+                axes.plot([scale * end for end in ends], [place] * 2, color=color, linewidth=1.5)
+                axes.plot(seeds.mean(), place, "o", color=color, markersize=5)
+                axes.plot(seeds, np.full(len(seeds), place - 0.3), "|", color=color, markersize=5)
+            axes.axvline(0, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
             axes.set_title(heading)
         for axes in grid[:, 0]:
             axes.set_yticks(range(len(arms)), arms)
             axes.set_ylim(len(arms) - 0.4, -0.6)
         drawing.supxlabel(
-            f"accuracy, %: mean over seeds, {LEVEL:.0%} interval over groups and seeds; "
-            "ticks: single seeds",
+            f"minus plain SFT, in points: mean over seeds, {LEVEL:.0%} interval over groups and "
+            "seeds; ticks: single seeds",
             fontsize=8,
         )

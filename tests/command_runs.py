@@ -1,4 +1,4 @@
-"""Runs of the commands `pragworld-tasks` and `pragworld-interp`."""
+"""Runs of the commands `pragworld-tasks`, `pragworld-interp` and `pragworld-train`."""
 
 import os
 import subprocess
@@ -15,6 +15,11 @@ def run_command(*arguments: str | Path, **environment: str) -> subprocess.Comple
 def run_interp(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """The same of `pragworld-interp`."""
     return _run("pragworld_interp", arguments, environment)
+
+
+def run_train(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same of `pragworld-train`."""
+    return _run("pragworld_train", arguments, environment)
 
 
 def _run(

@@ -1,0 +1,137 @@
+"""The study: run for real with one way of training, killed in the middle, and gone on with."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from pragworld_interp.layers import read_layers
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.tiny import folder as tiny_folder
+from pragworld_train.cli import main
+from pragworld_train.evaluation import asked, results, samples_files
+from pragworld_train.probing import read_probed
+
+MODEL = ("--model_name_or_path", str(tiny_folder()))
+LAYERS = ("--useful_layers", "1", "2", "--harmful_layers", "4")
+WEIGHTS = ("--ula_weight", "1e-2", "--hls_weight", "1e-2")
+DATA = ("--dataset_config", '{"groups": 6}', "--held_out_alteration", "Negation")
+SMALL = ("--max_steps", "3", "--evaluate_groups", "6", "--use_peft", "--learning_rate", "1e-2")
+ARM = "random_layers"
+
+
+def command(out: Path) -> list[str]:
+    """A study of one way of training with one seed."""
+    words = [*MODEL, *LAYERS, *WEIGHTS, *DATA, *SMALL, "--output_dir", str(out)]
+    study = ["study", *words, "--arms", ARM, "--seeds", "7", "--jobs", "2"]
+    return [sys.executable, "-m", "pragworld_train", *study]
+
+
+def files(folder: Path) -> dict[str, int]:
+    """All files that are there to stay, and when they were written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "config.yaml" and "partial" not in str(path)
+        if path.name not in ("log.txt", ".lock") and "/model/" not in str(path)
+    }
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study that was killed once, and what it left."""
+    out = tmp_path_factory.mktemp("study") / "out"
+    process = subprocess.Popen(command(out), stderr=subprocess.PIPE, start_new_session=True)
+    until = time.monotonic() + 300
+    while not (out / "base" / "test").is_dir():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = files(out)
+    again = subprocess.run(command(out), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    after = files(out)
+    assert before.items() <= after.items()  # what was done was not done again
+    assert (out / "study.md").read_text() == again.stdout.removesuffix("\n")
+    return out
+
+
+def test_layers_are_drawn_at_random_and_kept_in_the_runs_settings(study: Path) -> None:
+    settings = yaml.safe_load((study / f"{ARM}-seed7" / "config.yaml").read_text())
+    drawn = settings["useful_layers"], settings["harmful_layers"]
+    assert [len(each) for each in drawn] == [2, 1]
+    assert len({*drawn[0], *drawn[1]}) == 3
+    assert drawn != ([1, 2], [4])
+    made = json.loads((study / f"{ARM}-seed7" / "model" / "pragworld_train.json").read_text())
+    assert (made["layers"]["amplified"], made["layers"]["suppressed"]) == drawn
+
+
+def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
+    content = json.loads((study / "study.json").read_text())
+    assert set(content["arms"]) == {"base", ARM}
+    for arm, folder in (("base", study / "base"), (ARM, study / f"{ARM}-seed7")):
+        found = {name: one["mean"] for name, one in content["arms"][arm].items()}
+        shown = results(folder / "test")
+        for name, metric in (("test_accuracy", "acc"), ("test_robust", "robust_acc")):
+            expected = shown["pragworld_generated_mc"][f"{metric},none"]
+            assert found[name] == pytest.approx(expected)
+        perplexity = shown["pragworld_generated_perplexity"]["word_perplexity,none"]
+        assert math.exp(-found["log_likelihood"]) == pytest.approx(perplexity)
+        vocabulary = results(folder / "test_vocabulary")["pragworld_generated_mc"]["acc,none"]
+        assert found["vocabulary_accuracy"] == pytest.approx(vocabulary)
+        ablated = read_layers(folder / "layers.json")
+        plain = ablated.plain.accuracy.percent
+        effects = [ablated.layers[layer].accuracy.share.percent - plain for layer in (1, 2)]
+        assert 100 * found["useful_effect"] == pytest.approx(np.mean(effects))
+        assert plain == pytest.approx(100 * found["test_accuracy"], abs=2)
+        probes = read_probed(folder / "probes.json")
+        assert found["mean_square"] == pytest.approx(np.mean(probes.layers[4].mean_squares))
+
+
+def test_the_held_out_alteration_is_scored_apart(study: Path) -> None:
+    path = samples_files(study / "base" / "test")["pragworld_generated_mc"]
+    documents = asked(path)
+    right = {
+        record["doc"]["row"]: record["acc"]
+        for record in map(json.loads, path.read_text().splitlines())
+    }
+    held_out = [right[one.row] for one in documents if one.alteration == "Negation"]
+    content = json.loads((study / "study.json").read_text())
+    assert held_out
+    assert content["arms"]["base"]["held_out_accuracy"]["mean"] == pytest.approx(np.mean(held_out))
+
+
+def test_a_study_draws_a_figure(study: Path) -> None:
+    assert (study / "study.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_other_settings_in_the_same_folder_are_refused(study: Path) -> None:
+    with pytest.raises(InputError, match=r"config\.yaml: a study with other settings; name"):
+        main([*command(study)[3:], "--weight_decay", "0.5"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (MODEL, "^study: ula needs --ula_weight and layers; give both, or other --arms$"),
+        ((*MODEL, *LAYERS, *WEIGHTS, "--seeds", "1", "1"), "^--seeds 1 1: one of them twice$"),
+        ((*MODEL, "--dataset_name", "manual"), "^study: it trains on generated dialogues; leave"),
+        ((*MODEL, "--jobs", "0"), "^--jobs 0: at least one is needed$"),
+    ],
+)
+def test_impossible_studies_are_refused(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        main(["study", *arguments, "--output_dir", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()

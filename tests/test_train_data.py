@@ -1,0 +1,92 @@
+"""What is trained on: which documents, and in which form."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+from places import SAMPLES
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.prompts import label_prompt, split_prompt
+from pragworld_train.data import chosen, held_out, to_dataset
+
+
+def test_a_row_is_prompt_2_and_its_label() -> None:
+    documents = chosen("generated", '{"groups": 5}').documents
+    dataset = to_dataset(documents)
+    assert len(dataset) == len(documents)
+    for document, row in zip(documents, dataset, strict=True):
+        assert split_prompt(row["prompt"]) == (document.context, document.question)
+        assert row["prompt"].endswith("\nLabel:")
+        assert row["completion"] == f" {document.answer}"
+
+
+def test_a_row_for_a_chat_template_is_a_conversation() -> None:
+    (document, *_) = chosen("generated", '{"groups": 1}').documents
+    row = to_dataset([document], chat_template=True)[0]
+    record = {"context": document.context, "question": document.question}
+    assert row["prompt"] == [{"role": "user", "content": label_prompt(record)}]
+    assert row["completion"] == [{"role": "assistant", "content": document.answer}]
+
+
+def test_the_held_out_alteration_is_not_trained_on_and_is_evaluated() -> None:
+    training = chosen("generated", '{"groups": 30}', held_out_alteration="Negation")
+    assert "Negation" not in {document.alteration for document in training.documents}
+    asked = chosen("generated", '{"groups": 30}', "test", "Negation").documents
+    by_group = Counter(one.group for one in asked if one.alteration == "Negation")
+    assert len(by_group) == 30
+    assert held_out(training, "validation").generator == {
+        **(training.generator or {}),
+        "groups": 3,
+        "split": "validation",
+    }
+
+
+def test_the_held_out_alteration_of_a_released_split_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    everything = chosen("manual").documents
+    names = {one.alteration for one in everything} - {None}
+    name = sorted(str(each) for each in names)[0]
+    rest = chosen("manual", held_out_alteration=name).documents
+    assert rest == [one for one in everything if one.alteration != name]
+    assert len(rest) < len(everything)
+
+
+def test_originals_only() -> None:
+    everything = chosen("generated", '{"groups": 8}').documents
+    originals = chosen("generated", '{"groups": 8}', originals_only=True).documents
+    assert originals == [one for one in everything if one.is_original]
+    assert len(originals) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mannual",), "^no split 'mannual'; there are manual, .*generated$"),
+        (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\)$"),
+        (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object$"),
+        (("generated", '{"group": 3}'), "^dataset_config: no setting 'group'; there are groups, "),
+        (("generated", "{}", "trial"), "^no generated split 'trial'; there are train, "),
+        (("generated", "{}", "train", "Swap"), "^no alteration 'Swap'; there are Negation, "),
+        (
+            ("manual", '{"groups": 3}'),
+            "^dataset_config is for the split generated, not for manual$",
+        ),
+    ],
+)
+def test_what_is_not_there_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        chosen(*arguments)
+    assert re.search(message, str(refused.value)), refused.value
+    assert "\n" not in str(refused.value)
+
+
+def test_a_released_split_has_no_other_to_evaluate_the_loss_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    with pytest.raises(InputError, match=r"^manual: no other documents .* take --eval_strategy no$"):
+        held_out(chosen("manual"), "validation")
