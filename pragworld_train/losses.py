@@ -45,6 +45,13 @@ def at_ends(output: Tensor, ends: Tensor) -> Tensor:
         [examples, width].
     """
     rows, columns = ends.unbind(1)
+    if torch.compiler.is_compiling():
+        # Inductor (of torch 2.13, on CPUs) may read the gradient of what is indexed before it is
+        # there, and then leaves it out without a word. A product has no such gradient.
+        flat = output.flatten(0, 1)
+        places = rows * output.shape[1] + columns
+        picked = torch.arange(flat.shape[0], device=flat.device) == places[:, None]
+        return picked.to(flat.dtype) @ flat
     return output[rows, columns]
 
 

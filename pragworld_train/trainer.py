@@ -69,6 +69,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         self._regularized = bool(args.amplified or args.suppressed)
         if self._regularized:
             _check_settings(args, peft_config, compute_loss_func)
+            # Told anything else, transformers takes the reentrant kind, which is refused.
+            (args.gradient_checkpointing_kwargs or {}).setdefault("use_reentrant", False)
             _check_model(args, model)
         super().__init__(
             model,
@@ -91,6 +93,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             )
         peft_config = getattr(self.model, "active_peft_config", None)
         _check_adapter(peft_config)
+        _check_sharding(getattr(self.accelerator.state, "fsdp_plugin", None), peft_config)
         network = self.model if peft_config is None else self.model.get_base_model()
         was_training = network.training
         network.eval()
@@ -322,6 +325,22 @@ def _check_adapter(peft_config: Any) -> None:
         raise InputError(
             f"{peft_config.peft_type.value}: it puts tokens before the prompt; take an adapter in "
             "the model's own modules, as LoRA"
+        )
+
+
+def _check_sharding(plugin: Any, peft_config: Any) -> None:
+    """Refuses what FSDP would write without the probes, or empty."""
+    if plugin is None:
+        return
+    if "FULL" not in str(plugin.state_dict_type):
+        raise InputError(
+            "fsdp_state_dict_type SHARDED_STATE_DICT: neither the model nor its probes would be "
+            "written; take FULL_STATE_DICT, as examples/accelerate/fsdp.yaml has it"
+        )
+    if plugin.fsdp_version == 1 and peft_config is not None:
+        raise InputError(
+            "FSDP 1 with an adapter: it would be written empty; take fsdp_version 2, as "
+            "examples/accelerate/fsdp.yaml has it"
         )
 
 

@@ -1,0 +1,243 @@
+"""Training in several processes, and training that is killed and goes on, against one left alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from places import ROOT
+from safetensors.torch import load_file
+from train_runs import BOTH, HLS, ULA, assert_close, distance, run, same_bits, weights
+
+STEPS = 20
+ONE: dict[str, Any] = {**BOTH, "max_steps": STEPS, "learning_rate": 0.01}
+# The same batches of eight in halves.
+TWO: dict[str, Any] = {
+    **ONE,
+    "per_device_train_batch_size": 4,
+    "per_device_eval_batch_size": 4,
+}
+ROWS = 80
+TOLERANCE = 1e-4  # of float32, after as many steps
+
+# All that is drawn (batches, dropout) has to be drawn again.
+DRAWN: dict[str, Any] = {
+    **BOTH,
+    "max_steps": 8,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "per_device_train_batch_size": 2,
+    "gradient_accumulation_steps": 2,
+    "train_sampling_strategy": "random",
+    "gradient_checkpointing": True,
+    "optim": "adamw_torch",
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 3,
+    "learning_rate": 1e-2,
+    "max_grad_norm": 1.0,
+}
+
+EVALUATED: dict[str, Any] = {"eval_strategy": "steps", "eval_steps": 10}
+TOGETHER: dict[str, Any] = {
+    f"{kind}, {name}": {"rows": ROWS, "with_lora": kind == "lora", "options": {**TWO, **options}}
+    for kind, name, options in (
+        ("full", "as it comes", EVALUATED),
+        ("full", "none unused", {"ddp_find_unused_parameters": False}),
+        (
+            "full",
+            "accumulated",
+            {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4},
+        ),
+        ("full", "checkpointed", {"gradient_checkpointing": True}),
+        ("lora", "as it comes", EVALUATED),
+        ("lora", "none unused", {"ddp_find_unused_parameters": False}),
+        ("lora", "checkpointed", {"gradient_checkpointing": True}),
+    )
+}
+TOGETHER["drawn"] = {"rows": 30, "with_lora": True, "options": DRAWN, "dropout": 0.2}
+TOGETHER["resumed"] = {**TOGETHER["drawn"], "resume": "drawn/checkpoint-4"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    """Sums are the same bit for bit only where they are taken in the same order."""
+    torch.set_num_threads(1)
+
+
+def start(folder: Path, runs: Mapping[str, Any], *launcher: str) -> subprocess.Popen[str]:
+    """Does runs in a process of its own, or in several."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "runs.json"
+    path.write_text(json.dumps(runs))
+    command = [sys.executable, *launcher, str(ROOT / "tests" / "train_runs.py"), str(path)]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+    )
+
+
+# Two processes ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what two processes have trained."""
+    folder = tmp_path_factory.mktemp("two")
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
+    process = start(folder, TOGETHER, *launcher)
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Trainers that have trained in one process."""
+    folder = tmp_path_factory.mktemp("one")
+    return {
+        kind: run(folder / kind, ROWS, kind == "lora", {**ONE, **EVALUATED})
+        for kind in ("full", "lora")
+    }
+
+
+def read(folder: Path, name: str, kind: str) -> list[Any]:
+    """What each process wrote."""
+    if kind == "trained":
+        return [load_file(folder / name / f"trained.{rank}.safetensors") for rank in (0, 1)]
+    return [json.loads((folder / name / f"{kind}.{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def steps_of(log: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    return [each[name] for each in log if name in each]
+
+
+REGULAR = [name for name in TOGETHER if ", " in name]
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_two_processes_are_as_one(together: Path, alone: dict[str, Any], name: str) -> None:
+    one = alone[name.partition(",")[0]]
+    found = read(together, name, "trained")
+    assert same_bits(*found)
+    assert any("label_probes" in each for each in found[0])
+    assert_close(found[0], weights(one), TOLERANCE)
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_they_were_given_the_same_examples_at_each_step(
+    together: Path, alone: dict[str, Any], name: str
+) -> None:
+    """Else the test above would compare different things; and of different lengths in each."""
+    first, second = read(together, name, "seen")
+    assert len(first) == STEPS
+    for ours, theirs, whole in zip(first, second, alone[name.partition(",")[0]].seen, strict=True):
+        assert len(ours) == len(theirs) == 4
+        assert sorted([*ours, *theirs]) == sorted(whole)
+    assert (
+        sum(sum(map(len, a)) != sum(map(len, b)) for a, b in zip(first, second, strict=True)) > 15
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in REGULAR if "accumulated" not in name])
+def test_they_log_the_same(together: Path, alone: dict[str, Any], name: str) -> None:
+    expected = alone[name.partition(",")[0]].state.log_history
+    log = read(together, name, "log")[0]
+    names = ["loss", "ula_loss", "hls_loss", "probe_accuracy"]
+    if "as it comes" in name:
+        names += [f"eval_{each}" for each in names]
+    for each in names:
+        assert steps_of(log, each) == pytest.approx(steps_of(expected, each), rel=1e-3), each
+
+
+@pytest.mark.parametrize("kind", ["full", "lora"])
+def test_a_wrong_scale_would_show(tmp_path: Path, alone: dict[str, Any], kind: str) -> None:
+    """Added losses that are a mean over processes, not undone, are half of what they should be."""
+    right = weights(alone[kind])
+    for halved in ({"ula_weight": ULA / 2}, {"hls_weight": HLS / 2}):
+        wrong = weights(run(tmp_path, ROWS, kind == "lora", {**ONE, **halved}))
+        for own in ("label_probes", "model.layers"):
+            parts = [
+                {name: one for name, one in each.items() if own in name} for each in (wrong, right)
+            ]
+            assert distance(*parts) > 10 * TOLERANCE, (halved, own)
+
+
+def test_two_processes_go_on_where_they_were(together: Path) -> None:
+    for resumed, drawn in zip(
+        read(together, "resumed", "trained"), read(together, "drawn", "trained"), strict=True
+    ):
+        assert same_bits(resumed, drawn)
+
+
+# Killed -------------------------------------------------------------------------------------------
+
+KILLED_AT = 5
+LAST = "checkpoint-4"
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what runs left behind that were killed."""
+    folder = tmp_path_factory.mktemp("killed")
+    processes = [
+        start(
+            folder / kind,
+            {
+                "killed": {
+                    "rows": 30,
+                    "with_lora": kind == "lora",
+                    "options": DRAWN,
+                    "dropout": 0.2,
+                    "kill_at": KILLED_AT,
+                }
+            },
+        )
+        for kind in ("full", "lora")
+    ]
+    for process in processes:
+        said, _ = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, said
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["full", "lora"])
+def test_killed_and_resumed_is_as_left_alone(
+    killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr("transformers.trainer.logger.warning", lambda text, *_: warned.append(text))
+    folder = killed / kind
+    left = sorted(each.name for each in (folder / "killed").glob("checkpoint-*"))
+    assert left == ["checkpoint-2", LAST]
+    arguments = (30, kind == "lora", DRAWN, 0.2)
+    alone = run(tmp_path / "alone", *arguments)
+    resumed = run(folder / "resumed", *arguments, resume=f"killed/{LAST}")
+    assert not [text for text in warned if "keys" in text]  # probes are no part of a model
+    assert not any(resumed.seen[:4])
+    assert resumed.seen[4:] == alone.seen[4:]
+    assert same_bits(weights(resumed), weights(alone))
+    for name in ("loss", "ula_loss", "hls_loss"):
+        losses = [steps_of(each.state.log_history, name) for each in (resumed, alone)]
+        assert losses[0][-4:] == losses[1][-4:]
+
+
+@pytest.mark.parametrize("kind", ["full", "lora"])
+def test_probes_and_optimizer_have_a_part_in_what_is_resumed(killed: Path, kind: str) -> None:
+    """Without either the run would end elsewhere, so that the test above would fail."""
+    folder = killed / kind / "killed"
+    probes = load_file(folder / LAST / "label_probes.safetensors")
+    earlier = load_file(folder / "checkpoint-2" / "label_probes.safetensors")
+    assert distance(probes, earlier) > 0.01
+    moments = torch.load(folder / LAST / "optimizer.pt")["state"]
+    arguments = (30, kind == "lora", {**DRAWN, "max_steps": 1, "save_strategy": "no"}, 0.2)
+    trainer = run(killed / kind / "again", *arguments)
+    assert len(moments) == len(weights(trainer))

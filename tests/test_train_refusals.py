@@ -1,0 +1,297 @@
+"""What the trainer refuses, in one line, and before there is a model where that can be."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import Dataset
+from layer_reports import random_report
+from peft import PrefixTuningConfig, PromptTuningConfig
+from tokenizers import Tokenizer, models, pre_tokenizers
+from train_runs import (
+    BOTH,
+    EOS,
+    NO,
+    YES,
+    fresh_model,
+    make_rows,
+    make_trainer,
+    settings,
+    small_tokenizer,
+    trained,
+)
+from transformers import PreTrainedTokenizerFast
+
+from pragworld_interp.layers import Intervention, LayerReport, selected, write_layers
+from pragworld_tasks.errors import InputError
+
+ROWS = make_rows(8)
+WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # with layers from a file
+
+
+@pytest.fixture
+def weightless(tmp_path: Path) -> Path:
+    """The folder of a model of three layers without its weights: loading it is another error."""
+    folder = tmp_path / "model"
+    config = fresh_model().config
+    config.architectures = ["Qwen3ForCausalLM"]
+    config.save_pretrained(folder)
+    small_tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Path) -> None:
+    """Else the refusals below might come after loading."""
+    with pytest.raises(OSError, match="no file named model"):
+        make_trainer(str(weightless), settings(tmp_path, **BOTH), ROWS)
+
+
+def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:
+    said = str(error.value)
+    assert "\n" not in said
+    for part in parts:
+        assert part in said
+
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({**BOTH, "ula_weight": -0.1}, "ula_weight -0.1: not from 0 to 1"),
+        ({**BOTH, "hls_weight": 1.5}, "hls_weight 1.5: not from 0 to 1"),
+        ({**BOTH, "ula_weight": float("nan")}, "ula_weight nan: not from 0 to 1"),
+        ({**BOTH, "useful_layers": None}, "ula_weight 0.7: no useful layers given"),
+        ({**BOTH, "useful_layers": []}, "ula_weight 0.7: no useful layers given"),
+        ({**BOTH, "harmful_layers": None}, "hls_weight 0.9: no harmful layers given"),
+        ({**BOTH, "useful_layers": [1, 2]}, "layer 1 is both useful and harmful"),
+        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: one twice"),
+        ({**BOTH, "harmful_layers": [-1]}, "harmful_layers [-1]"),
+        ({**BOTH, "probe_hidden_size": 0}, "probe_hidden_size 0"),
+        ({**BOTH, "hls_reduction": "sum"}, "hls_reduction 'sum': not one of mean, norm"),
+        ({**BOTH, "layer_selection": "all"}, "layer_selection 'all': not one of sign, evidence"),
+    ],
+)
+def test_settings_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        settings(tmp_path, **options)
+    refused(caught, said)
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "said"),
+    [
+        ({"useful_layers": [0, 3]}, {}, "useful layer 3: the model has layers 0 to 2 only"),
+        ({"harmful_layers": [7]}, {}, "harmful layer 7: the model has layers 0 to 2 only"),
+        (
+            {
+                "gradient_checkpointing": True,
+                "gradient_checkpointing_kwargs": {"use_reentrant": True},
+            },
+            {},
+            "use_reentrant",
+        ),
+        (
+            {
+                "activation_checkpointing": True,
+                "activation_checkpointing_kwargs": {"use_reentrant": True},
+            },
+            {},
+            "use_reentrant",
+        ),
+        ({"label_smoothing_factor": 0.1}, {}, "label_smoothing_factor: TRL runs the model twice"),
+        ({}, {"compute_loss_func": lambda *_, **__: 0}, "compute_loss_func: TRL runs the model"),
+        ({"packing": True, "packing_strategy": "wrapped"}, {}, "packing_strategy wrapped"),
+        ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset"),
+        (
+            {},
+            {"peft_config": PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
+            "PROMPT_TUNING: it puts tokens before the prompt",
+        ),
+        (
+            {},
+            {"peft_config": PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)},
+            "PREFIX_TUNING: it puts tokens before the prompt",
+        ),
+    ],
+)
+def test_what_would_make_the_losses_wrong_is_refused_before_there_is_a_model(
+    weightless: Path, tmp_path: Path, options: dict[str, Any], given: dict[str, Any], said: str
+) -> None:
+    args = settings(tmp_path / "out", **{**BOTH, **options})
+    with pytest.raises(InputError) as caught:
+        make_trainer(str(weightless), args, ROWS, **given)
+    refused(caught, said)
+
+
+def test_the_same_of_a_model_in_memory(tmp_path: Path) -> None:
+    args = settings(tmp_path, **{**BOTH, "useful_layers": [3]})
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), args, ROWS)
+    refused(caught, "useful layer 3: the model has layers 0 to 2 only")
+
+
+def test_layers_without_weight_are_not_looked_for(tmp_path: Path) -> None:
+    """With weights 0 it is plain SFT, which has no layers to name."""
+    options = {"useful_layers": [9], "harmful_layers": [], "label_smoothing_factor": 0.1}
+    trainer = trained(fresh_model(), settings(tmp_path, **options), ROWS)
+    assert trainer.state.global_step == 1
+
+
+# Layer reports ------------------------------------------------------------------------------------
+
+
+def report_of(name: str | Path, layers: int = 3, **changes: Any) -> LayerReport:
+    """A sweep of this model; with one of its layers useful and one harmful at least."""
+    report = random_report(layers, seed=3, name=str(name))
+    assert {"useful", "harmful"} <= {layer.sign for layer in report.layers}
+    return replace(report, **changes)
+
+
+def written(folder: Path, report: LayerReport) -> str:
+    write_layers(report, folder / "layers.json")
+    return str(folder / "layers.json")
+
+
+def test_layers_of_a_file_are_those_trained_with(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    fresh_model().save_pretrained(base)
+    small_tokenizer().save_pretrained(base)
+    report = report_of(base)
+    args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
+    assert args.suppressed == selected(report, "harmful")
+    # A folder is the same under another name.
+    trainer = make_trainer(str(base / ".." / "base"), args, ROWS)
+    assert [*trainer.probes] == args.amplified == selected(report, "useful")
+
+
+def test_evidence_may_leave_no_layers(tmp_path: Path) -> None:
+    path = written(tmp_path, report_of("org/model"))
+    with pytest.raises(InputError) as caught:
+        settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
+    refused(caught, f"ula_weight 0.001: no useful layers in {path} by evidence")
+
+
+@pytest.mark.parametrize("role", ["useful", "harmful"])
+def test_a_file_and_numbers_do_not_go_together(tmp_path: Path, role: str) -> None:
+    path = written(tmp_path, report_of("org/model"))
+    with pytest.raises(InputError) as caught:
+        settings(tmp_path, **WEIGHTS, layers=path, **{f"{role}_layers": [1]})
+    refused(caught, path, "take the file, or the numbers")
+
+
+def test_a_file_of_attention_ablation_is_refused(tmp_path: Path) -> None:
+    report = report_of("org/model", intervention=Intervention("attention", "zero"))
+    with pytest.raises(InputError) as caught:
+        settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
+    refused(caught, "of attention ablation", "take a report of MLP ablation")
+
+
+def test_what_is_no_layer_report_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "layers.json").write_text("{}")
+    for name in ("layers.json", "missing.json"):
+        with pytest.raises(InputError) as caught:
+            settings(tmp_path, **WEIGHTS, layers=str(tmp_path / name))
+        refused(caught, name)
+
+
+@pytest.mark.parametrize("swept", ["another", "of fewer layers", "with an adapter"])
+def test_a_file_of_another_model_is_refused_before_there_is_one(
+    weightless: Path, tmp_path: Path, swept: str
+) -> None:
+    report = report_of(weightless)
+    if swept == "another":
+        report, said = report_of("org/model"), "of model org/model, not of"
+    elif swept == "of fewer layers":
+        report, said = report_of(weightless, layers=2), "of a model of 2 layers, not of"
+    else:
+        report = replace(report, model=replace(report.model, adapter="tuned"))
+        said = f"of model {weightless} with adapter tuned, not of"
+    args = settings(tmp_path / "out", **WEIGHTS, layers=written(tmp_path, report))
+    with pytest.raises(InputError) as caught:
+        make_trainer(str(weightless), args, ROWS)
+    refused(caught, said, "useful_layers and harmful_layers")
+
+
+# Data ---------------------------------------------------------------------------------------------
+
+
+def row(*completion: int, prompt: int = 6) -> dict[str, list[int]]:
+    return {
+        "input_ids": [1] * prompt + [*completion],
+        "labels": [-100] * prompt + [*completion],
+    }
+
+
+RIGHT = row(YES, EOS)
+
+
+@pytest.mark.parametrize("part", ["train", "eval"])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (row(EOS), "0 tokens that say yes or no"),
+        (row(9, EOS), "0 tokens that say yes or no"),
+        (row(YES, NO, EOS), "2 tokens that say yes or no"),
+        (row(YES, YES), "2 tokens that say yes or no"),
+        (row(NO, EOS, prompt=19), "21 tokens, and max_length is 20"),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(
+    tmp_path: Path, wrong: dict[str, list[int]], said: str, part: str
+) -> None:
+    right, rows = (Dataset.from_list([RIGHT, RIGHT, each]) for each in (RIGHT, wrong))
+    train, held_out = (rows, right) if part == "train" else (right, rows)
+    args = settings(tmp_path, **BOTH, max_length=20)
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), args, train, eval_dataset=held_out)
+    refused(caught, f"{part} data, row 2: {said}")
+
+
+def test_a_row_is_named_that_is_first_met_in_evaluation(tmp_path: Path) -> None:
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    with pytest.raises(InputError) as caught:
+        trainer.evaluate(Dataset.from_list([RIGHT, row(EOS)]))
+    refused(caught, "eval data, row 1: 0 tokens")
+
+
+def test_packed_rows_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    rows = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), settings(tmp_path, **BOTH, packing=True, max_length=20), rows)
+    refused(caught, "train data, row 1: 21 tokens, and max_length is 20")
+
+
+def test_a_label_in_the_prompt_is_no_label(tmp_path: Path) -> None:
+    asked = {"input_ids": [YES, NO, YES, NO, EOS], "labels": [-100, -100, -100, NO, EOS]}
+    trainer = trained(fresh_model(), settings(tmp_path, **BOTH), Dataset.from_list([asked] * 3))
+    assert trainer.state.log_history[0]["ula_loss"] > 0
+
+
+def test_suppression_alone_needs_no_labels(tmp_path: Path) -> None:
+    args = settings(tmp_path, **{**BOTH, "ula_weight": 0.0})
+    trainer = trained(fresh_model(), args, Dataset.from_list([row(9, EOS), row(YES, NO)]))
+    log = trainer.state.log_history[0]
+    assert log["hls_loss"] > 0
+    assert "ula_loss" not in log
+
+
+def test_streamed_data_is_refused(tmp_path: Path) -> None:
+    args = settings(tmp_path, **BOTH)
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), args, ROWS.to_iterable_dataset())
+    refused(caught, "train data: streamed", "datasets.Dataset")
+
+
+def test_a_tokenizer_without_labels_is_refused(tmp_path: Path) -> None:
+    words = {f"word{number}": number for number in range(96)}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="word0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    wordless = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="word0", eos_token="word2", unk_token="word0"
+    )
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS, processing_class=wordless)
+    refused(caught, "neither ' yes' and ' no' nor 'yes' and 'no' are one token")

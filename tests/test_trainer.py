@@ -1,0 +1,633 @@
+"""The trainer in one process: what a step computes, what is logged and what is written."""
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel, get_peft_model
+from safetensors.torch import load_file
+from small_models import ARCHITECTURES
+from torch import Tensor, nn
+from train_runs import (
+    BOTH,
+    HARMFUL,
+    HLS,
+    NO,
+    ULA,
+    USEFUL,
+    YES,
+    assert_close,
+    by_hand,
+    distance,
+    fresh_model,
+    gradients,
+    lora,
+    make_rows,
+    make_trainer,
+    plain_settings,
+    same_bits,
+    settings,
+    small_tokenizer,
+    trained,
+    weights,
+)
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.errors import InputError
+from pragworld_train.data import to_dataset
+from pragworld_train.mlp_outputs import places, token_mask
+from pragworld_train.probes import FILE, load_probes
+
+TINY = Path(__file__).parents[1] / "pragworld_tasks" / "tiny"
+ROWS = make_rows(8)
+LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
+
+
+def test_lengths_differ() -> None:
+    """Else a mean over rows or over padding would pass for one over tokens."""
+    assert len({*LENGTHS}) > 4
+    assert {row["labels"][-2] for row in ROWS} == {YES, NO}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+# A step -------------------------------------------------------------------------------------------
+
+
+def gradients_by_hand(
+    model: Any, probes: dict[int, Any], rows: Sequence[Any] | None = None, **options: Any
+) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """Of a step, by the names that the trainer has for them; and the losses."""
+    losses = by_hand(model, probes, list(ROWS if rows is None else rows), **options)
+    losses["loss"].backward()  # type: ignore[no-untyped-call]
+    found = {name: one.grad for name, one in model.named_parameters() if one.requires_grad}
+    for layer, probe in probes.items():
+        found |= {f"label_probes.{layer}.{n}": one.grad for n, one in probe.named_parameters()}
+    numbers = {name: loss.item() for name, loss in losses.items()}
+    return {name: one for name, one in found.items() if one is not None}, numbers
+
+
+def step(folder: Path, model: Any = None, rows: Any = None, **options: Any) -> Any:
+    """Gradients of a step, the log, and probes as they were before it."""
+    trainer = make_trainer(
+        fresh_model() if model is None else model,
+        settings(folder, **{**BOTH, **options}),
+        ROWS if rows is None else rows,
+    )
+    probes = deepcopy(trainer.probes)
+    return gradients(trainer), trainer.state.log_history[0], probes
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_a_micro_batch_is_one_forward_pass(tmp_path: Path, with_lora: bool) -> None:
+    trainer = make_trainer(
+        fresh_model(),
+        settings(
+            tmp_path,
+            **BOTH,
+            max_steps=3,
+            per_device_train_batch_size=2,
+            gradient_accumulation_steps=2,
+        ),
+        make_rows(12),
+        peft_config=lora() if with_lora else None,
+    )
+    model = trainer.model.get_base_model() if with_lora else trainer.model
+    passes = {"backbone": 0, "mlp": 0}
+
+    def count(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
+            passes[name] += 1
+
+        return hook
+
+    model.model.register_forward_hook(count("backbone"))
+    model.model.layers[0].mlp.register_forward_hook(count("mlp"))
+    trainer.train()
+    assert passes == {"backbone": 6, "mlp": 6}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "norm"])
+@pytest.mark.parametrize("optimised", ["ula", "hls", "both"])
+def test_gradients_are_those_of_losses_written_out_by_hand(
+    tmp_path: Path, reduction: str, optimised: str
+) -> None:
+    ula, hls = (ULA if optimised != "hls" else 0.0), (HLS if optimised != "ula" else 0.0)
+    if reduction == "norm":
+        hls /= 32
+    options = {"ula_weight": ula, "hls_weight": hls, "hls_reduction": reduction}
+    found, log, probes = step(tmp_path, **options)
+    assert [*probes] == (USEFUL if ula else [])
+    expected, losses = gradients_by_hand(
+        fresh_model(), probes, ula=ula, hls=hls, reduction=reduction
+    )
+    assert_close(found, expected)
+    assert log["loss"] == pytest.approx(losses["loss"], rel=1e-5)
+    for name, weight in (("ula_loss", ula), ("hls_loss", hls)):
+        assert (name in log) == bool(weight)
+        if weight:
+            assert log[name] == pytest.approx(losses[name], rel=1e-5)
+
+
+def test_both_losses_reach_the_gradient(tmp_path: Path) -> None:
+    """Else agreement on it would say nothing."""
+    both, _, _ = step(tmp_path)
+    for missing in ("ula_weight", "hls_weight"):
+        other, _, _ = step(tmp_path, **{missing: 0.0})
+        shared = {name: both[name] for name in both if "label_probes" not in name}
+        assert distance(other, shared) > 0.05, missing
+
+
+MLP_OF = {
+    "gpt2": "transformer.h.{}.mlp",
+    "gpt_neox": "gpt_neox.layers.{}.mlp",
+    "gptj": "transformer.h.{}.mlp",
+    "llama4_text": "model.layers.{}.feed_forward",
+}
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_gradients_by_hand_on_every_architecture(tmp_path: Path, architecture: str) -> None:
+    path = MLP_OF.get(architecture, "model.layers.{}.mlp")
+    trained_one, model = fresh_model(architecture), fresh_model(architecture)
+    if architecture == "llama4_text":
+        trained_one.base_model_prefix = "model"  # it has a wrong one, at which TRL fails
+    # A mixture's balance of experts is a loss of a whole batch, and not ours.
+    found, log, probes = step(tmp_path, trained_one, router_aux_loss_coef=0.0)
+    expected, losses = gradients_by_hand(
+        model, probes, mlp=lambda layer: model.get_submodule(path.format(layer))
+    )
+    for name in ("loss", "ula_loss", "hls_loss"):
+        assert log[name] == pytest.approx(losses[name], rel=1e-4), name
+    assert_close(found, expected, 1e-4)
+
+
+def test_a_mixture_keeps_its_own_loss(tmp_path: Path) -> None:
+    plain = trained(
+        fresh_model("qwen3_moe"), plain_settings(tmp_path, router_aux_loss_coef=0.1), ROWS
+    )
+    _, log, _ = step(tmp_path, fresh_model("qwen3_moe"), router_aux_loss_coef=0.1)
+    expected = plain.state.log_history[0]
+    assert log["aux_loss"] == pytest.approx(expected["aux_loss"])
+    added = ULA * log["ula_loss"] + HLS * log["hls_loss"]
+    assert log["loss"] == pytest.approx(expected["loss"] + added, rel=1e-5)
+
+
+OTHER_WAYS: dict[str, dict[str, Any]] = {
+    "checkpointed": {"gradient_checkpointing": True},
+    "checkpointed with options": {
+        "activation_checkpointing": True,
+        "activation_checkpointing_kwargs": {"preserve_rng_state": True},
+    },
+    "checkpointed selectively": {
+        "gradient_checkpointing": True,
+        "gradient_checkpointing_kwargs": {"selective": True},
+    },
+    "every second layer checkpointed": {
+        "activation_checkpointing": True,
+        "activation_checkpointing_kwargs": {"every_n_layers": 2},
+    },
+    "compiled": {"torch_compile": True, "torch_compile_backend": "aot_eager"},
+}
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_other_ways_to_compute_give_the_same(tmp_path: Path, way: str) -> None:
+    expected, log, _ = step(tmp_path)
+    found, other, _ = step(tmp_path, **OTHER_WAYS[way])
+    assert_close(found, expected)
+    for name in ("loss", "ula_loss", "hls_loss", "probe_accuracy"):
+        assert other[name] == pytest.approx(log[name], rel=1e-4)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a compiler")
+def test_compiled_by_inductor(tmp_path: Path) -> None:
+    """Of torch 2.13, it left ULA out of the gradient where the backend above did not."""
+    found = []
+    for options in ({}, {"torch_compile": True}):
+        model = fresh_model()
+        model.model.layers = model.model.layers[:1]  # compiling takes its time
+        model.config.num_hidden_layers, model.config.layer_types = 1, model.config.layer_types[:1]
+        args = settings(tmp_path, useful_layers=[0], ula_weight=ULA, **options)
+        found.append(gradients(make_trainer(model, args, ROWS)))
+    assert_close(found[1], found[0])
+
+
+def test_checkpointed_lora(tmp_path: Path) -> None:
+    found = []
+    for checkpointing in (False, True):
+        args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
+        found.append(gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora())))
+    assert_close(found[1], found[0])
+
+
+def test_an_adapter_may_be_on_the_model_already(tmp_path: Path) -> None:
+    args = settings(tmp_path, **BOTH)
+    expected = gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora()))
+    torch.manual_seed(args.seed)
+    found = gradients(make_trainer(get_peft_model(fresh_model(), lora()), args, ROWS))
+    assert same_bits(found, expected)
+    assert any("label_probes" in name for name in found)
+
+
+def test_layers_are_checkpointed_all_the_same(tmp_path: Path) -> None:
+    """Hooks do not keep a layer from being run again for its gradient."""
+    trainer = make_trainer(
+        fresh_model(), settings(tmp_path, **BOTH, gradient_checkpointing=True), ROWS
+    )
+    calls: list[int] = []
+    for layer in trainer.model.model.layers:
+        # (A second run ends as soon as all is there that the gradient needs, which may be before
+        # hooks behind the MLP are called.)
+        layer.mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    trainer.train()
+    assert len(calls) == 2 * 3
+
+
+def test_bfloat16_is_close(tmp_path: Path) -> None:
+    """The probes compute in their own precision, and the sums of HLS in float32."""
+    expected, log, _ = step(tmp_path)
+    found, other, _ = step(tmp_path, bf16=True)
+    for name in ("loss", "ula_loss", "hls_loss"):
+        assert other[name] == pytest.approx(log[name], rel=3e-2)
+    assert found.keys() == expected.keys()
+    far, near = (
+        torch.cat([each[name].flatten() for name in expected]) for each in (found, expected)
+    )
+    assert torch.cosine_similarity(far, near, dim=0) > 0.999
+
+
+def test_a_model_in_bfloat16_has_probes_in_bfloat16(tmp_path: Path) -> None:
+    expected, log, _ = step(tmp_path)
+    found, other, probes = step(tmp_path, fresh_model().bfloat16())
+    assert {one.dtype for one in probes[0].parameters()} == {torch.bfloat16}
+    assert found.keys() == expected.keys()
+    for name in ("ula_loss", "hls_loss"):
+        assert other[name] == pytest.approx(log[name], rel=5e-2)
+
+
+# Without padding ----------------------------------------------------------------------------------
+
+WITHOUT_PADDING: dict[str, dict[str, Any]] = {
+    "padding-free": {"padding_free": True, "max_length": None},
+    "padded at the end": {"padding_free": True, "max_length": None, "pad_to_multiple_of": 64},
+    "packed": {"packing": True, "max_length": 64},
+    "packed, padded": {"packing": True, "max_length": 64, "pad_to_multiple_of": 32},
+    "padded to multiples": {"pad_to_multiple_of": 16},
+}
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("layout", WITHOUT_PADDING)
+def test_sequences_that_follow_each_other_give_the_same_gradients(
+    tmp_path: Path, layout: str, attention: str
+) -> None:
+    expected, log, _ = step(tmp_path)
+    model = fresh_model()
+    model.set_attn_implementation(attention)
+    found, other, _ = step(tmp_path, model, **WITHOUT_PADDING[layout])
+    for name in ("loss", "ula_loss", "hls_loss", "probe_accuracy"):
+        assert other[name] == pytest.approx(log[name], rel=1e-5), name
+    assert_close(found, expected)
+
+
+def test_places_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -> None:
+    for options in ({}, *WITHOUT_PADDING.values()):
+        trainer = make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), ROWS)
+        batch = next(iter(trainer.get_train_dataloader()))
+        where = places(batch, torch.tensor([YES]), torch.tensor([NO]))
+        assert torch.equal(where.mask, batch["input_ids"] != 0)
+        assert where.mask.sum() == sum(LENGTHS)
+        rows, columns = where.ends.T
+        said = batch["input_ids"][rows, columns + 1]
+        assert said.tolist() == [[YES, NO][label] for label in where.labels]
+        # What is before the ends is the prompts, whole.
+        found = sorted(batch["input_ids"][rows, columns].tolist())
+        assert found == sorted(ids[-3] for ids in ROWS["input_ids"])
+
+
+def test_padding_behind_sequences_is_told_from_their_first_tokens() -> None:
+    positions = torch.tensor(
+        [[0, 1, 2, 0, 1, 0, 1, 2, 0, 0, 0], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
+    )
+    expected = [[True] * 8 + [False] * 3, [True] * 11]
+    assert token_mask({"position_ids": positions}).tolist() == expected
+
+
+# Accumulation -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_accumulated_steps_are_those_of_whole_batches(tmp_path: Path, with_lora: bool) -> None:
+    rows = make_rows(20)  # the third step of an epoch has half as many examples
+    found = []
+    for size, steps in ((8, 1), (4, 2), (1, 8)):
+        args = settings(
+            tmp_path,
+            **BOTH,
+            max_steps=6,
+            per_device_train_batch_size=size,
+            gradient_accumulation_steps=steps,
+        )
+        trainer = trained(fresh_model(), args, rows, peft_config=lora() if with_lora else None)
+        assert trainer.state.epoch == 2
+        found.append(weights(trainer))
+        losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
+        if steps == 1:
+            whole = losses
+        assert losses == pytest.approx(whole, rel=1e-4)
+    for other in found[1:]:
+        assert_close(other, found[0], 1e-4)
+    args = settings(tmp_path, max_steps=6, per_device_train_batch_size=8)
+    plain = trained(fresh_model(), args, rows, peft_config=lora() if with_lora else None)
+    without = weights(plain)
+    assert distance(without, {name: found[0][name] for name in without}) > 0.01
+
+
+# Beside plain SFT ---------------------------------------------------------------------------------
+
+DRAWN: dict[str, Any] = {  # so that everything random has a part in it
+    "train_sampling_strategy": "random",
+    "optim": "adamw_torch",
+    "learning_rate": 1e-3,
+    "max_steps": 5,
+    "per_device_train_batch_size": 3,
+    "max_grad_norm": 1.0,
+}
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+@pytest.mark.parametrize("weight", [0.0, 1e-30])
+def test_with_no_weight_it_is_plain_training_bit_for_bit(
+    tmp_path: Path, weight: float, with_lora: bool
+) -> None:
+    """With a weight so small that it is lost in rounding, nothing else is drawn or added either."""
+    peft = [lora(0.1) if with_lora else None for _ in range(2)]
+    # Gradients are not clipped where there are those of probes: the sum of all squares would be
+    # taken in another order.
+    options = {"gradient_checkpointing": True, **DRAWN, "max_grad_norm": 0.0 if weight else 1.0}
+    plain = make_trainer(
+        fresh_model(), plain_settings(tmp_path, **options), ROWS, peft_config=peft[0]
+    )
+    plain_state, plain_weights = torch.get_rng_state(), weights(plain)
+    ours = make_trainer(
+        fresh_model(),
+        settings(tmp_path, **{**BOTH, **options, "ula_weight": weight, "hls_weight": weight}),
+        ROWS,
+        peft_config=peft[1],
+    )
+    assert torch.equal(torch.get_rng_state(), plain_state)
+
+    def without_probes(trainer: Any) -> dict[str, Tensor]:
+        return {name: one for name, one in weights(trainer).items() if "label_probes" not in name}
+
+    assert bool(ours.probes) == bool(weight)
+    assert same_bits(without_probes(ours), plain_weights)
+    for trainer in (plain, ours):
+        torch.set_rng_state(plain_state)
+        trainer.train()
+    assert same_bits(without_probes(ours), weights(plain))
+    assert not same_bits(weights(plain), plain_weights)
+    losses = [[each.get("loss") for each in one.state.log_history] for one in (plain, ours)]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("outputs", [False, True], ids=["loss only", "with logits"])
+def test_evaluation_is_that_of_plain_sft(tmp_path: Path, outputs: bool) -> None:
+    held_out = make_rows(10, seed=1)
+    options: dict[str, Any] = {"eval_dataset": held_out}
+    if outputs:
+        options["compute_metrics"] = lambda found: {"sum": float(abs(found.predictions).sum())}
+    metrics = []
+    for make in (plain_settings, settings):
+        args = make(tmp_path, per_device_eval_batch_size=4, **(BOTH if make is settings else {}))
+        trainer = make_trainer(fresh_model(), args, ROWS, **options)
+        metrics.append(trainer.evaluate())
+    assert metrics[1]["eval_loss"] == metrics[0]["eval_loss"]
+    if outputs:
+        assert metrics[1]["eval_sum"] == metrics[0]["eval_sum"]
+    assert "eval_ula_loss" not in metrics[0]
+    logged = trainer.state.log_history[-1]
+    batches = [held_out.select(range(start, min(start + 4, 10))) for start in (0, 4, 8)]
+    losses = [by_hand(fresh_model(), trainer.probes, list(batch)) for batch in batches]
+    for name in ("ula_loss", "hls_loss"):
+        # as TRL's own metrics, a mean over batches
+        expected = sum(each[name].item() for each in losses) / 3
+        assert logged[f"eval_{name}"] == pytest.approx(expected, rel=1e-5)
+    assert 0 <= logged["eval_probe_accuracy"] <= 1
+
+
+def test_evaluation_between_steps_changes_nothing_of_training(tmp_path: Path) -> None:
+    found = []
+    for evaluated in ("no", "steps"):
+        args = settings(
+            tmp_path,
+            **BOTH,
+            max_steps=4,
+            per_device_train_batch_size=2,
+            gradient_accumulation_steps=2,
+            eval_strategy=evaluated,
+            eval_steps=1,
+        )
+        found.append(trained(fresh_model(), args, ROWS, eval_dataset=make_rows(5, seed=1)))
+    assert same_bits(*map(weights, found))
+    logged = {name for each in found[1].state.log_history for name in each}
+    for name in ("ula_loss", "probe_accuracy", "hls_loss"):
+        assert {name, f"eval_{name}"} <= logged
+
+
+def test_the_probes_accuracy_is_logged(tmp_path: Path) -> None:
+    """Of means over layers and examples: a probe that says yes to all is right where it is yes."""
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+    with torch.no_grad():
+        for layer, answer in zip(
+            USEFUL, (torch.tensor([1e3, 0]), torch.tensor([0, 1e3])), strict=True
+        ):
+            trainer.probes[layer].outer.bias.copy_(answer)
+    trainer.train()
+    assert trainer.state.log_history[0]["probe_accuracy"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_between_and_behind_steps_the_model_can_be_called(
+    tmp_path: Path, checkpointing: bool
+) -> None:
+    """With whatever inputs, as callbacks and notebooks do."""
+    args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
+    trainer = make_trainer(fresh_model(), args, ROWS)
+    other = {"input_ids": torch.randint(7, 96, (3, 5))}
+    for act in (lambda: None, trainer.train, lambda: trainer.evaluate(ROWS)):
+        act()
+        trainer.model.eval()
+        plain = fresh_model()
+        plain.load_state_dict(trainer.model.state_dict(), strict=False)
+        found = trainer.model(**other)
+        torch.testing.assert_close(found.logits, plain(**other).logits)
+        assert "probe_logits" not in found
+        assert trainer.model.generate(**other, max_new_tokens=3, do_sample=False).shape[0] == 3
+
+
+def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with trainer.model.model.norm.register_forward_hook(fail), pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    trainer.model(input_ids=torch.ones(2, 3, dtype=torch.long))
+
+
+def test_probes_learn_what_layers_know(tmp_path: Path) -> None:
+    """The whole of it on a model and data that come along: accuracy of probes rises, HLS falls."""
+    dialogues = list(documents(generate(Settings(groups=6, split="train"))))
+    args = settings(
+        tmp_path,
+        useful_layers=[2, 3],
+        harmful_layers=[4],
+        ula_weight=1.0,
+        hls_weight=0.1,
+        max_steps=15,
+        per_device_train_batch_size=4,
+        optim="adamw_torch",
+        learning_rate=2e-3,
+        max_length=None,
+    )
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    trainer = trained(
+        str(TINY), args, to_dataset(dialogues), processing_class=tokenizer, peft_config=lora()
+    )
+    log = [each for each in trainer.state.log_history if "ula_loss" in each]
+    first, last = ({k: sum(x[k] for x in part) / 5 for k in log[0]} for part in (log[:5], log[-5:]))
+    assert last["ula_loss"] < first["ula_loss"]
+    assert last["hls_loss"] < 0.9 * first["hls_loss"]
+
+
+# What is written ----------------------------------------------------------------------------------
+
+
+def base_folder(folder: Path) -> Path:
+    """A small model with its tokenizer, as users have theirs."""
+    fresh_model().save_pretrained(folder / "base")
+    small_tokenizer().save_pretrained(folder / "base")
+    return folder / "base"
+
+
+SAVED: dict[str, Any] = {
+    **BOTH,
+    "max_steps": 4,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "per_device_train_batch_size": 4,
+}
+
+
+def assert_same_probes(found: dict[int, Any], expected: dict[int, Any]) -> None:
+    assert found.keys() == expected.keys()
+    for layer, probe in expected.items():
+        assert same_bits(found[layer].state_dict(), probe.state_dict())
+
+
+def test_a_fine_tuned_model_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None:
+    base = base_folder(tmp_path)
+    trainer = trained(str(base), settings(tmp_path / "out", **SAVED), ROWS, processing_class=None)
+    trainer.save_model()
+    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-4"):
+        assert {one.partition(".")[0] for one in load_file(folder / "model.safetensors")} == {
+            one.partition(".")[0] for one in load_file(base / "model.safetensors")
+        }
+        model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+        assert not any(told.values())
+        own = {n: one for n, one in weights(trainer).items() if "label_probes" not in n}
+        assert same_bits(dict(model.named_parameters()), own)
+        assert_same_probes(load_probes(folder), trainer.probes)
+    earlier = load_probes(tmp_path / "out" / "checkpoint-2")
+    assert not same_bits(earlier[0].state_dict(), trainer.probes[0].state_dict())
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == ["Qwen3ForCausalLM"]
+
+
+def test_an_adapter_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None:
+    base = base_folder(tmp_path)
+    trainer = trained(
+        str(base),
+        settings(tmp_path / "out", **SAVED),
+        ROWS,
+        processing_class=None,
+        peft_config=lora(),
+    )
+    trainer.save_model()
+    batch = {"input_ids": torch.tensor([ROWS[0]["input_ids"]])}
+    expected = trainer.model.eval()(**batch).logits
+    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-4"):
+        saved = load_file(folder / "adapter_model.safetensors")
+        assert all("lora" in name for name in saved)
+        plain = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), folder)
+        torch.testing.assert_close(plain(**batch).logits, expected)
+        assert_same_probes(load_probes(folder), trainer.probes)
+
+
+def test_probes_are_in_a_file_others_can_read(tmp_path: Path) -> None:
+    trainer = trained(fresh_model(), settings(tmp_path, **BOTH, probe_hidden_size=7), ROWS)
+    trainer.save_model()
+    found = {name: [*one.shape] for name, one in load_file(tmp_path / FILE).items()}
+    each = {
+        "inner.weight": [7, 32],
+        "inner.bias": [7],
+        "outer.weight": [2, 7],
+        "outer.bias": [2],
+    }
+    assert found == {f"{layer}.{n}": shape for layer in USEFUL for n, shape in each.items()}
+
+
+def test_without_probes_there_is_no_file_of_them(tmp_path: Path) -> None:
+    trainer = trained(fresh_model(), settings(tmp_path, **{**BOTH, "ula_weight": 0.0}), ROWS)
+    trainer.save_model()
+    assert trainer.probes == {}
+    assert not (tmp_path / FILE).exists()
+    with pytest.raises(InputError, match="the probes cannot be read"):
+        load_probes(tmp_path)
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_the_best_model_has_its_probes(tmp_path: Path, with_lora: bool) -> None:
+    options = {
+        **SAVED,
+        "save_steps": 1,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "eval_hls_loss",  # which falls
+        "greater_is_better": True,
+    }
+    trainer = trained(
+        fresh_model(),
+        settings(tmp_path, **options),
+        ROWS,
+        eval_dataset=make_rows(4, seed=1),
+        peft_config=lora() if with_lora else None,
+    )
+    best = Path(trainer.state.best_model_checkpoint)
+    assert best.name == "checkpoint-1"
+    assert_same_probes(trainer.probes, load_probes(best))
+    last = load_probes(tmp_path / "checkpoint-4")
+    assert not same_bits(last[0].state_dict(), trainer.probes[0].state_dict())
+    assert all(isinstance(probe, nn.Module) for probe in trainer.probes.values())
+
+
+def test_every_layer_may_be_named_and_none_of_one_kind(tmp_path: Path) -> None:
+    options = {"ula_weight": 0.0, "hls_weight": HLS, "useful_layers": None}
+    found, log, probes = step(tmp_path, **{**options, "harmful_layers": [0, 1, 2]})
+    expected, losses = gradients_by_hand(fresh_model(), probes, harmful=[0, 1, 2], ula=0.0)
+    assert_close(found, expected)
+    assert log["hls_loss"] == pytest.approx(losses["hls_loss"], rel=1e-5)
+    assert HARMFUL != [0, 1, 2]

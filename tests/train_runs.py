@@ -1,0 +1,303 @@
+"""Fine-tuning of small models for tests: data, settings, runs, and the losses written out by hand.
+
+    python tests/train_runs.py RUNS.json
+
+does the runs that a file describes, one after the other, in as many processes as torchrun starts.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from safetensors.torch import save_file
+from small_models import small_model
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
+
+EOS, YES, NO = 2, 5, 6
+USEFUL, HARMFUL = [0, 2], [1]
+ULA, HLS = 0.7, 0.9  # so large that a mistake in either shows
+BOTH: dict[str, Any] = {
+    "useful_layers": USEFUL,
+    "harmful_layers": HARMFUL,
+    "ula_weight": ULA,
+    "hls_weight": HLS,
+}
+
+
+@cache
+def small_tokenizer() -> Any:
+    """Words for the 96 ids of the small models."""
+    words = ["<pad>", "<s>", "</s>", "<unk>", "maybe", "yes", "no"]
+    words += [f"word{number}" for number in range(len(words), 96)]
+    tokenizer = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+    )
+
+
+def make_rows(count: int, seed: int = 0) -> Dataset:
+    """Prompts of different lengths, each with yes or no and the end behind."""
+    generator = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        prompt = [1, *(generator.randrange(7, 96) for _ in range(generator.randrange(3, 30)))]
+        completion = [generator.choice([YES, NO]), EOS]
+        rows.append({"input_ids": prompt + completion, "labels": [-100] * len(prompt) + completion})
+    return Dataset.from_list(rows)
+
+
+def fresh_model(architecture: str = "qwen3") -> Any:
+    """A small model to train. Without dropout, which would have two ways to compute differ."""
+    model = deepcopy(small_model(architecture))
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def lora(dropout: float = 0.0) -> Any:
+    return LoraConfig(
+        r=4, target_modules=["q_proj", "v_proj", "up_proj", "down_proj"], lora_dropout=dropout
+    )
+
+
+def settings(folder: Path, **options: Any) -> LayerRegularizedSFTConfig:
+    """One step of SGD in which nothing is drawn, clipped or written, but for what is said."""
+    return LayerRegularizedSFTConfig(**_plain_settings(folder, options))
+
+
+def plain_settings(folder: Path, **options: Any) -> Any:
+    """The same for plain SFT."""
+    return SFTConfig(**_plain_settings(folder, options))
+
+
+def _plain_settings(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "output_dir": str(folder),
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "save_strategy": "no",
+        "optim": "sgd",
+        "learning_rate": 0.05,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 0.0,
+        "gradient_checkpointing": False,
+        "train_sampling_strategy": "sequential",
+        "max_steps": 1,
+        "logging_steps": 1,
+        **options,
+    }
+
+
+def make_trainer(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
+    """Ours or TRL's, by the kind of settings."""
+    kind = LayerRegularizedSFTTrainer if type(args) is LayerRegularizedSFTConfig else SFTTrainer
+    return kind(
+        model, args, train_dataset=rows, **{"processing_class": small_tokenizer(), **options}
+    )
+
+
+def trained(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
+    """A trainer that has trained."""
+    trainer = make_trainer(model, args, rows, **options)
+    trainer.train()
+    return trainer
+
+
+def weights(trainer: Any) -> dict[str, Tensor]:
+    """What was trained, by name, probes too."""
+    named = trainer.model.named_parameters()
+    return {name: one.detach().clone() for name, one in named if one.requires_grad}
+
+
+def assert_close(
+    found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float = 1e-5
+) -> None:
+    """Each tensor, relative to the largest number in it."""
+    assert found.keys() == expected.keys()
+    assert found
+    for name, tensor in expected.items():
+        scale = max(tensor.abs().max().item(), 1e-3)
+        far = (found[name] - tensor).abs().max().item()
+        assert far <= tolerance * scale, f"{name}: {far} of {scale}"
+
+
+def distance(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
+    """How far apart weights are that `assert_close` compares, at most."""
+    return max(
+        (first[name] - second[name]).abs().max().item() / max(second[name].abs().max().item(), 1e-3)
+        for name in second
+    )
+
+
+def same_bits(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(
+        torch.equal(first[name], second[name]) for name in first
+    )
+
+
+# Steps taken apart --------------------------------------------------------------------------------
+
+
+class _Gradients(TrainerCallback):  # type: ignore[misc]
+    """Keeps the gradients of the first step."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Tensor] = {}
+
+    def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
+        if not self.found:
+            named = model.named_parameters()
+            self.found = {name: one.grad.clone() for name, one in named if one.grad is not None}
+
+
+def gradients(trainer: Any) -> dict[str, Tensor]:
+    """Trains, and gives the gradients of the first step by name."""
+    callback = _Gradients()
+    trainer.add_callback(callback)
+    trainer.train()
+    return callback.found
+
+
+def by_hand(
+    model: Any,
+    probes: Mapping[int, Any],
+    rows: Sequence[Mapping[str, Any]],
+    mlp: Callable[[int], nn.Module] | None = None,
+    harmful: Sequence[int] = HARMFUL,
+    ula: float = ULA,
+    hls: float = HLS,
+    reduction: str = "mean",
+) -> dict[str, Tensor]:
+    """The three losses of a batch and their sum, an example at a time and so without padding."""
+    mlp = mlp or (lambda layer: model.model.layers[layer].mlp)
+    outputs: dict[int, Tensor] = {}
+
+    def keep(layer: int) -> Callable[..., None]:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            outputs[layer] = output[0] if isinstance(output, tuple) else output
+
+        return hook
+
+    handles = [mlp(layer).register_forward_hook(keep(layer)) for layer in {*probes, *harmful}]
+    tokens = targets = 0
+    ce = amplify = suppress = torch.zeros(())
+    for row in rows:
+        ids, labels = torch.tensor(row["input_ids"]), torch.tensor(row["labels"])
+        logits = model(input_ids=ids[None]).logits[0]
+        for place in (labels != -100).nonzero()[:, 0].tolist():
+            ce = ce - logits[place - 1].float().log_softmax(-1)[ids[place]]
+            targets += 1
+        end = len(ids) - 3  # of the prompt: behind it come the label and the end
+        for layer, probe in probes.items():
+            hidden = outputs[layer].view(len(ids), -1)[end]
+            inner = (hidden @ probe.inner.weight.T + probe.inner.bias).clamp(min=0)
+            answer = inner @ probe.outer.weight.T + probe.outer.bias
+            amplify = amplify - answer.log_softmax(-1)[[YES, NO].index(int(ids[end + 1]))]
+        for layer in harmful:
+            suppress = suppress + (outputs[layer] ** 2).sum() / len(harmful)
+        tokens += len(ids)
+    for handle in handles:
+        handle.remove()
+    losses = {"ce": ce / targets}
+    losses["ula_loss"] = amplify / max(len(probes), 1) / len(rows)
+    losses["hls_loss"] = suppress / tokens
+    if harmful and reduction == "mean":
+        losses["hls_loss"] = losses["hls_loss"] / outputs[harmful[0]].shape[-1]
+    losses["loss"] = losses["ce"] + ula * losses["ula_loss"] + hls * losses["hls_loss"]
+    return losses
+
+
+# Runs in processes of their own -------------------------------------------------------------------
+
+
+class _Kill(TrainerCallback):  # type: ignore[misc]
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+        if state.global_step == self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run(
+    folder: Path,
+    rows: int,
+    with_lora: bool,
+    options: Mapping[str, Any],
+    dropout: float = 0.0,
+    kill_at: int | None = None,
+    resume: str | None = None,
+) -> Any:
+    """A trainer that has trained.
+
+    Args:
+        folder: that it writes to.
+        rows: how many it trains on.
+        with_lora: whether it trains an adapter.
+        options: of its settings.
+        dropout: of the adapter.
+        kill_at: the step behind which the process is killed.
+        resume: a checkpoint, as a path from where `folder` is, that it goes on from.
+    """
+    trainer = make_trainer(
+        fresh_model(),
+        settings(folder, **options),
+        make_rows(rows),
+        eval_dataset=make_rows(16, seed=1),
+        peft_config=lora(dropout) if with_lora else None,
+        callbacks=[] if kill_at is None else [_Kill(kill_at)],
+    )
+    # The examples of each step, whichever process and micro-batch they are in.
+    seen: list[list[list[int]]] = [[] for _ in range(trainer.args.max_steps)]
+    training_step = trainer.training_step
+
+    def seeing(model: Any, inputs: dict[str, Any], *arguments: Any, **others: Any) -> Any:
+        found = [ids[ids != 0].tolist() for ids in inputs["input_ids"]]
+        seen[trainer.state.global_step].extend(found)
+        return training_step(model, inputs, *arguments, **others)
+
+    trainer.training_step = seeing
+    trainer.seen = seen
+    trainer.train(resume_from_checkpoint=None if resume is None else str(folder.parent / resume))
+    return trainer
+
+
+def main(path: Path) -> None:
+    """Does the runs of a file, and writes what was trained, what was seen and the log."""
+    torch.set_num_threads(1)
+    for name, each in json.loads(path.read_text()).items():
+        folder = path.parent / name
+        trainer = run(folder, **each)
+        rank = trainer.accelerator.process_index
+        (folder / f"seen.{rank}.json").write_text(json.dumps(trainer.seen))
+        save_file(weights(trainer), folder / f"trained.{rank}.safetensors")
+        (folder / f"log.{rank}.json").write_text(json.dumps(trainer.state.log_history))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
