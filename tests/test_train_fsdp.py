@@ -1,0 +1,77 @@
+"""The configurations in `examples/accelerate`: what is trained by them is as from one process.
+
+There is no GPU here, so sharding is done on the CPU (see `fsdp_on_cpu.py`), in float32.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from fsdp_on_cpu import KINDS, train_plainly
+from places import ROOT
+from safetensors.torch import load_file
+from torch import Tensor
+from train_runs import assert_close, distance, same_bits
+from transformers import AutoModelForCausalLM
+
+CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
+
+
+@pytest.fixture(scope="module", params=CONFIGURATIONS)
+def sharded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what two processes have trained."""
+    if request.param == "deepspeed_zero2" and find_spec("deepspeed") is None:
+        pytest.skip("DeepSpeed: not installed")
+    folder = tmp_path_factory.mktemp(request.param)
+    configuration = ROOT / "examples" / "accelerate" / f"{request.param}.yaml"
+    launcher = ["-m", "accelerate.commands.launch", "--config_file", str(configuration)]
+    launcher += ["--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"]
+    process = subprocess.run(
+        [sys.executable, *launcher, str(ROOT / "tests" / "fsdp_on_cpu.py"), str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={
+            **os.environ,
+            "DS_ACCELERATOR": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": str(ROOT),
+        },
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stdout
+    return folder
+
+
+def written(folder: Path) -> dict[str, Tensor]:
+    """The weights in a folder, and those of the probes."""
+    probes = load_file(folder / "label_probes.safetensors")
+    adapter = folder / "adapter_model.safetensors"
+    if adapter.exists():
+        return {**load_file(adapter), **probes}
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    return {**{name: weight.detach() for name, weight in model.named_parameters()}, **probes}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shards_are_as_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
+    torch.set_num_threads(1)
+    found = written(sharded / kind)
+    train_plainly(tmp_path / "one", kind)
+    one = written(tmp_path / "one")
+    assert_close(found, one, 1e-4)
+    train_plainly(tmp_path / "other", kind, ula_weight=0.5, hls_weight=0.5)
+    other = written(tmp_path / "other")
+    for probes in (True, False):  # so that a wrong scale of either loss would show
+        names = [name for name in one if (name.partition(".")[0].isdigit()) == probes]
+        assert distance(*({name: each[name] for name in names} for each in (other, one))) > 0.01
+
+
+def test_shards_go_on_where_they_were(sharded: Path) -> None:
+    saved, resumed = written(sharded / "saved"), written(sharded / "resumed")
+    assert same_bits(saved, resumed)
+    assert distance(written(sharded / "saved" / "checkpoint-3"), saved) > 0.01
