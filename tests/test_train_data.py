@@ -88,5 +88,7 @@ def test_a_released_split_has_no_other_to_evaluate_the_loss_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    with pytest.raises(InputError, match=r"^manual: no other documents .* take --eval_strategy no$"):
+    with pytest.raises(
+        InputError, match=r"^manual: no other documents .* take --eval_strategy no$"
+    ):
         held_out(chosen("manual"), "validation")
