@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers.utils import is_torch_bf16_gpu_available
-from trl import ModelConfig, ScriptArguments, TrlParser
+from trl import ModelConfig, TrlParser
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.splits import GENERATED, NAMES
@@ -44,8 +44,8 @@ _COMMANDS = {
 
 
 @dataclass
-class TrainArguments(ScriptArguments):
-    """Arguments of the script: the data, and what is evaluated.
+class TrainArguments:
+    """Arguments of the script: the data, under the names that TRL's scripts have, and the tasks.
 
     Args:
         dataset_name (`str`, *optional*, defaults to `"generated"`):
@@ -214,8 +214,10 @@ def _check_config(words: list[str]) -> None:
 
 def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: ModelConfig) -> None:
     import torch
+    from transformers import AutoTokenizer
     from trl import get_peft_config, get_quantization_config
 
+    from pragworld_interp.loading import first_line
     from pragworld_train import data, outcome
     from pragworld_train.checkpoints import last_checkpoint
     from pragworld_train.trainer import LayerRegularizedSFTTrainer
@@ -241,14 +243,27 @@ def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: M
         "dtype": model.dtype,
         **(training.model_init_kwargs or {}),
     }
-    trainer = LayerRegularizedSFTTrainer(
-        model=name,
-        args=training,
-        train_dataset=data.to_dataset(chosen.documents, script.chat_template),
-        eval_dataset=data.to_dataset(evaluated, script.chat_template) if evaluated else None,
-        quantization_config=get_quantization_config(model),
-        peft_config=get_peft_config(model),
-    )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            name, revision=model.model_revision, trust_remote_code=training.trust_remote_code
+        )
+        if script.chat_template and not (tokenizer.chat_template or training.chat_template_path):
+            raise InputError(
+                f"model {name}: its tokenizer has no chat template; leave --chat_template out"
+            )
+        trainer = LayerRegularizedSFTTrainer(
+            model=name,
+            args=training,
+            train_dataset=data.to_dataset(chosen.documents, script.chat_template),
+            eval_dataset=data.to_dataset(evaluated, script.chat_template) if evaluated else None,
+            processing_class=tokenizer,
+            quantization_config=get_quantization_config(model),
+            peft_config=get_peft_config(model),
+        )
+    except (OSError, ValueError, ImportError) as error:  # what libraries make of a wrong setting
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"model {name}: {first_line(error)}") from error
     resume: Any = training.resume_from_checkpoint
     if resume in ("last", "True", "true"):
         resume = last_checkpoint(Path(training.output_dir))

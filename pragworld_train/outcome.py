@@ -33,7 +33,8 @@ def tasks(script: "TrainArguments") -> list[str]:
     """
     wanted = script.evaluate_tasks
     if wanted is None:
-        wanted = EVALUATE + (["pragworld_manual_label"] if sources.locate("manual") else [])
+        manual = script.dataset_name != "manual" and sources.locate("manual") is not None
+        wanted = EVALUATE + (["pragworld_manual_label"] if manual else [])
     found = [*wanted, *(RETAIN if script.retain is None else script.retain)]
     from lm_eval.tasks import TaskManager
 

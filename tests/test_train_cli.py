@@ -68,6 +68,10 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
             ("--model_name_or_path", MODEL, "--evaluate", "--evaluate_tasks", "pragworld_manuel"),
             "^task pragworld_manuel: lm-eval has none of that name; see `lm_eval ls tasks`$",
         ),
+        (
+            ("--model_name_or_path", MODEL, "--chat_template"),
+            "^model .*: its tokenizer has no chat template; leave --chat_template out$",
+        ),
         (("--config",), "^--config: name a YAML file$"),
         (("--config", "nowhere.yaml"), "^--config nowhere.yaml: .*No such file or directory"),
     ],
@@ -113,18 +117,21 @@ def test_help_names_the_other_commands() -> None:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a run with everything left."""
+    """What a run with everything left, of two processes."""
     out = tmp_path_factory.mktemp("train") / "out"
-    process = run_train(
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    arguments = (
         *("--model_name_or_path", MODEL, *LAYERS, *WEIGHTS, "--use_peft", "--output_dir", out),
         *("--dataset_config", '{"groups": 8}', "--held_out_alteration", "Negation"),
         *("--max_steps", "4", "--report_to", "none", "--logging_steps", "2"),
         *("--eval_strategy", "steps", "--eval_steps", "4", "--learning_rate", "1e-2"),
         *("--evaluate", "--evaluate_groups", "4", "--evaluate_tasks", "pragworld_generated_mc"),
     )
+    command = [sys.executable, *launcher, "-m", "pragworld_train", *map(str, arguments)]
+    process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
-    assert "pragworld_generated_mc: " in process.stdout
-    assert "pragworld_generated_perplexity: 4 documents" in process.stdout
+    assert process.stdout.count("pragworld_generated_mc: ") == 1  # the first process alone says it
+    assert process.stdout.count("pragworld_generated_perplexity: 4 documents") == 1
     return out
 
 
