@@ -200,7 +200,7 @@ def read_effects(path: Path) -> PatchingReport:
         InputError: there is none in this file, or not one that this version reads.
     """
     (_, head), *rest = read_json_lines(path)
-    check_schema(path, head, SCHEMA, SCHEMA_VERSION, "patch")
+    check_schema(path, head, SCHEMA, SCHEMA_VERSION, "pragworld-interp patch")
     try:
         model = decoded(ModelIdentity, head.get("model"), "model")
         data = decoded(DataIdentity, head.get("data"), "data")

@@ -600,7 +600,7 @@ def read_layers(path: Path) -> LayerReport:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
-    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "ablate")
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
     try:
         report: LayerReport = decoded(LayerReport, content, "")
         _check(report)

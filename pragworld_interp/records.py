@@ -108,7 +108,7 @@ def check_schema(path: Path, content: Any, schema: str, version: int, command: s
         content: an object, if it is what it should be.
         schema: that this program reads.
         version: of it.
-        command: of `pragworld-interp`, that writes it.
+        command: that writes it.
 
     Raises:
         InputError: it is of another schema or version.
@@ -117,7 +117,7 @@ def check_schema(path: Path, content: Any, schema: str, version: int, command: s
     if found.get("schema") != schema:
         raise InputError(
             f"{path}: schema {str(found.get('schema'))[:40]!r} instead of {schema!r}; "
-            f"is it what `pragworld-interp {command}` wrote?"
+            f"is it what `{command}` wrote?"
         )
     if found.get("version") != version:
         raise InputError(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformers.trainer_callback import TrainerState
 
-_STATE = "trainer_state.json"
+STATE = "trainer_state.json"
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -21,7 +21,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     }
     for step in sorted(found, reverse=True):
         try:
-            state = TrainerState.load_from_json(str(found[step] / _STATE))
+            state = TrainerState.load_from_json(str(found[step] / STATE))
         except (OSError, json.JSONDecodeError, TypeError):
             continue
         if state.global_step == step:

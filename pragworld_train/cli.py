@@ -8,6 +8,8 @@ pragworld-train study …
 pragworld-train probe …
 """
 
+import gc
+import json
 import sys
 import warnings
 from collections.abc import Sequence
@@ -23,7 +25,8 @@ from pragworld_tasks.splits import GENERATED, NAMES
 from pragworld_train.config import LayerRegularizedSFTConfig, model_config
 
 if TYPE_CHECKING:
-    from pragworld_tasks.documents import Document
+    from pragworld_train.data import Chosen
+    from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 # SPEC.md, section 3, after the paper's appendix H.
 DEFAULTS: dict[str, Any] = {
@@ -35,8 +38,6 @@ DEFAULTS: dict[str, Any] = {
     "lora_target_modules": ["all-linear"],
     "output_dir": "pragworld-train",
 }
-EVALUATE = ["pragworld_generated_label"]
-RETAIN = ["pragworld_generated_perplexity"]
 _COMMANDS = {
     "study": "plain SFT, ULA, HLS and their controls side by side over several seeds",
     "probe": "what probes read off every layer's MLP, and how large its outputs are",
@@ -190,6 +191,12 @@ def parsed(words: Sequence[str]) -> Parsed:
         if isinstance(error, InputError):
             raise
         raise InputError(f"settings: {error}") from error
+    # A YAML file may have a mapping, and one name where a list may stand.
+    if isinstance(script.dataset_config, dict):
+        script.dataset_config = json.dumps(script.dataset_config)
+    for name in ("evaluate_tasks", "retain"):
+        if isinstance(getattr(script, name), str):
+            setattr(script, name, [getattr(script, name)])
     if not model.model_name_or_path:
         raise InputError("--model_name_or_path: a name on the Hugging Face hub, or a folder")
     return script, training, model
@@ -214,15 +221,11 @@ def _check_config(words: list[str]) -> None:
 
 def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: ModelConfig) -> None:
     import torch
-    from transformers import AutoTokenizer
-    from trl import get_peft_config, get_quantization_config
 
-    from pragworld_interp.loading import first_line
     from pragworld_train import data, outcome
-    from pragworld_train.checkpoints import last_checkpoint
-    from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
     main_process = training.process_index == 0
+    out = Path(training.output_dir)
     chosen = data.chosen(
         script.dataset_name,
         script.dataset_config,
@@ -230,12 +233,65 @@ def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: M
         script.held_out_alteration,
         script.originals_only,
     )
-    evaluated: list[Document] | None = None
-    if training.eval_strategy != "no":
-        evaluated = data.held_out(chosen, script.dataset_test_split).documents
-    tasks = outcome.tasks(script) if script.evaluate or script.retain else []
+    tasks = outcome.tasks(script, training, model)
+    resume = _resumed_from(training)
+    trainer = _trainer(script, training, model, chosen)
+    trainer.train(resume_from_checkpoint=resume)
+    trainer.save_model(training.output_dir)
+    trainer.create_model_card(model_name=out.name)
+    history, hub = trainer.state.log_history, trainer.hub_model_id
+    trainer.accelerator.wait_for_everyone()
+    trainer.accelerator.end_training()
+    if not main_process:
+        return
+    outcome.write(out, script, training, model, chosen, history, [])
+    if tasks:
+        # What evaluates has the machine for itself.
+        del trainer
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        found = outcome.before_and_after(script, training, model, tasks)
+        outcome.write(out, script, training, model, chosen, history, found)
+    if training.push_to_hub:
+        outcome.push(out, hub, training.hub_token)
+    print(f"{training.output_dir}: saved")
+
+
+def _resumed_from(training: LayerRegularizedSFTConfig) -> str | None:
+    """The checkpoint that training goes on from, if there is one."""
+    from pragworld_train.checkpoints import STATE, last_checkpoint
+
+    wanted = str(training.resume_from_checkpoint or "false")
+    if wanted.lower() == "false":
+        return None
+    if wanted.lower() in ("last", "true"):
+        found = last_checkpoint(Path(training.output_dir))
+        return str(found) if found else None
+    if not (Path(wanted) / STATE).is_file():
+        raise InputError(f"--resume_from_checkpoint {wanted}: no checkpoint; name one, or last")
+    return wanted
+
+
+def _trainer(
+    script: TrainArguments,
+    training: LayerRegularizedSFTConfig,
+    model: ModelConfig,
+    chosen: "Chosen",
+) -> "LayerRegularizedSFTTrainer":
+    from transformers import AutoTokenizer
+    from trl import get_peft_config, get_quantization_config
+
+    from pragworld_interp.loading import first_line
+    from pragworld_train.data import held_out, to_dataset
+    from pragworld_train.trainer import LayerRegularizedSFTTrainer
+
     name = model.model_name_or_path
     assert name is not None
+    evaluated = None
+    if training.eval_strategy != "no":
+        documents = held_out(chosen, script.dataset_test_split).documents
+        evaluated = to_dataset(documents, script.chat_template)
     model_config(name, model.model_revision, training.trust_remote_code)
     training.model_init_kwargs = {
         "revision": model.model_revision,
@@ -251,35 +307,18 @@ def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: M
             raise InputError(
                 f"model {name}: its tokenizer has no chat template; leave --chat_template out"
             )
-        trainer = LayerRegularizedSFTTrainer(
+        return LayerRegularizedSFTTrainer(
             model=name,
             args=training,
-            train_dataset=data.to_dataset(chosen.documents, script.chat_template),
-            eval_dataset=data.to_dataset(evaluated, script.chat_template) if evaluated else None,
+            train_dataset=to_dataset(chosen.documents, script.chat_template),
+            eval_dataset=evaluated,
             processing_class=tokenizer,
             quantization_config=get_quantization_config(model),
             peft_config=get_peft_config(model),
         )
-    except (OSError, ValueError, ImportError) as error:  # what libraries make of a wrong setting
+    except (OSError, ImportError) as error:  # files and packages that are not there
+        raise InputError(f"model {name}: {first_line(error)}") from error
+    except ValueError as error:  # settings that TRL refuses
         if isinstance(error, InputError):
             raise
-        raise InputError(f"model {name}: {first_line(error)}") from error
-    resume: Any = training.resume_from_checkpoint
-    if resume in ("last", "True", "true"):
-        resume = last_checkpoint(Path(training.output_dir))
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    trainer.save_model(training.output_dir)
-    history = trainer.state.log_history
-    if training.push_to_hub:
-        trainer.push_to_hub(dataset_name=f"pragworld {script.dataset_name}")
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
-    if not main_process:
-        return
-    # What evaluates has the machine for itself.
-    del trainer
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    found = outcome.before_and_after(script, training, model, tasks) if tasks else []
-    outcome.write(Path(training.output_dir), script, training, model, chosen, history, found)
-    print(f"{training.output_dir}: saved")
+        raise InputError(f"settings: {first_line(error)}") from error

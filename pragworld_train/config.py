@@ -174,3 +174,61 @@ def model_config(name: str, revision: str | None, trust_remote_code: bool) -> An
         )
     except (OSError, ValueError) as error:
         raise InputError(f"model {name}: {first_line(error)}") from error
+
+
+def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
+    """How many layers a model has.
+
+    Args:
+        args: the settings.
+        model: itself, or its name: then none of its weights are loaded.
+
+    Raises:
+        InputError: there is no such model, it lacks layers that the settings name, or the report
+            that they come from is of another.
+    """
+    if isinstance(model, str):
+        options = dict(args.model_init_kwargs or {})
+        config = model_config(
+            model,
+            options.get("revision"),
+            bool(options.get("trust_remote_code", args.trust_remote_code)),
+        )
+        name = model
+    else:
+        config, name = model.config, getattr(model.config, "_name_or_path", "")
+    layers: int = config.get_text_config().num_hidden_layers
+    check_layers(args, layers)
+    report = args.layer_report()
+    if report is None:
+        return layers
+    swept = report.model
+    other = None
+    if not _same_model(swept.name, name):
+        other = f"model {swept.name}"
+    elif swept.adapter is not None:
+        other = f"model {swept.name} with adapter {swept.adapter}"
+    elif swept.layers != layers:
+        other = f"a model of {swept.layers} layers"
+    if other:
+        raise InputError(
+            f"layers {args.layers}: of {other}, not of {name} with {layers} layers; sweep that, or "
+            "name layers by useful_layers and harmful_layers"
+        )
+    return layers
+
+
+def _same_model(first: str, second: str) -> bool:
+    folders = [Path(name) for name in (first, second)]
+    if all(folder.is_dir() for folder in folders):
+        return folders[0].samefile(folders[1])
+    return first == second
+
+
+def check_layers(args: LayerRegularizedSFTConfig, layers: int) -> None:
+    """Refuses settings that name layers beyond those that a model has."""
+    for name, numbers in (("useful", args.amplified), ("harmful", args.suppressed)):
+        if beyond := [number for number in numbers if number >= layers]:
+            raise InputError(
+                f"{name} layer {beyond[0]}: the model has layers 0 to {layers - 1} only"
+            )

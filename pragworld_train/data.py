@@ -12,6 +12,8 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.prompts import label_prompt
 from pragworld_tasks.splits import GENERATED, named_documents
 
+# Settings of the generator that have options of their own.
+_ELSEWHERE = {"split": "dataset_train_split", "held_out_alteration": "held_out_alteration"}
 GROUPS = 2000  # of generated documents, unless told otherwise
 
 
@@ -60,6 +62,9 @@ def chosen(
         except ValueError as error:
             raise InputError(f"dataset_config {settings!r:.80}: not JSON ({error})") from error
         if isinstance(given, dict):
+            for name, option in _ELSEWHERE.items():
+                if name in given:
+                    raise InputError(f"dataset_config: {name} is named by --{option}")
             own = {"split": split, "held_out_alteration": held_out_alteration}
             given = {"groups": GROUPS, **given, **own}
         settings = json.dumps(given)

@@ -40,6 +40,9 @@ _OF_LAUNCHERS = (
     *("ACCELERATE_", "FSDP_", "PMI_", "MPI_", "OMPI_"),
 )
 
+# What lm-eval makes of log-likelihoods.
+_LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")
+
 
 def run_lm_eval(
     model: Model,
@@ -75,31 +78,43 @@ def run_lm_eval(
             arguments[name] = value
     if model.trust_remote_code:
         arguments["trust_remote_code"] = True
-    if model.quantization:
-        arguments[f"load_in_{model.quantization}"] = True
     command = [sys.executable, "-m", "lm_eval", "--model", "hf"]
     command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
     command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
     command += ["--apply_chat_template"] if model.chat_template else []
-    own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
-    own |= environment or {}
-    log = partial / "log.txt"
-    with log.open("w") as output:
-        process = subprocess.run(command, stdout=output, stderr=output, env=own, pass_fds=held)
-    if process.returncode:
-        last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        said = last[-1] if last else "nothing said"
-        raise InputError(f"lm_eval on {', '.join(tasks)}: {said:.300} (all of it in {log})")
+    run_logged(command, partial / "log.txt", f"lm_eval on {', '.join(tasks)}", environment, held)
     partial.rename(out)
     return out
 
 
-def results(folder: Path) -> dict[str, dict[str, Any]]:
-    """lm-eval's own metrics, by task."""
-    (path,) = folder.rglob("results_*.json")
-    found: dict[str, dict[str, Any]] = json.loads(path.read_text())["results"]
-    return found
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    what: str,
+    environment: Mapping[str, str] | None = None,
+    held: Sequence[int] = (),
+) -> None:
+    """Runs a command alone, its output in a file.
+
+    Args:
+        command: to be run.
+        log: the file; it is begun anew.
+        what: the command is called in messages.
+        environment: variables of its process, besides ours.
+        held: open files that it holds as long as it runs.
+
+    Raises:
+        InputError: it fails; says its last line, and where the others are.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_LAUNCHERS)}
+    own |= environment or {}
+    with log.open("w") as output:
+        process = subprocess.run(command, stdout=output, stderr=output, env=own, pass_fds=held)
+    if process.returncode:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        said = lines[-1] if lines else f"ended by {process.returncode} without a word"
+        raise InputError(f"{what}: {said:.300} (all of it in {log})")
 
 
 def samples_files(folder: Path) -> dict[str, Path]:
@@ -207,37 +222,55 @@ def _turned(test: McNemar) -> McNemar:
 
 
 def _other_change(task: str, before: Path, after: Path) -> TaskChange:
-    runs = []
-    for path in (before, after):
-        runs.append({record["doc_id"]: record for _, record in read_json_lines(path)})
+    runs = [_by_document(path) for path in (before, after)]
     shared = sorted(runs[0].keys() & runs[1].keys())
-    metrics, tests = {}, {}
-    for name in runs[0][shared[0]].get("metrics", []):
-        try:
-            tallies = [_tally([run[number][name] for number in shared]) for run in runs]
-        except (KeyError, TypeError, ValueError):
-            continue  # no number of a document's own, as a translation's for BLEU
-        shown, scale = name, 1.0
-        if all({*one.right} <= {0.0, 1.0} and (one.total == 1).all() for one in tallies):
-            scale = 100.0
-            tests[shown] = mcnemar(tallies[0].right > 0, tallies[1].right > 0)
-        elif any((one.total != 1).any() for one in tallies):
-            shown = f"{name} (log-likelihood)"
-        (interval,) = bootstrap_difference_intervals(
-            {name: tallies[1]}, {name: tallies[0]}
-        ).values()
-        metrics[shown] = MetricChange(
-            scale * tallies[0].share,
-            scale * tallies[1].share,
-            Interval(scale * interval.low, scale * interval.high),
-        )
-    return TaskChange(task, len(shared), metrics, tests)
+    metrics: dict[str, MetricChange] = {}
+    tests: dict[str, McNemar] = {}
+    filters = sorted({of for _, of in shared})
+    for of in filters:  # ways in which lm-eval reads the same responses
+        pairs = [[run[key] for run in runs] for key in shared if key[1] == of]
+        for name in pairs[0][0].get("metrics", []):
+            shown = name if len(filters) == 1 else f"{name}, {of}"
+            first = _tally(name, [before.get(name) for before, _ in pairs])
+            second = _tally(name, [after.get(name) for _, after in pairs])
+            if first is None or second is None:
+                continue
+            scale = 1.0
+            if name in _LIKELIHOODS:
+                shown += " (log-likelihood)"
+            elif {*first.right, *second.right} <= {0.0, 1.0}:
+                scale = 100.0
+                tests[shown] = mcnemar(first.right > 0, second.right > 0)
+            (interval,) = bootstrap_difference_intervals({"": second}, {"": first}).values()
+            metrics[shown] = MetricChange(
+                scale * first.share,
+                scale * second.share,
+                Interval(scale * interval.low, scale * interval.high),
+            )
+    return TaskChange(task, len({document for document, _ in shared}), metrics, tests)
 
 
-def _tally(values: Sequence[Any]) -> Tally:
-    """Of numbers, or of pairs of a sum and what it is over, as perplexities have them."""
+def _by_document(path: Path) -> dict[tuple[int, str], dict[str, Any]]:
+    """The samples of a file by the number of their document and the filter."""
+    return {
+        (record["doc_id"], str(record.get("filter", ""))): record
+        for _, record in read_json_lines(path)
+    }
+
+
+def _tally(name: str, values: Sequence[Any]) -> Tally | None:
+    """What the documents add to a metric; None of one that is no mean over documents.
+
+    Perplexities come as a log-likelihood, alone or with how much it is over. Other pairs are of
+    an answer and the right one, which F1 and the like are made of.
+    """
     pairs = [value if isinstance(value, list) else (value, 1) for value in values]
-    array = np.array([[float(right), float(total)] for right, total in pairs])
+    if name not in _LIKELIHOODS and any(isinstance(value, list) for value in values):
+        return None
+    try:
+        array = np.array([[float(right), float(total)] for right, total in pairs])
+    except (TypeError, ValueError):
+        return None
     return Tally(array[:, 0], array[:, 1])
 
 

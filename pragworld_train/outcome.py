@@ -1,8 +1,10 @@
 """What a training run leaves beside its weights: an evaluation, its settings, a model card."""
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,6 @@ from pragworld_tasks import reports, sources
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import task_folder
 from pragworld_train import evaluation
-from pragworld_train.cli import EVALUATE, RETAIN
 from pragworld_train.data import Chosen
 
 if TYPE_CHECKING:
@@ -21,16 +22,36 @@ if TYPE_CHECKING:
     from pragworld_train.cli import TrainArguments
     from pragworld_train.config import LayerRegularizedSFTConfig
 
+EVALUATE = ["pragworld_generated_label"]
+RETAIN = ["pragworld_generated_perplexity"]
+FOLDER = "pragworld_evaluation"
 FILE = "pragworld_train.json"
 SCHEMA = {"schema": "pragworld-train", "version": 1}
 
 
-def tasks(script: "TrainArguments") -> list[str]:
+def tasks(
+    script: "TrainArguments", training: "LayerRegularizedSFTConfig", model: "ModelConfig"
+) -> list[str]:
     """The lm-eval tasks that are asked for.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: there is none of that name, or lm-eval cannot run what is trained.
     """
+    if not (script.evaluate or script.evaluate_tasks or script.retain):
+        return []
+    for name in ("evaluate_groups", "evaluate_batch_size"):
+        if getattr(script, name) < 1:
+            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+    if model.load_in_4bit or model.load_in_8bit:
+        raise InputError(
+            "--load_in_4bit and --load_in_8bit: lm-eval would not load the model as it is trained; "
+            "leave out --evaluate and run lm_eval afterwards"
+        )
+    if script.chat_template and training.chat_template_path:
+        raise InputError(
+            "--chat_template_path: lm-eval would take the model's own; leave out --evaluate and "
+            "run lm_eval afterwards"
+        )
     wanted = script.evaluate_tasks
     if wanted is None:
         manual = script.dataset_name != "manual" and sources.locate("manual") is not None
@@ -50,9 +71,7 @@ def trained_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -
     out = str(training.output_dir)
     if not model.use_peft:
         return Model(out, dtype=str(model.dtype), trust_remote_code=training.trust_remote_code)
-    return Model(
-        **{**vars(base_model(training, model)), "adapter": out},
-    )
+    return replace(base_model(training, model), adapter=out)
 
 
 def base_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -> Model:
@@ -61,7 +80,6 @@ def base_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -> M
         str(model.model_name_or_path),
         revision=None if model.model_revision == "main" else model.model_revision,
         dtype=str(model.dtype),
-        quantization="4bit" if model.load_in_4bit else "8bit" if model.load_in_8bit else None,
         trust_remote_code=training.trust_remote_code,
     )
 
@@ -78,7 +96,7 @@ def before_and_after(
         metadata["held_out_alteration"] = script.held_out_alteration
     given = json.loads(script.dataset_config)
     metadata |= {name: given[name] for name in ("seed", "domains") if name in given}
-    place = Path(training.output_dir) / "evaluation"
+    place = Path(training.output_dir) / FOLDER
     shutil.rmtree(place, ignore_errors=True)  # an earlier run's, of other weights
     folders = []
     for stage, one in (
@@ -86,7 +104,7 @@ def before_and_after(
         ("after", trained_model(training, model)),
     ):
         print(f"lm_eval {stage} training: {', '.join(names)}", flush=True)
-        asked = Model(**{**vars(one), "chat_template": script.chat_template})
+        asked = replace(one, chat_template=script.chat_template)
         folders.append(
             evaluation.run_lm_eval(
                 asked, names, place / stage, metadata, script.evaluate_batch_size
@@ -145,7 +163,7 @@ def write(
             name: getattr(training, name)
             for name in ("learning_rate", "num_train_epochs", "max_steps", "warmup_steps", "seed")
         },
-        "log": list(history),
+        "log": [_finite(line) for line in history],
         "evaluation": [evaluation.to_json(change) for change in found],
     }
     reports.write_json(folder / FILE, content)
@@ -153,6 +171,26 @@ def write(
     begun = card.read_text(encoding="utf-8") if card.is_file() else ""
     begun = begun.partition(_HEADING)[0].rstrip()
     reports.write_whole(card, f"{begun}\n\n{_section(content, found)}".encode())
+
+
+def push(folder: Path, repository: str, token: str | None) -> None:
+    """Uploads what training left to the Hugging Face hub, checkpoints and evaluations aside."""
+    from huggingface_hub import HfApi
+
+    HfApi(token=token).upload_folder(
+        repo_id=repository,
+        folder_path=folder,
+        commit_message="Layer-regularized SFT by pragworld",
+        ignore_patterns=["checkpoint-*", f"{FOLDER}/*"],
+    )
+
+
+def _finite(line: dict[str, Any]) -> dict[str, Any]:
+    """What was logged, with None for what JSON has no number for."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in line.items()
+    }
 
 
 _HEADING = "## Layer regularisation"

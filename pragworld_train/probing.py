@@ -1,8 +1,9 @@
 """What probes read off a model's MLPs, and how large their outputs are: `pragworld-train probe`.
 
 The probes are of the kind that useful layer amplification trains, but new ones, fitted to a model
-that stays as it is. So models can be compared whether or not they were trained with probes: does
-amplification make the label easier to read, does suppression make outputs smaller.
+that stays as it is, on documents that it was not trained on. So models can be compared whether or
+not they were trained with probes: does amplification make the label easier to read, does
+suppression make outputs smaller.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from tqdm import tqdm
 from pragworld_interp.decoder import Decoder, first_of
 from pragworld_interp.loading import Model, fed, load
 from pragworld_interp.packing import batches, padded
+from pragworld_interp.records import check_schema
 from pragworld_tasks import reports
 from pragworld_tasks.documents import Document
 from pragworld_tasks.errors import InputError
@@ -28,7 +30,7 @@ from pragworld_tasks.metrics import LEVEL, Interval, bootstrap_intervals, tally
 from pragworld_train.data import chosen
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
-SCHEMA = {"schema": "pragworld-probes", "version": 1}
+SCHEMA: dict[str, Any] = {"schema": "pragworld-probes", "version": 1}
 _TOKENS = 8192  # that go through the model in one go
 _STEPS = 300
 _LEARNING_RATE = 1e-2
@@ -176,9 +178,19 @@ def probed(
 
 
 def read_probed(path: Path) -> Probed:
-    """What `pragworld-train probe` wrote."""
-    content = json.loads(read_text(path))
-    return Probed(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
+    """What `pragworld-train probe` wrote.
+
+    Raises:
+        InputError: there is nothing of the kind in this file.
+    """
+    try:
+        content = json.loads(read_text(path))
+        check_schema(path, content, SCHEMA["schema"], SCHEMA["version"], "pragworld-train probe")
+        return Probed(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: not what `pragworld-train probe` writes ({error})") from error
 
 
 def to_text(found: Probed) -> str:
@@ -223,8 +235,13 @@ def main(arguments: Sequence[str]) -> None:
         "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
     )
     parser.add_argument("--chat_template", action="store_true")
-    parser.add_argument("--trust_remote_code", action="store_true")
-    parser.add_argument("--groups", type=int, default=200, help="to fit to, and as many to ask")
+    parser.add_argument("--trust_remote_code", "--trust-remote-code", action="store_true")
+    parser.add_argument(
+        "--groups",
+        type=int,
+        default=200,
+        help="of the validation split to fit to, and as many of the test split to ask about",
+    )
     parser.add_argument("--held_out_alteration", help="that the groups fitted to do without")
     parser.add_argument("--probe_hidden_size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0, help="of the probes")
@@ -235,7 +252,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = json.dumps({"groups": options.groups})
     training, asked = (
         chosen("generated", settings, split, options.held_out_alteration).documents
-        for split in ("train", "test")
+        for split in ("validation", "test")
     )
     names = ("revision", "adapter", "dtype", "chat_template", "trust_remote_code")
     model = Model(options.model, **{name: getattr(options, name) for name in names})

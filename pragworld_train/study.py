@@ -14,12 +14,11 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,8 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.splits import GENERATED
 from pragworld_train import data, outcome, study_report
 from pragworld_train.cli import parsed, parser
-from pragworld_train.config import model_config
-from pragworld_train.evaluation import run_lm_eval
+from pragworld_train.config import check_model
+from pragworld_train.evaluation import run_lm_eval, run_logged
 from pragworld_train.study_report import Result
 
 ARMS = {
@@ -57,7 +56,8 @@ class Run:
         arm: one of `ARMS`, or `BASE`.
         seed: of training; 0 for `BASE`, which has none.
         folder: of its own.
-        settings: that it is trained with, as a YAML file for --config has them.
+        settings: that it is trained with, as a YAML file for --config has them; of `BASE`, what all
+            runs are asked.
     """
 
     arm: str
@@ -76,8 +76,13 @@ class Study:
         useful, harmful: the layers.
         held_out: the alteration that training does without.
         groups: generated groups that each evaluation asks about.
+        generator: settings of generated documents, in training and evaluation.
         manual: whether the manual split is on this machine.
         threads: of each process.
+        base: the model that training begins with.
+        use_peft: whether an adapter is trained.
+        batch_size: of lm-eval.
+        probe_hidden_size: of the probes that are fitted to every run.
     """
 
     folder: Path
@@ -86,17 +91,19 @@ class Study:
     harmful: tuple[int, ...]
     held_out: str | None
     groups: int
+    generator: dict[str, Any]
     manual: bool
     threads: int
     base: Model
     use_peft: bool
-    chat_template: bool
+    batch_size: int
     probe_hidden_size: int
 
 
 def main(arguments: Sequence[str]) -> None:
     """Runs `pragworld-train study`."""
     own = argparse.ArgumentParser(
+        allow_abbrev=False,
         prog="pragworld-train study",
         description="Trains a model in every way over several seeds, evaluates each result, "
         "ablates it again, and writes tables (study.md, study.json) and a figure (study.png). A "
@@ -137,11 +144,19 @@ def main(arguments: Sequence[str]) -> None:
 
 def _planned(words: list[str], arms: list[str], seeds: list[int], jobs: int) -> Study:
     script, training, model = parsed(words)
-    _check(script, training, arms, seeds)
+    given = _given(words)
+    _check(script, training, arms, seeds, given)
+    if model.load_in_4bit or model.load_in_8bit:
+        raise InputError("study: quantised models are not evaluated as they are trained; load none")
+    training.model_init_kwargs = {
+        **(training.model_init_kwargs or {}),
+        "revision": model.model_revision,
+    }
+    count = check_model(training, model.model_name_or_path)
     layers = training.amplified, training.suppressed
     folder = Path(training.output_dir)
-    common = {**_given(words), "report_to": "none", "save_total_limit": 2}
-    for name in ("layers", "layer_selection", "evaluate", "retain", "resume_from_checkpoint"):
+    common = {"report_to": "none", "save_total_limit": 2, **given}
+    for name in ("layers", "layer_selection"):
         common.pop(name, None)
     weights = {"ula_weight": training.ula_weight, "hls_weight": training.hls_weight}
     found = {"useful_layers": layers[0], "harmful_layers": layers[1]}
@@ -160,10 +175,14 @@ def _planned(words: list[str], arms: list[str], seeds: list[int], jobs: int) -> 
         "originals_only": {"ula_weight": 0.0, "hls_weight": 0.0, "originals_only": True},
     }
     # As many originals as there are documents otherwise, so as many steps.
-    given = {**json.loads(script.dataset_config), "groups": len(documents.documents)}
-    own["originals_only"]["dataset_config"] = json.dumps(given)
-    count = _layers_of(training, model)
-    runs = [Run(BASE, 0, folder / BASE, {})]
+    generator = json.loads(script.dataset_config)
+    as_many = {**generator, "groups": len(documents.documents)}
+    own["originals_only"]["dataset_config"] = json.dumps(as_many)
+    base = replace(outcome.base_model(training, model), chat_template=script.chat_template)
+    manual = sources.locate("manual") is not None
+    asked = {**asdict(base), "groups": script.evaluate_groups, "manual": manual}
+    asked |= {"held_out_alteration": script.held_out_alteration, "dataset_config": generator}
+    runs = [Run(BASE, 0, folder / BASE, asked)]
     for seed, arm in itertools.product(seeds, arms):
         place = folder / f"{arm}-seed{seed}"
         settings = {**common, **own[arm], "seed": seed, "output_dir": str(place / "model")}
@@ -178,16 +197,40 @@ def _planned(words: list[str], arms: list[str], seeds: list[int], jobs: int) -> 
         tuple(layers[1]),
         script.held_out_alteration,
         script.evaluate_groups,
-        manual=sources.locate("manual") is not None,
+        manual=manual,
+        generator={name: generator[name] for name in ("seed", "domains") if name in generator},
         threads=max(1, (os.cpu_count() or 1) // jobs),
-        base=outcome.base_model(training, model),
+        base=base,
         use_peft=bool(model.use_peft),
-        chat_template=script.chat_template,
+        batch_size=script.evaluate_batch_size,
         probe_hidden_size=training.probe_hidden_size,
     )
 
 
-def _check(script: Any, training: Any, arms: list[str], seeds: list[int]) -> None:
+# What a study does in its own way, or what would do the same to every run.
+_NOT_TAKEN = (
+    *("seed", "evaluate", "evaluate_tasks", "retain", "resume_from_checkpoint"),
+    *("push_to_hub", "hub_model_id", "hub_token", "chat_template_path"),
+)
+
+
+def _check(
+    script: Any, training: Any, arms: list[str], seeds: list[int], given: dict[str, Any]
+) -> None:
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("study: it starts its own processes; run it without a launcher")
+    if refused := [name for name in _NOT_TAKEN if name in given]:
+        instead = "; take --seeds" if refused[0] == "seed" else ""
+        raise InputError(f"study: it takes no --{refused[0]}{instead}")
+    for name in ("evaluate_groups", "evaluate_batch_size"):
+        if getattr(script, name) < 1:
+            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+    report = training.layer_report()
+    if report is not None and str((report.data.generator or {}).get("split")).startswith("test"):
+        raise InputError(
+            f"layers {training.layers}: chosen by what they do on test documents, which the study "
+            'asks; sweep others: --metadata \'{"split": "validation"}\''
+        )
     if script.dataset_name != GENERATED:
         raise InputError("study: it trains on generated dialogues; leave out --dataset_name")
     if len({*seeds}) < len(seeds):
@@ -215,14 +258,6 @@ def _given(words: list[str]) -> dict[str, Any]:
         del words[place : place + 2]
     found = vars(made.parse_args(words))
     return {name: value for name, value in found.items() if value != usual[name]}
-
-
-def _layers_of(training: Any, model: Any) -> int:
-    config = model_config(
-        model.model_name_or_path, model.model_revision, training.trust_remote_code
-    )
-    count: int = config.get_text_config().num_hidden_layers
-    return count
 
 
 def _drawn(
@@ -253,25 +288,27 @@ def _keep_plan(study: Study) -> None:
 # The work -----------------------------------------------------------------------------------------
 
 
+# Runs a process that holds this open file.
+_Work = Callable[[int], None]
+
+
 @dataclass(frozen=True)
 class _Step:
     """A process, and the file or folder that it leaves."""
 
     leaves: Path
-    work: Any
+    work: _Work
 
 
 def _steps(study: Study, run: Run) -> list[_Step]:
     """What is done in a run, in order."""
     out = run.folder / "model"
-    model = replace(study.base, chat_template=study.chat_template)
-    if run.arm != BASE:
-        model = (
-            replace(model, adapter=str(out))
-            if study.use_peft
-            else Model(str(out), dtype=model.dtype, chat_template=model.chat_template)
-        )
-    metadata: dict[str, Any] = {"groups": study.groups}
+    model = study.base
+    if run.arm != BASE and study.use_peft:
+        model = replace(model, adapter=str(out))
+    elif run.arm != BASE:
+        model = replace(model, name=str(out), revision=None)
+    metadata: dict[str, Any] = {**study.generator, "groups": study.groups}
     if study.held_out:
         metadata["held_out_alteration"] = study.held_out
     # The manual split goes along with another, for which lm-eval is started anyway.
@@ -289,10 +326,12 @@ def _steps(study: Study, run: Run) -> list[_Step]:
     common += ["--revision", model.revision] if model.revision else []
     ablate = [*common, "--split", GENERATED, "--metadata", json.dumps(metadata)]
     ablate += ["--chat-template"] if model.chat_template else []
+    ablate += ["--trust-remote-code"] if model.trust_remote_code else []
     probe = [*common, "--groups", str(study.groups)]
     probe += ["--probe_hidden_size", str(study.probe_hidden_size), "--seed", str(run.seed)]
     probe += ["--held_out_alteration", study.held_out] if study.held_out else []
     probe += ["--chat_template"] if model.chat_template else []
+    probe += ["--trust_remote_code"] if model.trust_remote_code else []
     for file, command in (
         ("layers.json", ["pragworld_interp", "ablate", *ablate]),
         ("probes.json", ["pragworld_train", "probe", *probe]),
@@ -316,7 +355,11 @@ def _locked(folder: Path) -> Iterator[int]:
     """Holds a run's folder; a process that is at work in it keeps holding it if we are killed."""
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tqdm.write(f"{folder}: another process is at work there; waiting", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
     finally:
         os.close(lock)
@@ -334,31 +377,21 @@ def _train(study: Study, run: Run, lock: int) -> None:
 
 def _evaluation(
     study: Study, run: Run, model: Model, name: str, tasks: list[str], metadata: dict[str, Any]
-) -> Any:
+) -> _Work:
     def work(lock: int) -> None:
         own = {**metadata, "split": name}
         threads = {"OMP_NUM_THREADS": str(study.threads)}
-        run_lm_eval(model, tasks, run.folder / name, own, 16, threads, (lock,))
+        batch = study.batch_size
+        run_lm_eval(model, tasks, run.folder / name, own, batch, threads, (lock,))
 
     return work
 
 
-def _process(study: Study, run: Run, words: list[str]) -> Any:
+def _process(study: Study, run: Run, words: list[str]) -> _Work:
     def work(lock: int) -> None:
-        log = run.folder / "log.txt"
-        with log.open("a") as output:
-            process = subprocess.run(
-                [sys.executable, "-m", *words],
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "OMP_NUM_THREADS": str(study.threads)},
-                pass_fds=(lock,),
-            )
-        if process.returncode:
-            said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-            raise InputError(
-                f"{run.arm}, seed {run.seed}, {' '.join(words[:2])}: {said[-1]:.300} (all of it in "
-                f"{log})"
-            )
+        what = f"{run.arm}, seed {run.seed}, {' '.join(words[:2])}"
+        log = run.folder / f"{words[0]}_{words[1].strip('-')}.txt"
+        threads = {"OMP_NUM_THREADS": str(study.threads)}
+        run_logged([sys.executable, "-m", *words], log, what, threads, (lock,))
 
     return work

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pragworld_interp.layers import read_layers, selected
 from pragworld_interp.plots import figure_file
 from pragworld_tasks import reports
-from pragworld_tasks.documents import Document
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.metrics import LEVEL, Floats, Interval, Tally, robust_tally, tally
 from pragworld_tasks.responses import read_predictions
@@ -38,7 +36,10 @@ _SHOWN: dict[str, tuple[str, float, int]] = {
     "useful_effect": ("ablating useful layers", 100, 2),
     "harmful_effect": ("ablating harmful layers", 100, 2),
 }
-_ANSWERS = [name for name in _SHOWN if name.endswith(("accuracy", "robust"))][:7]
+_ANSWERS = (
+    *("test_accuracy", "test_robust", "held_out_accuracy"),
+    *("vocabulary_accuracy", "vocabulary_robust", "manual_accuracy", "manual_robust"),
+)
 _LAYERS = ["probe_accuracy", "mean_square", "useful_effect", "harmful_effect"]
 
 
@@ -168,10 +169,13 @@ def _measures(
         documents = asked(path)
         run = to_run(documents, read_predictions([path], documents).ours)
         group = np.unique(run.group, return_inverse=True)[1]
-        found[f"{name}_accuracy"] = tally(run.correct, np.ones(len(group)), group)
-        found[f"{name}_robust"] = robust_tally(run.correct, group, group)
+        # Of generated documents every group has the alteration that was held out: it is apart.
+        apart = np.array([name != "manual" and one.alteration == held_out for one in documents])
+        apart &= held_out is not None  # originals have none either
+        found[f"{name}_accuracy"] = tally(run.correct, ~apart, group)
+        found[f"{name}_robust"] = robust_tally(run.correct[~apart], group[~apart], group[~apart])
         if name == "test" and held_out is not None:
-            found["held_out_accuracy"] = tally(run.correct, _altered_by(documents, held_out), group)
+            found["held_out_accuracy"] = tally(run.correct, apart, group)
     found["log_likelihood"] = _log_likelihood(folder)
     probes = read_probed(folder / "probes.json")
     group = np.unique(probes.groups, return_inverse=True)[1]
@@ -183,10 +187,6 @@ def _measures(
             values = np.mean([getattr(probes.layers[number], field) for number in numbers], axis=0)
             found[name] = tally(values, np.ones(len(group)), group)
     return found | _effects(folder, useful, harmful)
-
-
-def _altered_by(documents: Sequence[Document], alteration: str) -> ArrayLike:
-    return np.array([document.alteration == alteration for document in documents])
 
 
 def _log_likelihood(folder: Path) -> Tally:
@@ -258,19 +258,18 @@ def to_text(found: Report) -> str:
     seeds = ", ".join(map(str, found.seeds))
     title = (
         f"Accuracy in percent, means over seeds {seeds}; test: {found.documents} documents, "
-        f"{found.groups} groups"
+        f"{found.groups} groups; what a held-out alteration made of them counts there alone"
     )
-    trained = {arm: found.arms[arm] for arm in found.arms}
     against = {arm: found.arms[arm] for arm in found.arms if arm != REFERENCE}
     layers = (
         f"Layers: useful {_listed(found.useful)}, harmful {_listed(found.harmful)} (accuracy of "
         "new probes, size of MLP outputs, accuracy ablated minus plain in points)"
     )
-    parts = [_table(title, trained, [*_ANSWERS, "log_likelihood"], differences=False)]
+    parts = [_table(title, found.arms, [*_ANSWERS, "log_likelihood"], differences=False)]
     if REFERENCE in found.arms and against:
         heading = f"Minus plain SFT, in points, with {LEVEL:.0%} intervals over groups and seeds"
         parts.append(_table(heading, against, [*_ANSWERS, "log_likelihood"], differences=True))
-    parts.append(_table(layers, trained, _LAYERS, differences=False, intervals=True))
+    parts.append(_table(layers, found.arms, _LAYERS, differences=False, intervals=True))
     parts.append(_ablated_again(found))
     return "\n".join(parts)
 
@@ -386,8 +385,9 @@ def figure(found: Report, path: Path) -> None:
         for axes in grid[:, 0]:
             axes.set_yticks(range(len(arms)), arms)
             axes.set_ylim(len(arms) - 0.4, -0.6)
+        what = "accuracy, %" if reference is None else "minus plain SFT, in points"
         drawing.supxlabel(
-            f"minus plain SFT, in points: mean over seeds, {LEVEL:.0%} interval over groups and "
-            "seeds; ticks: single seeds",
+            f"{what}: mean over seeds, {LEVEL:.0%} interval over groups and seeds; ticks: single "
+            "seeds",
             fontsize=8,
         )

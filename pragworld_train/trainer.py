@@ -26,7 +26,7 @@ from trl import SFTTrainer
 
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
-from pragworld_train.config import LayerRegularizedSFTConfig, model_config
+from pragworld_train.config import LayerRegularizedSFTConfig, check_layers, check_model
 from pragworld_train.losses import LabelProbe, ula_loss
 from pragworld_train.mlp_outputs import MlpReader, places, token_mask
 from pragworld_train.probes import new_probes, read_weights, write_probes
@@ -71,7 +71,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             _check_settings(args, peft_config, compute_loss_func)
             # Told anything else, transformers takes the reentrant kind, which is refused.
             (args.gradient_checkpointing_kwargs or {}).setdefault("use_reentrant", False)
-            _check_model(args, model)
+            check_model(args, model)
         super().__init__(
             model,
             args,
@@ -99,7 +99,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         network.eval()
         blocks = find_blocks(network)
         network.train(was_training)
-        _check_layers(self.args, len(blocks))
+        check_layers(self.args, len(blocks))
         trained = next(one for one in self.model.parameters() if one.requires_grad)
         probes = new_probes(
             self.args.amplified,
@@ -342,53 +342,6 @@ def _check_sharding(plugin: Any, peft_config: Any) -> None:
             "FSDP 1 with an adapter: it would be written empty; take fsdp_version 2, as "
             "examples/accelerate/fsdp.yaml has it"
         )
-
-
-def _check_model(args: LayerRegularizedSFTConfig, model: Any) -> None:
-    """Refuses layers that the model does not have; of a name, before its weights are loaded."""
-    if isinstance(model, str):
-        options = dict(args.model_init_kwargs or {})
-        config = model_config(
-            model,
-            options.get("revision"),
-            bool(options.get("trust_remote_code", args.trust_remote_code)),
-        )
-        name = model
-    else:
-        config, name = model.config, getattr(model.config, "_name_or_path", "")
-    layers = config.get_text_config().num_hidden_layers
-    _check_layers(args, layers)
-    report = args.layer_report()
-    if report is None:
-        return
-    swept = report.model
-    other = None
-    if not _same_model(swept.name, name):
-        other = f"model {swept.name}"
-    elif swept.adapter is not None:
-        other = f"model {swept.name} with adapter {swept.adapter}"
-    elif swept.layers != layers:
-        other = f"a model of {swept.layers} layers"
-    if other:
-        raise InputError(
-            f"layers {args.layers}: of {other}, not of {name} with {layers} layers; sweep that, or "
-            "name layers by useful_layers and harmful_layers"
-        )
-
-
-def _same_model(first: str, second: str) -> bool:
-    folders = [Path(name) for name in (first, second)]
-    if all(folder.is_dir() for folder in folders):
-        return folders[0].samefile(folders[1])
-    return first == second
-
-
-def _check_layers(args: LayerRegularizedSFTConfig, layers: int) -> None:
-    for name, numbers in (("useful", args.amplified), ("harmful", args.suppressed)):
-        if beyond := [number for number in numbers if number >= layers]:
-            raise InputError(
-                f"{name} layer {beyond[0]}: the model has layers 0 to {layers - 1} only"
-            )
 
 
 def _check_examples(

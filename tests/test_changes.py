@@ -74,11 +74,28 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -
 
 
 def test_metrics_without_a_number_of_a_documents_own_are_passed_over(tmp_path: Path) -> None:
-    record = {"doc_id": 0, "doc": {"src": "?"}, "metrics": ["bleu", "ter"], "bleu": ["a", "b"]}
+    record = {"doc_id": 0, "doc": {"src": "?"}, "metrics": ["bleu", "ter", "f1"]}
+    record |= {"bleu": ["a", "b"], "f1": [0, 1]}  # F1 is made of pairs of the right answer and ours
     (change,) = changes(
         samples(tmp_path / "before", "wmt", [record]), samples(tmp_path / "after", "wmt", [record])
     )
     assert change.metrics == {}
+
+
+def test_filters_of_one_task_are_told_apart(tmp_path: Path) -> None:
+    def gsm8k(strict: float, flexible: float) -> list[dict[str, Any]]:
+        return [
+            {"doc_id": 0, "doc": {}, "filter": name, "metrics": ["exact_match"], "exact_match": one}
+            for name, one in (("strict", strict), ("flexible", flexible))
+        ]
+
+    (change,) = changes(
+        samples(tmp_path / "before", "gsm8k", gsm8k(0.0, 0.0)),
+        samples(tmp_path / "after", "gsm8k", gsm8k(0.0, 1.0)),
+    )
+    assert change.documents == 1
+    assert change.metrics["exact_match, strict"].after == 0
+    assert change.metrics["exact_match, flexible"].after == 100
 
 
 def test_a_difference_is_shown_after_minus_before() -> None:

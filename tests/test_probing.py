@@ -62,7 +62,7 @@ def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
     found = read_probed(out)
     decoder, _ = load(Model(str(tiny_folder())))
     training, asked = (
-        chosen("generated", '{"groups": 12}', split).documents for split in ("train", "test")
+        chosen("generated", '{"groups": 12}', split).documents for split in ("validation", "test")
     )
     again = probed(decoder, training, asked, 128, 0)
     assert found.groups == again.groups

@@ -17,7 +17,7 @@ from pragworld_interp.layers import read_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import folder as tiny_folder
 from pragworld_train.cli import main
-from pragworld_train.evaluation import asked, results, samples_files
+from pragworld_train.evaluation import asked, samples_files
 from pragworld_train.probing import read_probed
 
 MODEL = ("--model_name_or_path", str(tiny_folder()))
@@ -35,13 +35,20 @@ def command(out: Path) -> list[str]:
     return [sys.executable, "-m", "pragworld_train", *study]
 
 
+def results(folder: Path) -> dict[str, dict[str, float]]:
+    """lm-eval's own metrics, by task."""
+    (path,) = folder.rglob("results_*.json")
+    found: dict[str, dict[str, float]] = json.loads(path.read_text())["results"]
+    return found
+
+
 def files(folder: Path) -> dict[str, int]:
     """All files that are there to stay, and when they were written."""
     return {
         str(path.relative_to(folder)): path.stat().st_mtime_ns
         for path in folder.rglob("*")
         if path.is_file() and path.name != "config.yaml" and "partial" not in str(path)
-        if path.name not in ("log.txt", ".lock") and "/model/" not in str(path)
+        if path.suffix != ".txt" and path.name != ".lock" and "/model/" not in str(path)
     }
 
 
@@ -82,18 +89,21 @@ def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
     for arm, folder in (("base", study / "base"), (ARM, study / f"{ARM}-seed7")):
         found = {name: one["mean"] for name, one in content["arms"][arm].items()}
         shown = results(folder / "test")
-        for name, metric in (("test_accuracy", "acc"), ("test_robust", "robust_acc")):
-            expected = shown["pragworld_generated_mc"][f"{metric},none"]
-            assert found[name] == pytest.approx(expected)
+        path = samples_files(folder / "test")["pragworld_generated_mc"]
+        right = {one["doc"]["row"]: one["acc"] for one in map(json.loads, path.open())}
+        trained_on = [one for one in asked(path) if one.alteration != "Negation"]
+        assert found["test_accuracy"] == pytest.approx(np.mean([right[d.row] for d in trained_on]))
+        groups = {one.group for one in trained_on}
+        wrong = {one.group for one in trained_on if not right[one.row]}
+        assert found["test_robust"] == pytest.approx(1 - len(wrong) / len(groups))
         perplexity = shown["pragworld_generated_perplexity"]["word_perplexity,none"]
         assert math.exp(-found["log_likelihood"]) == pytest.approx(perplexity)
-        vocabulary = results(folder / "test_vocabulary")["pragworld_generated_mc"]["acc,none"]
-        assert found["vocabulary_accuracy"] == pytest.approx(vocabulary)
         ablated = read_layers(folder / "layers.json")
         plain = ablated.plain.accuracy.percent
         effects = [ablated.layers[layer].accuracy.share.percent - plain for layer in (1, 2)]
         assert 100 * found["useful_effect"] == pytest.approx(np.mean(effects))
-        assert plain == pytest.approx(100 * found["test_accuracy"], abs=2)
+        whole = shown["pragworld_generated_mc"]["acc,none"]
+        assert plain == pytest.approx(100 * whole)  # the same documents, two engines
         probes = read_probed(folder / "probes.json")
         assert found["mean_square"] == pytest.approx(np.mean(probes.layers[4].mean_squares))
 
@@ -126,6 +136,9 @@ def test_other_settings_in_the_same_folder_are_refused(study: Path) -> None:
         (MODEL, "^study: ula needs --ula_weight and layers; give both, or other --arms$"),
         ((*MODEL, *LAYERS, *WEIGHTS, "--seeds", "1", "1"), "^--seeds 1 1: one of them twice$"),
         ((*MODEL, "--dataset_name", "manual"), "^study: it trains on generated dialogues; leave"),
+        ((*MODEL, "--seed", "5"), "^study: it takes no --seed; take --seeds$"),
+        ((*MODEL, "--retain", "arc_easy"), "^study: it takes no --retain$"),
+        ((*MODEL, "--evaluate_groups", "0"), "^--evaluate_groups 0: at least 1 is needed$"),
         ((*MODEL, "--jobs", "0"), "^--jobs 0: at least one is needed$"),
     ],
 )
