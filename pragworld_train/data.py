@@ -62,9 +62,9 @@ def chosen(
         except ValueError as error:
             raise InputError(f"dataset_config {settings!r:.80}: not JSON ({error})") from error
         if isinstance(given, dict):
-            for name, option in _ELSEWHERE.items():
-                if name in given:
-                    raise InputError(f"dataset_config: {name} is named by --{option}")
+            for setting, option in _ELSEWHERE.items():
+                if setting in given:
+                    raise InputError(f"dataset_config: {setting} is named by --{option}")
             own = {"split": split, "held_out_alteration": held_out_alteration}
             given = {"groups": GROUPS, **given, **own}
         settings = json.dumps(given)
