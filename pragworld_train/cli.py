@@ -10,6 +10,7 @@ pragworld-train probe …
 
 import gc
 import json
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -224,6 +225,12 @@ def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: M
 
     from pragworld_train import data, outcome
 
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if training.world_size != launched:  # each would do all of it, in the same folder
+        raise InputError(
+            f"{launched} processes were launched, and transformers sees {training.world_size}; on "
+            "CPUs add --use_cpu"
+        )
     main_process = training.process_index == 0
     out = Path(training.output_dir)
     chosen = data.chosen(

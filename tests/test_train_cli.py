@@ -105,6 +105,16 @@ def test_a_mistake_ends_the_command_without_a_traceback() -> None:
     assert "Traceback" not in process.stderr
 
 
+def test_processes_that_do_not_know_of_each_other_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        InputError, match=r"^2 processes were launched, and transformers sees 1; on"
+    ):
+        main(["--model_name_or_path", MODEL, "--report_to", "none"])
+
+
 def test_help_names_the_other_commands() -> None:
     process = run_train("--help")
     assert process.returncode == 0
@@ -123,7 +133,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arguments = (
         *("--model_name_or_path", MODEL, *LAYERS, *WEIGHTS, "--use_peft", "--output_dir", out),
         *("--dataset_config", '{"groups": 8}', "--held_out_alteration", "Negation"),
-        *("--max_steps", "4", "--report_to", "none", "--logging_steps", "2"),
+        *("--max_steps", "4", "--report_to", "none", "--logging_steps", "2", "--use_cpu"),
         *("--eval_strategy", "steps", "--eval_steps", "4", "--learning_rate", "1e-2"),
         *("--evaluate", "--evaluate_groups", "4", "--evaluate_tasks", "pragworld_generated_mc"),
     )
