@@ -266,10 +266,20 @@ def to_text(found: Report) -> str:
         "new probes, size of MLP outputs, accuracy ablated minus plain in points)"
     )
     parts = [_table(title, found.arms, [*_ANSWERS, "log_likelihood"], differences=False)]
-    if REFERENCE in found.arms and against:
-        heading = f"Minus plain SFT, in points, with {LEVEL:.0%} intervals over groups and seeds"
-        parts.append(_table(heading, against, [*_ANSWERS, "log_likelihood"], differences=True))
+    minus = f"Minus plain SFT, in points, with {LEVEL:.0%} intervals over groups and seeds"
+    compared = REFERENCE in found.arms and against
+    if compared:
+        parts.append(_table(minus, against, [*_ANSWERS, "log_likelihood"], differences=True))
     parts.append(_table(layers, found.arms, _LAYERS, differences=False, intervals=True))
+    if compared:
+        parts.append(
+            _table(
+                "Layers, minus plain SFT, with the same intervals",
+                against,
+                _LAYERS,
+                differences=True,
+            )
+        )
     parts.append(_ablated_again(found))
     return "\n".join(parts)
 
