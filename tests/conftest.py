@@ -21,6 +21,13 @@ if "PRAGWORLD_DATA" in os.environ:
 
 
 @pytest.fixture(scope="session")
+def long_runs() -> None:
+    """What takes minutes by itself, and is asked for."""
+    if not os.environ.get("PRAGWORLD_LONG"):
+        pytest.skip("minutes of time: set PRAGWORLD_LONG=1")
+
+
+@pytest.fixture(scope="session")
 def released() -> Path:
     """The folder of the released files."""
     folder = os.environ.get("PRAGWORLD_RELEASED")

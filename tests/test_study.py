@@ -53,7 +53,7 @@ def files(folder: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study(tmp_path_factory: pytest.TempPathFactory, long_runs: None) -> Path:
     """A study that was killed once, and what it left."""
     out = tmp_path_factory.mktemp("study") / "out"
     process = subprocess.Popen(command(out), stderr=subprocess.PIPE, start_new_session=True)

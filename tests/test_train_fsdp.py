@@ -22,7 +22,9 @@ CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
 
 
 @pytest.fixture(scope="module", params=CONFIGURATIONS)
-def sharded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sharded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, long_runs: None
+) -> Path:
     """The folder of what two processes have trained."""
     if request.param == "deepspeed_zero2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed: not installed")

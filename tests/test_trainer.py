@@ -210,7 +210,7 @@ def test_other_ways_to_compute_give_the_same(tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a compiler")
-def test_compiled_by_inductor(tmp_path: Path) -> None:
+def test_compiled_by_inductor(tmp_path: Path, long_runs: None) -> None:
     """Of torch 2.13, it left ULA out of the gradient where the backend above did not."""
     found = []
     for options in ({}, {"torch_compile": True}):
