@@ -1,7 +1,6 @@
 """The command `pragworld-train`: TRL's conventions, pragworld's data.
 
-pragworld-train --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --layers runs/qwen/layers.json \
-        --ula_weight 1e-3 --hls_weight 1e-3 --use_peft --output_dir out --report_to none
+pragworld-train --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --use_peft --output_dir out
 pragworld-train --config train.yaml
 accelerate launch --num_processes 4 -m pragworld_train …
 pragworld-train study …

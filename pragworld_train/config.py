@@ -25,8 +25,7 @@ class LayerRegularizedSFTConfig(SFTConfig):
     [argparse](https://docs.python.org/3/library/argparse#module-argparse) arguments that can be
     specified on the command line.
 
-    Parameters
-    ----------
+    Args:
         layers (`str`, *optional*):
             Path of the `layers.json` that `pragworld-interp ablate` wrote for this model: useful
             and harmful layers are taken from it. Not together with `useful_layers` or

@@ -39,9 +39,7 @@ def tasks(
     """
     if not (script.evaluate or script.evaluate_tasks or script.retain):
         return []
-    for name in ("evaluate_groups", "evaluate_batch_size"):
-        if getattr(script, name) < 1:
-            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+    check_counts(script)
     if model.load_in_4bit or model.load_in_8bit:
         raise InputError(
             "--load_in_4bit and --load_in_8bit: lm-eval would not load the model as it is trained; "
@@ -66,12 +64,11 @@ def tasks(
     return list(dict.fromkeys(found))
 
 
-def trained_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -> Model:
-    """What training left, as other commands name it: an adapter on its base, or a folder."""
-    out = str(training.output_dir)
-    if not model.use_peft:
-        return Model(out, dtype=str(model.dtype), trust_remote_code=training.trust_remote_code)
-    return replace(base_model(training, model), adapter=out)
+def trained_model(base: Model, folder: Path, use_peft: bool) -> Model:
+    """What training left in a folder: an adapter on the base model, or a model of its own."""
+    if use_peft:
+        return replace(base, adapter=str(folder))
+    return replace(base, name=str(folder), revision=None)
 
 
 def base_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -> Model:
@@ -84,6 +81,22 @@ def base_model(training: "LayerRegularizedSFTConfig", model: "ModelConfig") -> M
     )
 
 
+def asked_for(script: "TrainArguments") -> dict[str, Any]:
+    """The settings of the generated documents that are asked after training."""
+    given = json.loads(script.dataset_config)
+    settings = {name: given[name] for name in ("seed", "domains") if name in given}
+    if script.held_out_alteration:
+        settings["held_out_alteration"] = script.held_out_alteration
+    return {**settings, "groups": script.evaluate_groups}
+
+
+def check_counts(script: "TrainArguments") -> None:
+    """Refuses an evaluation of nothing."""
+    for name in ("evaluate_groups", "evaluate_batch_size"):
+        if getattr(script, name) < 1:
+            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+
+
 def before_and_after(
     script: "TrainArguments",
     training: "LayerRegularizedSFTConfig",
@@ -91,24 +104,19 @@ def before_and_after(
     names: Sequence[str],
 ) -> list[evaluation.TaskChange]:
     """Runs the tasks on the base model and on the trained one; prints what has changed."""
-    metadata: dict[str, Any] = {"groups": script.evaluate_groups}
-    if script.held_out_alteration:
-        metadata["held_out_alteration"] = script.held_out_alteration
-    given = json.loads(script.dataset_config)
-    metadata |= {name: given[name] for name in ("seed", "domains") if name in given}
-    place = Path(training.output_dir) / FOLDER
+    metadata = asked_for(script)
+    base = replace(base_model(training, model), chat_template=script.chat_template)
+    out = Path(training.output_dir)
+    place = out / FOLDER
     shutil.rmtree(place, ignore_errors=True)  # an earlier run's, of other weights
     folders = []
     for stage, one in (
-        ("before", base_model(training, model)),
-        ("after", trained_model(training, model)),
+        ("before", base),
+        ("after", trained_model(base, out, bool(model.use_peft))),
     ):
         print(f"lm_eval {stage} training: {', '.join(names)}", flush=True)
-        asked = replace(one, chat_template=script.chat_template)
         folders.append(
-            evaluation.run_lm_eval(
-                asked, names, place / stage, metadata, script.evaluate_batch_size
-            )
+            evaluation.run_lm_eval(one, names, place / stage, metadata, script.evaluate_batch_size)
         )
     found = evaluation.changes(*folders)
     print("\n".join(evaluation.to_text(change) for change in found))

@@ -49,7 +49,7 @@ SCHEMA = {"schema": "pragworld-study", "version": 1}
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Result):
     """One way of training with one seed.
 
     Attributes:
@@ -60,9 +60,6 @@ class Run:
             runs are asked.
     """
 
-    arm: str
-    seed: int
-    folder: Path
     settings: dict[str, Any]
 
 
@@ -76,7 +73,7 @@ class Study:
         useful, harmful: the layers.
         held_out: the alteration that training does without.
         groups: generated groups that each evaluation asks about.
-        generator: settings of generated documents, in training and evaluation.
+        metadata: settings of the generated documents that evaluations ask.
         manual: whether the manual split is on this machine.
         threads: of each process.
         base: the model that training begins with.
@@ -91,7 +88,7 @@ class Study:
     harmful: tuple[int, ...]
     held_out: str | None
     groups: int
-    generator: dict[str, Any]
+    metadata: dict[str, Any]
     manual: bool
     threads: int
     base: Model
@@ -130,8 +127,7 @@ def main(arguments: Sequence[str]) -> None:
         ThreadPoolExecutor(options.jobs) as pool,
     ):
         list(pool.map(lambda run: _do(study, run, bar), study.runs))
-    results = [Result(run.arm, run.seed, run.folder) for run in study.runs]
-    report = study_report.report(results, study.useful, study.harmful, study.held_out)
+    report = study_report.report(study.runs, study.useful, study.harmful, study.held_out)
     reports.write_json(study.folder / "study.json", {**SCHEMA, **study_report.to_json(report)})
     text = study_report.to_text(report)
     reports.write_whole(study.folder / "study.md", text.encode())
@@ -198,7 +194,7 @@ def _planned(words: list[str], arms: list[str], seeds: list[int], jobs: int) -> 
         script.held_out_alteration,
         script.evaluate_groups,
         manual=manual,
-        generator={name: generator[name] for name in ("seed", "domains") if name in generator},
+        metadata=outcome.asked_for(script),
         threads=max(1, (os.cpu_count() or 1) // jobs),
         base=base,
         use_peft=bool(model.use_peft),
@@ -222,9 +218,7 @@ def _check(
     if refused := [name for name in _NOT_TAKEN if name in given]:
         instead = "; take --seeds" if refused[0] == "seed" else ""
         raise InputError(f"study: it takes no --{refused[0]}{instead}")
-    for name in ("evaluate_groups", "evaluate_batch_size"):
-        if getattr(script, name) < 1:
-            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+    outcome.check_counts(script)
     report = training.layer_report()
     if report is not None and str((report.data.generator or {}).get("split")).startswith("test"):
         raise InputError(
@@ -303,14 +297,8 @@ class _Step:
 def _steps(study: Study, run: Run) -> list[_Step]:
     """What is done in a run, in order."""
     out = run.folder / "model"
-    model = study.base
-    if run.arm != BASE and study.use_peft:
-        model = replace(model, adapter=str(out))
-    elif run.arm != BASE:
-        model = replace(model, name=str(out), revision=None)
-    metadata: dict[str, Any] = {**study.generator, "groups": study.groups}
-    if study.held_out:
-        metadata["held_out_alteration"] = study.held_out
+    base, metadata = study.base, study.metadata
+    model = base if run.arm == BASE else outcome.trained_model(base, out, study.use_peft)
     # The manual split goes along with another, for which lm-eval is started anyway.
     manual = ["pragworld_manual_mc"] if study.manual else []
     evaluations = {"test": [*TASKS, *manual], "test_vocabulary": TASKS[:1]}
