@@ -1,18 +1,15 @@
 """Figures: accuracy by ablated layer, and the probability that patching a layer brings.
 
 The papers' figures 4, 5, 9 and 10 (accuracy with the MLP of each layer zeroed), and 3 and 8 (direct
-effect patching). They are to be read in print and by the colour-blind: models differ by colour
-(Okabe and Ito's palette), line style and marker alike, and useful and harmful layers by shape. The
-same reports give the same file, byte for byte. Nothing here opens a window.
+effect patching). Models differ by look, useful and harmful layers by shape.
 """
 
-import io
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,6 +18,7 @@ from pragworld_interp.effects import PatchedProbability
 from pragworld_interp.layers import By, LayerReport, Outcome, selected
 from pragworld_tasks import reports
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.figures import FORMATS, LOOKS, Look, figure_file
 from pragworld_tasks.metrics import LEVEL, Floats
 from pragworld_tasks.scoring import Share
 
@@ -32,45 +30,7 @@ if TYPE_CHECKING:
 Horizontal = Literal["layer", "depth"]
 Metric = Literal["accuracy", "robust_accuracy"]
 
-FORMATS: dict[str, dict[str, Any]] = {  # and the metadata that would differ from run to run
-    ".png": {"Software": None},
-    ".svg": {"Date": None},
-    ".pdf": {"CreationDate": None},
-}
 _COLUMNS = 4  # of small multiples
-_STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "savefig.dpi": 200,
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "pdf.fonttype": 42,  # text stays text
-    "svg.hashsalt": "pragworld",
-}
-
-
-class _Look(NamedTuple):
-    color: str
-    line: Any
-    marker: str
-
-
-_LOOKS = (
-    _Look("#0072B2", "-", "o"),
-    _Look("#D55E00", (0, (5, 1.5)), "s"),
-    _Look("#009E73", (0, (6, 1.5, 1, 1.5)), "D"),
-    _Look("#CC79A7", (0, (2.5, 1)), "P"),
-    _Look("#E69F00", (0, (8, 1.5, 1, 1.5, 1, 1.5)), "X"),
-    _Look("#56B4E9", (0, (3, 1.5, 3, 1.5, 1, 1.5)), "p"),
-    _Look("#000000", (0, (10, 2)), "h"),
-)
 _GREY = "0.35"
 _PLAIN_RUN = (0, (1, 1))
 _ORIGINAL_RUN, _ALTERED_RUN = (0, (1, 1)), (0, (4, 2))
@@ -101,7 +61,7 @@ def accuracy_figure(
         raise InputError(f"{_first(layer_reports).data.split}: no alterations, no robust accuracy")
     with figure_file(path, 7, 3.8) as figure:
         axes = figure.subplots()
-        for look, report in zip(_LOOKS, layer_reports.values(), strict=False):
+        for look, report in zip(LOOKS, layer_reports.values(), strict=False):
             plain: Share = getattr(report.plain, metric)
             outcomes = [getattr(layer, metric) for layer in report.layers]
             _draw_outcomes(axes, plain, outcomes, look, horizontal)
@@ -148,7 +108,7 @@ def alterations_figure(
         raise InputError(f"{first.data.split}: no alterations to show by category")
     with _panels(path, len(panels)) as (figure, grid):
         for axes, (breakdown, name) in zip(grid, panels, strict=True):
-            for look, report in zip(_LOOKS, layer_reports.values(), strict=False):
+            for look, report in zip(LOOKS, layer_reports.values(), strict=False):
                 outcomes = [getattr(layer, breakdown)[name] for layer in report.layers]
                 plain: Share = getattr(report.plain, breakdown)[name]
                 _draw_outcomes(axes, plain, outcomes, look, horizontal, small=True)
@@ -179,7 +139,7 @@ def patching_figure(
     """
     models = dict.fromkeys(model for curves in panels.values() for model in curves)
     _check_drawable(models, path)
-    looks = dict(zip(models, _LOOKS, strict=False))
+    looks = dict(zip(models, LOOKS, strict=False))
     with _panels(path, len(panels)) as (figure, grid):
         for axes, (name, curves) in zip(grid, panels.items(), strict=True):
             for model, curve in curves.items():
@@ -206,7 +166,7 @@ def _draw_outcomes(
     axes: "Axes",
     plain: Share,
     outcomes: Sequence[Outcome],
-    look: _Look,
+    look: Look,
     horizontal: Horizontal,
     small: bool = False,
 ) -> None:
@@ -220,7 +180,7 @@ def _draw_outcomes(
 
 
 def _draw_patched(
-    axes: "Axes", curve: PatchedProbability, look: _Look, horizontal: Horizontal, small: bool
+    axes: "Axes", curve: PatchedProbability, look: Look, horizontal: Horizontal, small: bool
 ) -> None:
     at = _positions(curve.layers, horizontal)
     if curve.low is not None and curve.high is not None:
@@ -230,7 +190,7 @@ def _draw_patched(
     _draw_level(axes, curve.altered_run, look, _ALTERED_RUN, small)
 
 
-def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: _Look, small: bool) -> None:
+def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, small: bool) -> None:
     axes.plot(
         at,
         values,
@@ -242,7 +202,7 @@ def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: _Look, s
     )
 
 
-def _draw_level(axes: "Axes", value: float, look: _Look, line: Any, small: bool) -> None:
+def _draw_level(axes: "Axes", value: float, look: Look, line: Any, small: bool) -> None:
     """A horizontal line, at its right end the marker of the model that it belongs to."""
     axes.axhline(value, color=look.color, linestyle=line, linewidth=0.9 if small else 1.1)
     axes.plot(
@@ -257,7 +217,7 @@ def _draw_level(axes: "Axes", value: float, look: _Look, line: Any, small: bool)
 
 
 def _mark_roles(
-    axes: "Axes", report: LayerReport, by: By, look: _Look, horizontal: Horizontal
+    axes: "Axes", report: LayerReport, by: By, look: Look, horizontal: Horizontal
 ) -> None:
     at = _positions(range(len(report.layers)), horizontal)
     for role, marker in _ROLE_MARKERS.items():
@@ -337,7 +297,7 @@ def _model_handles(models: Mapping[str, object]) -> list["Artist"]:
             markersize=4,
             label=name,
         )
-        for look, name in zip(_LOOKS, models, strict=False)
+        for look, name in zip(LOOKS, models, strict=False)
     ]
 
 
@@ -408,28 +368,10 @@ def _check_drawable(models: Mapping[str, object], path: Path) -> None:
         raise InputError(f"{path}: a figure's name ends in {', '.join(FORMATS)}")
     if not models:
         raise InputError(f"{path}: nothing to show")
-    if len(models) > len(_LOOKS):
+    if len(models) > len(LOOKS):
         raise InputError(
-            f"{path}: {len(models)} models; no more than {len(_LOOKS)} can be told apart in a panel"
+            f"{path}: {len(models)} models; no more than {len(LOOKS)} can be told apart in a panel"
         )
-
-
-@contextmanager
-def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
-    """A figure to draw on, in inches; what was drawn is written to `path` afterwards."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise InputError("figures need matplotlib: pip install matplotlib") from error
-
-    suffix = path.suffix.lower()
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure
-        content = io.BytesIO()
-        figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
-    reports.write_whole(path, content.getvalue())
 
 
 @contextmanager

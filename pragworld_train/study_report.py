@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pragworld_interp.layers import read_layers, selected
-from pragworld_interp.plots import figure_file
 from pragworld_tasks import reports
+from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.metrics import LEVEL, Floats, Interval, Tally, robust_tally, tally
 from pragworld_tasks.responses import read_predictions
