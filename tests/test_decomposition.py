@@ -1,0 +1,710 @@
+"""Decomposition against definitions worked out by hand, textbook formulas and simulation."""
+
+import dataclasses
+import math
+from collections import Counter, defaultdict
+from fractions import Fraction
+from statistics import mean, pvariance
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import f_oneway, ks_2samp
+from sklearn.metrics import mutual_info_score
+
+from pragworld_tasks.decomposition import (
+    NAMES,
+    SCALES,
+    Cells,
+    Components,
+    Floats,
+    Ints,
+    Responses,
+    Scale,
+    articulation_p,
+    cells,
+    decompose,
+    entropy_components,
+    nest,
+    numbers,
+    plug_in,
+    redraw_paraphrases,
+    redraw_responses,
+    rescale,
+    small_sample,
+    unbiased,
+)
+
+# Nothing here may divide by zero unsaid, or take the mean of nothing.
+pytestmark = pytest.mark.filterwarnings("error")
+
+Answer = tuple[float, int, int]  # value, paraphrase, intent
+NESTED, CROSSED = True, False
+LITTLE = 1e-6  # where unbiased parts add up to less, of what is published, shares are rounding
+
+
+@st.composite
+def answers(draw: st.DrawFn, least: int = 1) -> list[Answer]:
+    """A few answers, as ragged as they come, paraphrases nested in intents or shared by them."""
+    values = st.integers(-30, 30).map(lambda tenths: tenths / 10)
+    drawn = draw(
+        st.lists(
+            st.tuples(values, st.integers(0, 3), st.integers(0, 2)), min_size=least, max_size=40
+        )
+    )
+    nested = draw(st.booleans())
+    return [
+        (value, paraphrase + 10 * intent * nested, intent) for value, paraphrase, intent in drawn
+    ]
+
+
+def nest_answers(given: list[Answer]) -> Responses:
+    return nest(*zip(*given, strict=True)) if given else nest([], [], [])
+
+
+def nest_table(values: Floats, nested: bool = CROSSED) -> Responses:
+    """From [paraphrases, intents, responses]; NaN is left out."""
+    paraphrase, intent, _ = np.indices(values.shape)
+    paraphrase = paraphrase + nested * len(values) * intent
+    return nest(values.ravel(), paraphrase.ravel(), intent.ravel())
+
+
+def shares(components: Components) -> Floats:
+    """[3, ...]: PS, AS, MU."""
+    return np.array([components.ps, components.as_, components.mu])
+
+
+def parts(components: Components) -> Floats:
+    """[3, ...]: what the shares are shares of, of it."""
+    return shares(components) * components.variance
+
+
+# Estimators ---------------------------------------------------------------------------------------
+
+
+def by_hand(given: list[Answer]) -> list[Fraction]:
+    """The parts of the variance from their definitions, in fractions."""
+    prompts: dict[int, dict[int, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
+    for value, paraphrase, intent in given:
+        prompts[intent][paraphrase].append(Fraction(value))
+    means = [[mean(values) for values in one.values()] for one in prompts.values()]
+    return [
+        pvariance([mean(of_intent) for of_intent in means]),
+        mean([pvariance(of_intent) for of_intent in means]),
+        mean([mean([pvariance(values) for values in one.values()]) for one in prompts.values()]),
+    ]
+
+
+@given(answers())
+def test_plug_in_against_definitions_in_fractions(given: list[Answer]) -> None:
+    found = plug_in(cells(nest_answers(given)))
+    expected = by_hand(given)
+    assert found.variance == pytest.approx(float(sum(expected)))
+    if not sum(expected):
+        assert np.isnan(shares(found)).all()
+        assert math.isnan(found.mvs)
+        return
+    assert shares(found) == pytest.approx([float(part / sum(expected)) for part in expected])
+    if sum(expected[:2]) > 1e-9:  # else means that are equal but for rounding
+        assert found.mvs == pytest.approx(float(expected[0] / sum(expected[:2])))
+
+
+def test_plug_in_counts_intents_and_prompts_alike_however_many_their_responses() -> None:
+    given = [(0.0, 0, 0)] * 9 + [(2.0, 1, 0)] + [(5.0, 2, 1)] * 30
+    assert parts(plug_in(cells(nest_answers(given)))) == pytest.approx([4, 0.5, 0])
+
+
+def test_components_that_were_put_in_come_out() -> None:
+    """Purpose, wording and chance that are independent of each other, to the digit."""
+    paraphrase, intent, response = np.indices((4, 3, 6))
+    values = 5.0 * intent + 2.0 * (-1.0) ** paraphrase + 3.0 * (-1.0) ** response
+    found = parts(plug_in(cells(nest_table(values))))
+    assert found == pytest.approx([25 * 2 / 3, 4, 9])
+
+
+@given(answers())
+def test_shares_add_up_to_one(given: list[Answer]) -> None:
+    whole = cells(nest_answers(given))
+    for components in (plug_in(whole), unbiased(whole)):
+        assert (components.variance > 0) != np.isnan(shares(components)).any()
+        if components.variance > LITTLE * plug_in(whole).variance:
+            assert shares(components).sum() == pytest.approx(1)
+
+
+@given(answers())
+def test_mvs_lies_between_zero_and_one(given: list[Answer]) -> None:
+    whole = cells(nest_answers(given))
+    for components in (plug_in(whole), unbiased(whole)):
+        assert math.isnan(components.mvs) or 0 <= components.mvs <= 1
+
+
+def test_unbiased_articulation_and_chance_against_one_way_analysis_of_variance() -> None:
+    values = np.random.default_rng(1).normal(np.arange(7)[:, None], 4, size=(7, 6))
+    found = parts(unbiased(cells(nest_table(values[:, None]))))
+    within = values.var(axis=1, ddof=1).mean()
+    assert found == pytest.approx([0, within * (f_oneway(*values).statistic - 1) / 6, within])
+
+
+@pytest.mark.parametrize("nested", [NESTED, CROSSED])
+def test_unbiased_purpose_against_covariances_of_a_full_table(nested: bool) -> None:
+    generator = np.random.default_rng(2)
+    values = generator.normal(generator.normal(size=(8, 1, 1)), 1, size=(8, 4, 3))
+    covariance = np.cov(values.mean(axis=2), rowvar=False) / 8
+    if nested:
+        covariance = np.diag(np.diag(covariance))
+    noise = np.diag(covariance).mean() - covariance.mean()
+    found = parts(unbiased(cells(nest_table(values, nested))))
+    assert found[0] == pytest.approx(values.mean(axis=(0, 2)).var() - noise)
+
+
+def test_what_paraphrases_have_in_common_is_no_noise_of_purpose() -> None:
+    generator = np.random.default_rng(3)
+    values = np.repeat(np.array([0.0, 1.0, 2.0])[None, :, None], 6, axis=0)
+    values = values + generator.normal(scale=50, size=(6, 1, 1))
+    assert parts(unbiased(cells(nest_table(values))))[0] == pytest.approx(2 / 3)
+    assert parts(unbiased(cells(nest_table(values, NESTED))))[0] < 0
+
+
+# Simulation ---------------------------------------------------------------------------------------
+
+SETS = 1_000
+OF_INTENTS = np.array([0.0, 1.0, 3.0])
+COMMON, OWN, CHANCE = 1.0, 0.5, 3.0  # standard deviations
+TRUTH = {
+    NESTED: np.array([OF_INTENTS.var(), OWN**2, CHANCE**2]),
+    CROSSED: np.array([OF_INTENTS.var(), COMMON**2 + OWN**2, CHANCE**2]),
+}
+
+
+def simulated(count: Ints, common: float, own: float = OWN, seed: int = 0) -> Cells:
+    """Sets of responses, so many to each prompt: [sets, paraphrases, intents]."""
+    generator = np.random.default_rng(seed)
+    prompts = OF_INTENTS + own * generator.normal(size=(SETS, *count.shape))
+    prompts += common * generator.normal(size=(SETS, len(count), 1))
+    values = generator.normal(prompts[..., None], CHANCE, size=(*prompts.shape, count.max()))
+    there = np.arange(count.max()) < count[..., None]
+    share = there / np.maximum(count, 1)[..., None]
+    means = (share * values).sum(axis=-1)
+    square = (share * (values - means[..., None]) ** 2).sum(axis=-1)
+    return Cells(np.broadcast_to(count, means.shape), means, square)
+
+
+def in_blocks(of_intents: list[list[int]]) -> Ints:
+    """Counts of responses where each intent has paraphrases of its own."""
+    table = np.zeros((sum(map(len, of_intents)), len(of_intents)), dtype=np.int64)
+    start = 0
+    for intent, counts in enumerate(of_intents):
+        table[start : start + len(counts), intent] = counts
+        start += len(counts)
+    return table
+
+
+RAGGED = np.random.default_rng(4).integers(0, 6, size=(9, 3))
+
+
+@pytest.mark.parametrize(
+    ("count", "nested"),
+    [
+        (in_blocks([[5] * 6] * 3), NESTED),
+        (in_blocks([[5, 1, 2, 7], [2, 2], [1, 1, 6, 4, 3, 3, 1]]), NESTED),
+        (in_blocks([[5, 5, 4], [3], [4, 2, 6, 5]]), NESTED),
+        (in_blocks([[5, 5, 4], [1, 1, 1, 1], [4, 2, 6, 5]]), NESTED),
+        (np.full((6, 3), 5), CROSSED),
+        (RAGGED, CROSSED),
+    ],
+    ids=[
+        "nested",
+        "nested, ragged",
+        "an intent with one paraphrase",
+        "an intent with one response a prompt",
+        "crossed",
+        "crossed, ragged, some prompts missing",
+    ],
+)
+def test_unbiased_parts_are_right_on_average(count: Ints, nested: bool) -> None:
+    found = parts(unbiased(simulated(count, 0 if nested else COMMON)))
+    away = found.mean(axis=1) - TRUTH[nested]
+    assert (np.abs(away) < 4 * found.std(axis=1) / np.sqrt(SETS)).all()
+
+
+def test_some_prompts_are_missing_in_the_ragged_simulation() -> None:
+    assert (RAGGED == 0).any()
+    assert ((RAGGED > 0).sum(axis=0) > 1).all()
+    assert 1 < ((RAGGED > 0).sum(axis=1) == 3).sum() < len(RAGGED)
+
+
+@pytest.mark.parametrize("nested", [NESTED, CROSSED])
+def test_plug_in_articulation_is_too_large_by_the_floor(nested: bool) -> None:
+    """Wording makes no difference, five responses a prompt: a fifth of chance all the same."""
+    count = in_blocks([[5] * 50] * 3) if nested else np.full((50, 3), 5)
+    whole = simulated(count, common=0, own=0)
+    for estimator, expected in ((plug_in, CHANCE**2 / 5 * (1 - 1 / 50)), (unbiased, 0.0)):
+        articulation = parts(estimator(whole))[1]
+        error = articulation.std() / np.sqrt(SETS)
+        assert abs(articulation.mean() - expected) < 4 * error
+
+
+@pytest.mark.parametrize(("paraphrases", "left"), [(2, 3), (20, 1)])
+def test_the_floor_is_the_articulation_published_where_there_is_none(
+    paraphrases: int, left: int
+) -> None:
+    generator = np.random.default_rng(5)
+    excess = []
+    for _ in range(100):
+        values = generator.normal(OF_INTENTS[:, None], CHANCE, size=(paraphrases, 3, 5))
+        values[paraphrases // 2 :, 0, left:] = np.nan
+        found = decompose(nest_table(values), draws=2, permutations=2)
+        excess.append(found.published["as"].value - found.floor)
+    assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(100)
+
+
+# Entropy ------------------------------------------------------------------------------------------
+
+
+def distributions(seed: int) -> tuple[Floats, NDArray[np.bool_]]:
+    """Some of whose outcomes never occur, and prompts that were not asked, but for one each."""
+    generator = np.random.default_rng(seed)
+    shape = generator.integers(1, 5, size=3)
+    weights = generator.random(shape) * (generator.random(shape) < 0.7)
+    weights[..., 0] += 1e-3
+    there = generator.random(shape[:2]) < 0.7
+    there[0] = True
+    return weights / weights.sum(axis=-1, keepdims=True), there
+
+
+def entropy_by_hand(distribution: Floats, there: NDArray[np.bool_]) -> tuple[float, Floats]:
+    """H(v); I(I;v), I(p;v|I) and H(v|p), each a sum over the joint distribution."""
+    paraphrases, intents, outcomes = distribution.shape
+    joint: dict[tuple[int, int, int], float] = {
+        (i, p, v): distribution[p, i, v] / there[:, i].sum() / intents
+        for i in range(intents)
+        for p in range(paraphrases)
+        for v in range(outcomes)
+        if there[p, i] and distribution[p, i, v]
+    }
+
+    def margin(*kept: int) -> Counter[tuple[int, ...]]:
+        total: Counter[tuple[int, ...]] = Counter()
+        for key, probability in joint.items():
+            total[tuple(key[one] for one in kept)] += probability  # type: ignore[assignment]
+        return total
+
+    of_i, of_v, of_ip, of_iv = margin(0), margin(2), margin(0, 1), margin(0, 2)
+    purpose = sum(q * math.log(q / (of_i[i,] * of_v[v,])) for (i, v), q in of_iv.items())
+    articulation = sum(
+        q * math.log(q * of_i[i,] / (of_ip[i, p] * of_iv[i, v])) for (i, p, v), q in joint.items()
+    )
+    chance = sum(-q * math.log(q / of_ip[i, p]) for (i, p, _), q in joint.items())
+    whole = sum(-q * math.log(q) for q in of_v.values())
+    return whole, np.array([purpose, articulation, chance])
+
+
+@given(st.integers(0, 10_000))
+def test_entropies_against_mutual_information_summed_by_hand(seed: int) -> None:
+    distribution, there = distributions(seed)
+    whole, expected = entropy_by_hand(distribution, there)
+    found = entropy_components(distribution, there)
+    assert found.variance == pytest.approx(whole)
+    if whole > 1e-9:
+        assert shares(found) == pytest.approx(expected / whole)
+        assert shares(found).sum() == pytest.approx(1)
+
+
+def test_entropies_against_scikit_learn() -> None:
+    generator = np.random.default_rng(6)
+    count = generator.multinomial(30, generator.dirichlet(np.ones(5), size=(7, 3)))
+    found = parts(entropy_components(count / 30, np.ones((7, 3))))
+    purpose = mutual_info_score(None, None, contingency=count.sum(axis=0))
+    both = mutual_info_score(None, None, contingency=count.reshape(-1, 5))
+    assert found[:2] == pytest.approx([purpose, both - purpose])
+
+
+def test_entropies_of_draws_are_those_of_each() -> None:
+    distribution = np.random.default_rng(7).dirichlet(np.ones(4), size=(5, 6, 3))
+    together = entropy_components(distribution, np.ones((5, 6, 3)))
+    for draw, one in enumerate(distribution):
+        alone = entropy_components(one, np.ones((6, 3)))
+        assert shares(together)[:, draw] == pytest.approx(shares(alone))
+
+
+@pytest.mark.parametrize("paraphrases", [1, 3, 49])
+def test_answers_that_are_certain_and_the_same_have_no_entropy(paraphrases: int) -> None:
+    found = entropy_components([[[0, 1]] * 3] * paraphrases, np.ones((paraphrases, 3)))
+    assert found.variance == 0
+    assert np.isnan(shares(found)).all()
+
+
+# Draws --------------------------------------------------------------------------------------------
+
+
+def ragged_responses(seed: int = 8) -> Responses:
+    """Up to 8 responses to each of up to 15 prompts, one of them with a single one."""
+    generator = np.random.default_rng(seed)
+    values = generator.normal(generator.normal(size=(5, 3, 1)), 2, size=(5, 3, 8))
+    values[np.arange(8) >= generator.integers(0, 9, size=(5, 3, 1))] = np.nan
+    values[0, 0] = [1.5] + [np.nan] * 7
+    return nest_table(values)
+
+
+def test_redrawn_responses_have_the_means_and_variances_of_theory() -> None:
+    responses, draws = ragged_responses(), 20_000
+    whole, drawn = cells(responses), redraw_responses(responses, draws)
+    np.testing.assert_array_equal(drawn.count, np.broadcast_to(whole.count, drawn.count.shape))
+    count = np.maximum(whole.count, 1)
+    variance = whole.square / count
+    away = np.abs(drawn.mean.mean(axis=0) - whole.mean)
+    assert (away <= 4 * np.sqrt(variance / draws) + 1e-12).all()
+    np.testing.assert_allclose(drawn.mean.var(axis=0), variance, rtol=0.06, atol=1e-12)
+    expected = whole.square * (1 - 1 / count)
+    np.testing.assert_allclose(drawn.square.mean(axis=0), expected, rtol=0.06, atol=1e-12)
+
+
+def test_redrawn_responses_against_a_loop() -> None:
+    responses, draws = ragged_responses(), 1_000
+    generator = np.random.default_rng(9)
+    one_by_one = []
+    for _ in range(draws):
+        values = np.concatenate(
+            [
+                generator.choice(responses.values[first : first + count], count)
+                for first, count in zip(responses.first, responses.count, strict=True)
+            ]
+        )
+        drawn = cells(dataclasses.replace(responses, values=values))
+        one_by_one.append((plug_in(drawn), unbiased(drawn)))
+    at_once = redraw_responses(responses, draws)
+    for number, estimator in enumerate((plug_in, unbiased)):
+        ours = shares(estimator(at_once))
+        theirs = np.array([shares(one[number]) for one in one_by_one]).T
+        for name in range(3):
+            assert ks_2samp(ours[name], theirs[name]).pvalue > 0.01
+
+
+def test_an_absurd_value_spoils_only_the_draws_it_is_in() -> None:
+    values = np.array([1.0, 1.1, 1.2, 1.3, 1e12])
+    drawn = redraw_responses(nest(values, np.zeros(5), np.zeros(5)))
+    without = drawn.mean < 2
+    assert 50 < without.sum() < 450
+    # Five times one of the first four: the mean square is a multiple of 0.01 / 25, at most 54.
+    multiple = drawn.square[without] / (0.01 / 25)
+    np.testing.assert_allclose(multiple, np.round(multiple), atol=1e-6)
+    assert 10 < np.median(multiple) < multiple.max() <= 54 + 1e-6
+
+
+@pytest.mark.parametrize("odd_one_out", [0.3, 1e6])
+def test_draws_in_which_all_values_are_the_same_have_no_shares(odd_one_out: float) -> None:
+    values = np.full((7, 3, 3), 0.1)
+    values[1, 2, 0] = odd_one_out
+    drawn = redraw_responses(nest_table(values))
+    same = (drawn.mean < 0.1001).all(axis=(1, 2))
+    assert 100 < same.sum() < 200  # (2 / 3)^3 of them
+    for components in (plug_in(drawn), unbiased(drawn)):
+        np.testing.assert_array_equal(components.variance == 0, same)
+        np.testing.assert_array_equal(np.isnan(components.mu), same)
+
+
+def test_redrawn_paraphrases_are_whole_and_never_of_another_kind() -> None:
+    responses = ragged_responses()
+    whole, drawn = cells(responses), redraw_paraphrases(responses, 2_000)
+    rows = np.concatenate([whole.count, whole.mean, whole.square], axis=1)
+    drawn_rows = np.concatenate([drawn.count, drawn.mean, drawn.square], axis=2)
+    same = (drawn_rows[:, :, None] == rows).all(axis=-1)  # [draws, place, paraphrase]
+    assert (same.sum(axis=-1) == 1).all()
+    kind = whole.count > 0
+    alike = (kind[:, None] == kind).all(axis=-1)  # [place, paraphrase]
+    assert 1 < len(np.unique(kind, axis=0)) < len(kind)
+    # Those of its kind come to a place equally often, the others never.
+    expected = alike / alike.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(same.mean(axis=0), expected, atol=4 * 0.5 / np.sqrt(2_000))
+    assert not same[:, ~alike].any()
+    np.testing.assert_array_equal(drawn.count > 0, np.broadcast_to(kind, drawn.count.shape))
+
+
+def test_where_no_two_paraphrases_are_alike_none_can_be_redrawn() -> None:
+    values = np.random.default_rng(10).normal(size=(2, 3, 4))
+    values[0, 1] = np.nan
+    found = decompose(nest_table(values), draws=10, permutations=10)
+    for name in ("variance", "ps", "as", "mu"):
+        assert math.isfinite(found.unbiased[name].value)
+        assert np.isnan([*found.unbiased[name].interval, found.unbiased[name].standard_error]).all()
+        assert np.isfinite([*found.published[name].interval]).all()
+
+
+@pytest.mark.parametrize("redraw", [redraw_responses, redraw_paraphrases])
+def test_the_same_seed_gives_the_same_draws(redraw: Any) -> None:
+    responses = ragged_responses()
+    first, again, other = (redraw(responses, 5, seed).mean for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_intervals_are_quantiles_of_the_draws_moved_to_what_was_found() -> None:
+    draws = np.append(np.arange(101) / 100, np.nan)
+    found = Components(*np.array([1.0, 0.3, 0.5, 0.2]))
+    drawn = Components(draws, draws, draws / 2, draws)
+    shown, wider = numbers(found, drawn), numbers(found, drawn, widened=2.0)
+    assert list(shown) == list(NAMES)
+    assert shown["ps"].value == wider["ps"].value == 0.3
+    assert shown["ps"].interval == pytest.approx((0.3 - 0.475, 0.3 + 0.475))
+    assert wider["ps"].interval == pytest.approx((0.3 - 0.95, 0.3 + 0.95))
+    assert shown["as"].interval == pytest.approx((0.5 - 0.2375, 0.5 + 0.2375))
+    assert shown["ps"].standard_error == pytest.approx(np.arange(101).std() / 100)
+    assert wider["ps"].standard_error == pytest.approx(2 * np.arange(101).std() / 100)
+    assert 0 <= shown["mvs"].interval.low < shown["mvs"].interval.high <= 1
+
+
+def test_few_paraphrases_make_wider_intervals() -> None:
+    assert small_sample(2) == pytest.approx(12.7062 / 1.95996 * math.sqrt(2), rel=1e-4)
+    assert small_sample(10) == pytest.approx(2.26216 / 1.95996 * math.sqrt(10 / 9), rel=1e-4)
+    assert small_sample(1_000_000) == pytest.approx(1, abs=1e-5)
+    assert small_sample(1) == 1
+
+
+@pytest.mark.parametrize("nested", [NESTED, CROSSED])
+def test_unbiased_intervals_hold_the_truth(nested: bool) -> None:
+    generator = np.random.default_rng(11)
+    truth = TRUTH[nested] / TRUTH[nested].sum()
+    sets, held = 200, np.zeros(3)
+    for _ in range(sets):
+        prompts = OF_INTENTS + OWN * generator.normal(size=(50, 3))
+        prompts += (0 if nested else COMMON) * generator.normal(size=(50, 1))
+        responses = nest_table(generator.normal(prompts[..., None], CHANCE, (50, 3, 10)), nested)
+        found = unbiased(cells(responses))
+        shown = numbers(found, unbiased(redraw_paraphrases(responses)), small_sample(50))
+        held += [
+            shown[name].interval.low <= true <= shown[name].interval.high
+            for name, true in zip(("ps", "as", "mu"), truth, strict=True)
+        ]
+    assert (held / sets >= 0.9).all()
+
+
+# The permutation test -----------------------------------------------------------------------------
+
+
+def test_p_is_small_by_chance_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(12)
+    sets = 200
+    found = []
+    for _ in range(sets):
+        # Purpose matters, intents differ in their spread, and counts are ragged.
+        values = generator.normal(OF_INTENTS[:, None], [[1], [2], [5]], size=(4, 3, 5))
+        values[np.arange(5) >= generator.integers(1, 6, size=(4, 3, 1))] = np.nan
+        found.append(articulation_p(nest_table(values), permutations=99))
+    for level in (0.1, 0.5):
+        error = np.sqrt(level * (1 - level) / sets)
+        assert abs((np.array(found) <= level).mean() - level) < 3 * error
+
+
+def test_p_is_small_where_wording_matters() -> None:
+    values = np.random.default_rng(13).normal(np.arange(4)[:, None, None], size=(4, 3, 5))
+    assert articulation_p(nest_table(values), permutations=99) == 0.01
+    assert articulation_p(nest_table(values, NESTED), permutations=99) == 0.01
+
+
+def test_p_against_every_possible_deal() -> None:
+    """Four responses to two prompts: of six deals, two set the prompts as far apart as they are."""
+    values = nest([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 0, 0, 0])
+    assert articulation_p(values, permutations=20_000) == pytest.approx(1 / 3, abs=0.015)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        [(0.1, 0, 0)] * 5 + [(0.1, 1, 0)] * 5,
+        [(1.0, 0, 0), (2.0, 1, 0), (3.0, 2, 0)],
+        [(1.0, 0, 0), (2.0, 0, 0), (3.0, 0, 1)],
+        # Two prompts here, two responses there.
+        [(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 1), (4.0, 0, 1)],
+    ],
+)
+def test_p_is_not_defined_where_nothing_can_be_dealt(given: list[Answer]) -> None:
+    assert math.isnan(articulation_p(nest_answers(given), permutations=9))
+
+
+# Scales -------------------------------------------------------------------------------------------
+
+
+def scaled(values: list[float], scale: Scale) -> Floats:
+    return rescale(nest(values, np.zeros(len(values)), np.zeros(len(values))), scale).values
+
+
+def test_scales_do_what_they_say() -> None:
+    values = [-3.0, 0.0, 7.0, 7.0, 1e6]
+    np.testing.assert_array_equal(scaled(values, "raw"), values)
+    expected = [-math.log(4), 0, math.log(8), math.log(8), math.log(1e6 + 1)]
+    np.testing.assert_allclose(scaled(values, "log"), expected)
+    np.testing.assert_allclose(scaled(values, "rank"), [0.1, 0.3, 0.6, 0.6, 0.9])
+    np.testing.assert_array_equal(scaled(values, "winsorised"), [0, 0, 7, 7, 7])
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=20))
+def test_scales_keep_the_order(values: list[float]) -> None:
+    for scale in SCALES:
+        assert (np.diff(scaled(sorted(values), scale)) >= 0).all()
+
+
+@pytest.mark.parametrize(("size", "moved"), [(1, 0), (2, 0), (3, 1), (100, 1), (101, 2), (700, 7)])
+def test_a_hundredth_at_either_end_is_winsorised(size: int, moved: int) -> None:
+    found = scaled(list(range(size)), "winsorised")
+    expected = np.clip(np.arange(size), moved, size - 1 - moved)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("responses", [3, 20])
+def test_one_absurd_value_ruins_raw_values_only(responses: int) -> None:
+    generator = np.random.default_rng(14)
+    values = generator.normal(10 + 3 * OF_INTENTS[:, None], 1, size=(10, 3, responses))
+    before = nest_table(values)
+    values[3, 1, 0] = 1e12
+    after = nest_table(values)
+
+    def purpose(given: Responses, scale: Scale) -> float:
+        return float(plug_in(cells(rescale(given, scale))).ps)
+
+    assert purpose(before, "raw") > 0.85
+    assert purpose(after, "raw") < 0.05
+    for scale in ("rank", "winsorised"):
+        assert purpose(after, scale) == pytest.approx(purpose(before, scale), abs=0.05)
+    assert purpose(after, "raw") < purpose(after, "log")
+
+
+# What cannot be said ------------------------------------------------------------------------------
+
+NAN = math.nan
+DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
+    "nothing": ([], set(NAMES)),
+    "nothing readable": ([(NAN, 0, 0), (NAN, 1, 2)], set(NAMES)),
+    "a single response": ([(0.1, 4, 2)], {"ps", "as", "mu", "mvs"}),
+    "no variance": (
+        [(0.1, p, i) for p in range(7) for i in range(3) for _ in range(3)],
+        {"ps", "as", "mu", "mvs"},
+    ),
+    "one intent": ([(p + r / 3, p, 0) for p in range(3) for r in range(4)], {"ps", "mvs"}),
+    "one paraphrase": ([(i + r / 3, 0, i) for i in range(3) for r in range(4)], {"as", "mvs"}),
+    "one response to a prompt": (
+        [(0.1 * p * p - i, p, i) for p in range(4) for i in range(3)],
+        {"as", "mu", "mvs"},
+    ),
+    "an intent that is not readable": (
+        [(NAN if i else p + r / 3, p, i) for p in range(3) for r in range(4) for i in range(2)],
+        {"ps", "mvs"},
+    ),
+    "an intent of three that is not readable": (
+        [
+            (NAN if i == 1 else p * i + r, p, i)
+            for p in range(3)
+            for r in range(4)
+            for i in range(3)
+        ],
+        set(),
+    ),
+    "missing prompts": (
+        [(p * i + r, p, i) for p in range(4) for i in range(3) for r in range(3) if p != i],
+        set(),
+    ),
+    "an intent with one paraphrase": (
+        [(p * p + i + r / 2, p, i) for i in range(3) for p in range(1 + 2 * i) for r in range(3)],
+        set(),
+    ),
+    "two prompts here, two responses there": (
+        [(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 1), (5.0, 0, 1)],
+        set(),
+    ),
+    "no chance": ([(p * p + i, p, i) for p in range(4) for i in range(3) for _ in range(3)], set()),
+}
+
+
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_what_is_not_defined_is_named_and_all_else_is_finite(case: str) -> None:
+    given, undefined = DEGENERATE[case]
+    found = decompose(nest_answers(given), draws=50, permutations=20)
+    assert set(found.undefined) == undefined
+    assert all(found.undefined.values())
+    for shown in (found.published, found.unbiased):
+        assert list(shown) == list(NAMES)
+        for name in NAMES:
+            assert math.isfinite(shown[name].value) == (name not in undefined)
+            if name in undefined:
+                assert np.isnan([*shown[name].interval, shown[name].standard_error]).all()
+    assert math.isnan(found.floor) == ("as" in undefined)
+    readable = [answer for answer in given if not math.isnan(answer[0])]
+    assert found.responses == len(readable)
+    assert found.prompts == len({answer[1:] for answer in readable})
+    assert found.intents == len({answer[2] for answer in readable})
+
+
+@settings(max_examples=200)
+@given(answers(least=0), st.sets(st.integers(0, 39)))
+def test_any_few_answers_can_be_decomposed(given: list[Answer], unreadable: set[int]) -> None:
+    left = [
+        (NAN if place in unreadable else value, *labels)
+        for place, (value, *labels) in enumerate(given)
+    ]
+    found = decompose(nest_answers(left), draws=10, permutations=10)  # type: ignore[arg-type]
+    for shown in (found.published, found.unbiased):
+        assert shown is found.unbiased or "mu" in found.undefined or shown["variance"].value > 0
+        missing = set(found.undefined)
+        if not shown["variance"].value > 0:
+            missing |= {"ps", "as", "mu", "mvs"}
+        if not (shown["ps"].value > 0 or shown["as"].value > 0):
+            missing.add("mvs")
+        for name, number in shown.items():
+            assert math.isfinite(number.value) != (name in missing)
+            if not math.isnan(number.standard_error):
+                assert number.interval.low <= number.interval.high
+
+
+def test_unequal_lengths_and_infinite_values_are_errors() -> None:
+    with pytest.raises(ValueError, match="values"):
+        nest([1.0, 2.0], [0], [0])
+    with pytest.raises(ValueError, match="same shape"):
+        nest([1.0, 2.0], [0, 1], [0])
+    with pytest.raises(ValueError, match="values"):
+        nest([[1.0, 2.0]], [[0, 1]], [[0, 0]])
+    for value in (math.inf, -math.inf):
+        with pytest.raises(ValueError, match="infinite"):
+            nest([1.0, value], [0, 1], [0, 0])
+
+
+# What makes no difference -------------------------------------------------------------------------
+
+
+def assert_same_shares(given: list[Answer], other: list[Answer]) -> None:
+    one, another = cells(nest_answers(given)), cells(nest_answers(other))
+    published = plug_in(one).variance
+    assert (plug_in(another).variance > 0) == (published > 0)
+    for estimator in (plug_in, unbiased):
+        if estimator(one).variance > LITTLE * published:
+            expected = pytest.approx(shares(estimator(one)), rel=1e-6, abs=1e-6)
+            assert shares(estimator(another)) == expected
+
+
+@given(answers(), st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.booleans())
+def test_shift_and_scale_of_values_make_no_difference(
+    given: list[Answer], shift: float, scale: float, mirrored: bool
+) -> None:
+    factor = -scale if mirrored else scale
+    assert_same_shares(given, [(value * factor + shift, p, i) for value, p, i in given])
+
+
+@given(answers(), st.randoms(use_true_random=False))
+def test_the_order_of_responses_makes_no_difference(given: list[Answer], chance: Any) -> None:
+    assert_same_shares(given, chance.sample(given, len(given)))
+
+
+@given(answers(), st.permutations(range(40)), st.permutations(range(3)))
+def test_names_of_intents_and_paraphrases_make_no_difference(
+    given: list[Answer], paraphrases: list[int], intents: list[int]
+) -> None:
+    other = [(value, 1000 * paraphrases[p] - 7, intents[i] - 1) for value, p, i in given]
+    assert_same_shares(given, other)
+    assert cells(nest_answers(other)).count.size == cells(nest_answers(given)).count.size
+
+
+@given(answers())
+def test_what_is_unreadable_makes_no_difference(given: list[Answer]) -> None:
+    assert_same_shares(given, [*given, (NAN, 77, 0), (NAN, 0, 77)])
