@@ -67,3 +67,18 @@ def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         row += 1
     if row == 0:
         raise InputError(f"{path}: nothing in it; there should be a JSON object on each line")
+
+
+def json_object(text: str, option: str) -> dict[str, Any]:
+    """The JSON object that an option was given.
+
+    Raises:
+        InputError: it is something else.
+    """
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{option} {text!r:.80}: not JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise InputError(f"{option} {text!r:.80}: not a JSON object")
+    return given

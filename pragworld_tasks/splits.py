@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from pragworld_tasks.documents import Document, ReleasedSplit
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import json_object
 
 GENERATED = "generated"
 NAMES = (*get_args(ReleasedSplit), GENERATED)
@@ -26,7 +27,7 @@ def named_documents(
     """
     from pragworld_tasks import sources
 
-    given = _object(metadata, option)
+    given = json_object(metadata, option)
     if name not in NAMES:
         raise InputError(f"no split {name!r}; there are {', '.join(NAMES)}")
     if name != GENERATED:
@@ -41,13 +42,3 @@ def named_documents(
         raise InputError(f"{option}: no setting {unknown[0]!r}; there are {', '.join(known)}")
     made = generator_settings(given)
     return list(documents(generate(made))), json.loads(json.dumps(asdict(made)))
-
-
-def _object(metadata: str, option: str) -> dict[str, Any]:
-    try:
-        given = json.loads(metadata)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{option} {metadata!r:.80}: not JSON ({error})") from error
-    if not isinstance(given, dict):
-        raise InputError(f"{option} {metadata!r:.80}: not a JSON object")
-    return given
