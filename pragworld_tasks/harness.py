@@ -44,7 +44,7 @@ TURNS_AGO = {
 }
 
 # Below lm-eval's own logger, so that its format and verbosity hold here too.
-_logger = logging.getLogger("lm_eval.pragworld")
+logger = logging.getLogger("lm_eval.pragworld")
 
 
 # Data sets ----------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def share_stderr(items: Sequence[Clustered]) -> float | str:
     """Standard error of `share`, documents clustered by group; where there is none, N/A."""
     asked = [item.right is not None for item in items]
     right = [item.right or 0.0 for item in items]
-    return _shown(tally(right, asked, [item.group for item in items]).standard_error)
+    return shown_error(tally(right, asked, [item.group for item in items]).standard_error)
 
 
 def robust_share(items: Sequence[InGroup]) -> float:
@@ -258,7 +258,7 @@ def robust_share(items: Sequence[InGroup]) -> float:
     groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
     if whole_groups < groups:
         warning_once(
-            _logger,
+            logger,
             f"robust accuracy: of {groups} groups, {groups - whole_groups} lack documents (--limit "
             f"or --samples) and do not count; {whole_groups} are whole and do",
         )
@@ -267,10 +267,10 @@ def robust_share(items: Sequence[InGroup]) -> float:
 
 def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
     """Standard error of `robust_share`; where there is none, N/A."""
-    return _shown(_robust_tally(_of_whole_groups(items)).standard_error)
+    return shown_error(_robust_tally(_of_whole_groups(items)).standard_error)
 
 
-def _shown(standard_error: float) -> float | str:
+def shown_error(standard_error: float) -> float | str:
     """What lm-eval's tables and averages expect in place of a standard error that is undefined."""
     return "N/A" if math.isnan(standard_error) else standard_error
 
