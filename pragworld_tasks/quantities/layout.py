@@ -1,0 +1,203 @@
+"""Where things stand in an answer: sentences, list items, table rows, sections."""
+
+import bisect
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pragworld_tasks.quantities.plain import Plain
+
+_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
+_HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
+_STEP = re.compile(
+    r"[ \t]*(?:step|part|phase|method|option|scenario)[ \t]*[\dA-Z]{1,2}\b[^=$\n]{0,80}$",
+    re.IGNORECASE,
+)
+_TITLE = re.compile(r"(?:scenario|option|method|approach|case|at|if|when|with)\b", re.IGNORECASE)
+_RULE = re.compile(r"[\s|:+=-]*$")
+# A sentence ends at a stop that ends no abbreviation.
+_STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:approx|ca|est|e\.g|i\.e|vs|etc|incl|excl|min|max|avg|no|st|mt|dr|mr|mrs|ms|u\.s|a\.m|p\.m|"
+    r"hrs?|mins?|lbs?|oz|ft|cu|sq|yrs?|mo|wks?|gal|inc|co|dept|jan|feb|mar|apr|aug|sept?|oct|nov|dec)"
+    r"|\b[a-z]|^\s*\d{1,2}|\.\.)\.$",
+    re.IGNORECASE,
+)
+# What a list item or a paragraph is about: the words before a colon, or a dash.
+_LABEL = re.compile(
+    r"(?!(?:To|If|When|Because|Since|As) )(?:[^:.!?\n]|\.(?=\w)){1,90}?(?:(?<=\.):|:(?!\d)| → )"
+    r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
+)
+_DEPTHS = 100  # of lists within lists, in characters
+_LONGEST_HEADING = 90  # characters
+_LONGEST_TITLE = 4  # words of `Tips:` and its like, which head a section without being marked
+
+
+@dataclass
+class Line:
+    """A line that is not blank, at text[start:end] without its bullet or `#`.
+
+    Attributes:
+        kind: `heading`, `item`, `row` (of a table) or `text`.
+        group: a number that neighbouring items of one depth, or rows of one table, share; else -1.
+        cells: of a row, their places.
+        header: of a row, the texts of its table's first row.
+        last: of a row, whether it ends its table.
+        section: the heading above; intro: the line before the list, if it ends with a colon.
+    """
+
+    start: int
+    end: int
+    kind: str
+    number: int
+    group: int = -1
+    indent: int = 0
+    ordinal: int = 0
+    cells: list[tuple[int, int]] = field(default_factory=list)
+    header: list[str] = field(default_factory=list)
+    last: bool = False
+    section: str = ""
+    intro: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a span stands.
+
+    Attributes:
+        line: its line.
+        start, end: its sentence's.
+        label: what its item, row or paragraph is about, as the words before a colon; may be empty.
+        column: the header of its column.
+    """
+
+    line: Line
+    start: int
+    end: int
+    label: str
+    column: str
+
+
+class Layout:
+    """The lines of an answer and what they belong to."""
+
+    def __init__(self, answer: Plain) -> None:
+        self.text = answer.text
+        self._bold = answer.bold
+        self.lines = list(self._read())
+        self._starts = [line.start for line in self.lines]
+        self._link()
+        self._sentences: dict[int, list[int]] = {}
+
+    def place(self, start: int, end: int) -> Place:
+        """Where text[start:end] stands."""
+        line = self.lines[max(0, bisect.bisect_right(self._starts, start) - 1)]
+        number = bisect.bisect_right(line.cells, (start, len(self.text) + 1)) - 1
+        if number >= 0:
+            column = line.header[number] if number < len(line.header) else ""
+            label = self.text[slice(*line.cells[0])].strip() if number else ""
+            return Place(line, *line.cells[number], label, column)
+        starts = self._sentences_of(line)
+        index = max(0, bisect.bisect_right(starts, start) - 1)
+        sentence_end = starts[index + 1] if index + 1 < len(starts) else line.end
+        found = _LABEL.match(self.text, starts[index], start)
+        if found is None and line.kind == "item":
+            found = _LABEL.match(self.text, line.start, start)
+        label = found[0].strip(" :-—→=") if found else ""
+        return Place(line, starts[index], max(sentence_end, end), label, "")
+
+    def _sentences_of(self, line: Line) -> list[int]:
+        """Starts of a line's sentences."""
+        if line.number not in self._sentences:
+            starts = [line.start]
+            for stop in _STOP.finditer(self.text, line.start, line.end):
+                before = self.text[max(starts[-1], stop.start() - 12) : stop.start()]
+                if not _ABBREVIATED.search(before):
+                    starts.append(stop.end())
+            self._sentences[line.number] = starts
+        return self._sentences[line.number]
+
+    # Reading lines ------------------------------------------------------------------------------
+
+    def _read(self) -> Iterator[Line]:
+        """The lines that are not blank."""
+        position = number = 0
+        for raw in self.text.split("\n"):
+            start, end = position, position + len(raw)
+            position = end + 1
+            if not raw.strip() or (_RULE.match(raw) and "|" in raw and "-" in raw):
+                continue
+            yield self._line(raw, start, end, number)
+            number += 1
+
+    def _line(self, raw: str, start: int, end: int, number: int) -> Line:
+        """One line."""
+        indent = len(raw) - len(raw.lstrip())
+        heading, bullet = _HEADING.match(raw), _BULLET.match(raw)
+        if raw.count("|") >= 2 or raw.lstrip().startswith("|"):
+            return Line(start, end, "row", number, cells=_cells(raw, start))
+        if heading and heading[0].strip():
+            return Line(start + heading.end(), end, "heading", number)
+        whole = self._is_bold(start + (bullet.end() if bullet else indent), end)
+        titled = whole and len(raw) <= _LONGEST_HEADING and not raw.rstrip(" *_").endswith(".")
+        written = raw[bullet.end() if bullet else indent :]
+        if titled and re.search(r"\d", written):  # `Total: $4,600` in bold is no heading
+            titled = bool(_TITLE.match(written))
+        if titled or _STEP.match(raw):
+            return Line(start + (bullet.end() if bullet else indent), end, "heading", number)
+        if bullet:
+            digits = re.sub(r"\D", "", bullet[0])
+            return Line(
+                start + bullet.end(), end, "item", number, indent=indent, ordinal=int(digits or 0)
+            )
+        return Line(start + indent, end, "text", number)
+
+    def _is_bold(self, start: int, end: int) -> bool:
+        """Whether a stretch is bold from its start to its end, but for a colon."""
+        index = bisect.bisect_right(self._bold, (start, end + 1)) - 1
+        if index < 0:
+            return False
+        bold_start, bold_end = self._bold[index]
+        return bold_start <= start and not self.text[bold_end:end].strip(" :.")
+
+    def _link(self) -> None:
+        """Gives lines their sections, groups, intros and headers."""
+        section = intro = ""
+        groups = numbered = 0
+        last: Line | None = None
+        for line in self.lines:
+            written = self.text[line.start : line.end].strip()
+            if line.kind == "heading":
+                section, intro = written, ""
+            elif line.kind == "row":
+                if last is None or last.kind != "row":
+                    groups += 1
+                    line.header = [self.text[slice(*cell)].strip() for cell in line.cells]
+                else:
+                    line.header, last.last = last.header, False
+                line.group, line.last = groups, True
+            elif line.kind == "item":
+                follows = line.ordinal == numbered + 1 > 1
+                numbered = numbered if line.indent else line.ordinal
+                if (last is None or last.kind != "item") and not follows:
+                    groups += 1
+                line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
+            elif last is None or last.kind != "text":
+                intro = ""
+            announces = line.kind == "text" and written.endswith(":")
+            if announces and len(written.split()) <= _LONGEST_TITLE:
+                section, announces = written, False
+            line.section, line.intro = section, intro
+            if line.kind == "text":
+                intro = written if announces else ""
+            last = line
+
+
+def _cells(raw: str, start: int) -> list[tuple[int, int]]:
+    """Places of a row's cells."""
+    edges = [match.start() for match in re.finditer(r"\|", raw)]
+    bounds = [-1, *edges] if raw[: edges[0]].strip() else edges
+    if raw[bounds[-1] + 1 :].strip():
+        bounds = [*bounds, len(raw)]
+    return [(start + left + 1, start + right) for left, right in itertools.pairwise(bounds)]

@@ -1,0 +1,176 @@
+"""Plain text out of markdown, LaTeX and HTML, with the places of what was bold or boxed.
+
+Every pattern is bounded or reads each character once, so that no text takes long.
+"""
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+Span = tuple[int, int]
+
+LONGEST = 20_000  # characters that are read of an answer: its end
+
+# Marks that stand for markup while it is being taken off: private characters, in no response.
+_BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\ue000", "\ue001", "\ue002", "\ue003"
+
+_TIMES = "\N{MULTIPLICATION SIGN}"  # an asterisk in the end, when no asterisk is markup
+
+# Reasoning before the answer, and what is left of one that never ends.
+_TAG = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection)"
+_REASONING_ENDS = re.compile(
+    rf"[<\[\u25c1]/{_TAG}[>\]\u25b7]|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>"
+    r"|assistantfinal"
+)
+_REASONING_OPENS = re.compile(
+    rf"\s*(?:[<\[\u25c1]{_TAG}[>\]\u25b7]|<\|begin_of_thought\|>|<\|channel\|>analysis)"
+)
+
+# One character for another, before and after compatibility forms are resolved.
+_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True))
+_FRACTIONS = {character: f" {character}" for character in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}  # 1½ is no 11/2
+_BEFORE_NFKC = str.maketrans({**_SUPERSCRIPTS, **_FRACTIONS, "™": "", "®": ""})
+_AFTER_NFKC = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")  # hyphens, dashes to the en dash, minus
+    | dict.fromkeys("\u2018\u2019\u02bc", "'")
+    | dict.fromkeys("\u201c\u201d\u2033", '"')
+    | dict.fromkeys("\u223c\u2243\u2245", "≈")
+    | {"\N{FRACTION SLASH}": "/", "\N{HORIZONTAL BAR}": "—", "\r": "\n"}
+    | dict.fromkeys((_BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY), "")
+)
+_SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f'\u2019](?=\d{3}(?!\d))")
+_KEYCAP = re.compile(r"(\d)\ufe0f?\u20e3")
+
+# LaTeX, innermost braces first. What a command's braces may hold is bounded.
+_IN_BRACES = r"\s{0,3}\{([^{}]{0,400})\}"
+_DEPTH = 4
+_LATEX_INNERMOST = (
+    (re.compile(r"\\[dtc]?frac\{(\d)\}\{(\d)\}"), r" \1/\2"),
+    (re.compile(rf"\\[dtc]?frac{_IN_BRACES}{_IN_BRACES}"), r"(\1) / (\2)"),
+    (re.compile(rf"\\(?:boxed|fbox){_IN_BRACES}"), rf"{_BOX_OPENS}\1{_BOX_ENDS}"),
+    (re.compile(rf"\\(?:textbf|mathbf|bm|boldsymbol){_IN_BRACES}"), rf"{_BOLD}\1{_BOLD}"),
+    (re.compile(rf"\\(?:begin|end){_IN_BRACES}"), " "),
+    (re.compile(rf"\\[a-zA-Z]{{2,16}}{_IN_BRACES}"), r"\1"),
+    (re.compile(rf"\^{_IN_BRACES}"), r"^\1"),
+    (re.compile(rf"_{_IN_BRACES}"), r"_\1"),
+)
+_LATEX_SYMBOLS = {
+    **{"times": _TIMES, "cdot": _TIMES, "div": "÷", "approx": "≈", "sim": "≈", "simeq": "≈"},
+    **{"rightarrow": "→", "Rightarrow": "→", "implies": "→", "to": "→", "pm": "±", "le": "≤"},
+    **{"leq": "≤", "ge": "≥", "geq": "≥", "therefore": "therefore", "quad": " ", "dots": "..."},
+}
+_LATEX_COMMAND = re.compile(r"\\([a-zA-Z]{1,20})")
+_LATEX_ESCAPED = re.compile(r"\\([%&#_{}*~|.)\]\[(+-])")
+_LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=\d)~(?=[a-zA-Z\\])")
+_DISPLAY_MATH = re.compile(r"\$\$|\\\[(?!\d)|\\\]")
+# `$…$` is mathematics where no digit follows and no space pads it (pandoc's rule), and where what
+# it holds is a formula or one short term; else its `$` are dollars.
+_INLINE_MATH = re.compile(r"(?<![\w$\\])\$(?=\S)([^$\n]{1,300})(?<=\S)\$(?![\w$])")
+_FORMULA = re.compile(rf"[\\=^_{{}}+{_TIMES}≈<>]|^-?[\w.,%/]{{1,20}}$")
+
+# Markdown and HTML.
+_LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\n]{0,300}\)")
+_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s)|]{1,300}")
+_LINE_BREAK = re.compile(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>", re.IGNORECASE)
+_BOLD_MARKUP = re.compile(r"\*\*\*?|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|</?(?:b|strong)>")
+_OTHER_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>\n]{0,100})?/?>")
+_STAR_TIMES = re.compile(r"(?<=[\d)])[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
+_EMPHASIS = re.compile(r"\*(?=[^\s*])|(?<=[^\s*])\*|`|~~|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
+_QUOTED_LINE = re.compile(r"^[ \t]{0,8}>[ \t]?", re.MULTILINE)
+_BLANKS = re.compile(r"(?<=\S)[ \t\f\v]+(?=\S)")
+_WRAPPED_LINE = re.compile(r"(?<=[a-z\d,])[ \t]?\n(?=[a-z]{2})")
+_MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}\n]")
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A response without markup.
+
+    Attributes:
+        text: lines as they were; headings keep their `#`, items their bullet, rows their `|`.
+        bold, boxed: places in `text` that stood in bold or in a LaTeX box, in order.
+    """
+
+    text: str
+    bold: list[Span]
+    boxed: list[Span]
+
+
+def plain(response: str) -> Plain:
+    """The answer of a response without reasoning and markup; empty if its reasoning never ends."""
+    text = _SPACED_THOUSANDS.sub(",", _without_reasoning(response)[-LONGEST:])
+    text = _KEYCAP.sub(r"\n\1. ", text.translate(_BEFORE_NFKC))
+    text = unicodedata.normalize("NFKC", text).translate(_AFTER_NFKC)
+    text = "".join(one for one in text if one.isascii() or unicodedata.category(one) != "Cf")
+    return _unmarked(_without_markdown(_without_latex(text)))
+
+
+def _without_reasoning(text: str) -> str:
+    """What comes behind the last end of reasoning."""
+    ends = [match.end() for match in _REASONING_ENDS.finditer(text)]
+    if ends:
+        return text[ends[-1] :]
+    return "" if _REASONING_OPENS.match(text) else text
+
+
+def _without_latex(text: str) -> str:
+    r"""LaTeX as plain characters, `\boxed` and `\textbf` as marks."""
+    if "\\" in text:
+        text = text.replace("\\$", _CURRENCY).replace("\\\\", "\n")
+        text = _LATEX_SPACE.sub(" ", text)
+    text = text.replace("{,}", ",").replace("{.}", ".")
+    text = _DISPLAY_MATH.sub("\n", text)
+    text = _INLINE_MATH.sub(lambda match: match[1] if _FORMULA.search(match[1]) else match[0], text)
+    if "\\" in text:
+        text = text.replace("\\(", "").replace("\\)", "")
+        text = text.replace("\\left", "").replace("\\right)", ")").replace("\\right]", "]")
+        for _ in range(_DEPTH):
+            before = text
+            for pattern, plain_form in _LATEX_INNERMOST:
+                text = pattern.sub(plain_form, text)
+            if text == before:
+                break
+        text = _LATEX_ESCAPED.sub(r"\1", text)
+        text = _LATEX_COMMAND.sub(lambda match: f" {_LATEX_SYMBOLS.get(match[1], '')} ", text)
+    return text.replace("{", "").replace("}", "").replace(_CURRENCY, "$").replace("&=", "=")
+
+
+def _without_markdown(text: str) -> str:
+    """Links as their words, emphasis taken off, bold as marks."""
+    text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text))
+    text = _LINE_BREAK.sub("\n", text) if "|" not in text else _LINE_BREAK.sub("; ", text)
+    text = _BOLD_MARKUP.sub(_BOLD, _STAR_TIMES.sub(f" {_TIMES} ", text))
+    text = _EMPHASIS.sub("", _OTHER_TAG.sub("", text))
+    return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", _QUOTED_LINE.sub("", text)))
+
+
+def _unmarked(text: str) -> Plain:
+    """The text without marks, and the places between them. Bold ends with its line."""
+    pieces: list[str] = []
+    bold: list[Span] = []
+    boxed: list[Span] = []
+    opened: dict[str, int] = {}
+    length = last = 0
+
+    def close(kind: str, spans: list[Span]) -> None:
+        start = opened.pop(kind, None)
+        if start is not None and start < length:
+            spans.append((start, length))
+
+    for match in _MARKS.finditer(text):
+        pieces.append(text[last : match.start()])
+        length += match.start() - last
+        last = match.end()
+        if match[0] == _BOLD and _BOLD not in opened:
+            opened[_BOLD] = length
+        elif match[0] == _BOX_OPENS:
+            opened[_BOX_OPENS] = length
+        elif match[0] == _BOX_ENDS:
+            close(_BOX_OPENS, boxed)
+        else:
+            close(_BOLD, bold)
+        if match[0] == "\n":
+            pieces.append("\n")
+            length += 1
+    pieces.append(text[last:])
+    return Plain("".join(pieces).replace(_TIMES, "*"), bold, boxed)

@@ -1,0 +1,493 @@
+"""One final number out of free-form answers: what models write, what is no value, properties."""
+
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.quantities.layout import Layout
+from pragworld_tasks.quantities.mentions import mentions
+from pragworld_tasks.quantities.numerals import numerals
+from pragworld_tasks.quantities.plain import plain
+from pragworld_tasks.quantities.units import asked
+from pragworld_tasks.world_model.questions import questions
+
+ANSWERS = Path(__file__).parent / "answers"
+TOLERANCE = 0.01  # relative
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("$4,118 and US$12,500.50 or USD5,000", [4118, 12500.5, 5000]),
+        ("1.200.000 or 1,50,000 or .5", [1_200_000, 150_000, 0.5]),
+        ("2h30, 1 1/2 hours, 1/2", [2, 30, 1.5, 0.5]),
+        ("three and a half days", [3.5]),
+        ("one and a half million, half a million", [1.5e6, 0.5e6]),
+        ("two dozen, half a dozen, a dozen", [24, 6, 12]),
+        ("a couple of hours or a single truck", [2, 1]),
+        ("two hundred and fifty, two thousand five hundred", [250, 2500]),
+        ("twenty-five, two point five million, a hundred and twenty", [25, 2.5e6, 120]),
+        ("three quarters of an hour, a quarter of an", [0.75, 0.25]),
+        ("$15K, $1.1bn, $86.4M, 3 grand", [15e3, 1.1e9, 86.4e6, 3e3]),
+        ("ten and fourteen thousand", [10, 14000]),
+        ("I-93 is no number, 401(k) is one", [93, 401]),
+    ],
+)
+def test_numbers_in_digits_and_words(text: str, values: list[float]) -> None:
+    found = [one.value for one in numerals(text) if one.kind != "article"]
+    assert found[: len(values)] == pytest.approx(values)
+
+
+def test_letters_are_no_scales_where_they_may_be_units() -> None:
+    assert [one.value for one in numerals("45m", letters=False)] == [45]
+
+
+# Text ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("**5** to __6__ `hours`", "5 to 6 hours"),
+        ("$3{,}000 + 2{,}080 = 5{,}080$ dollars", "3,000 + 2,080 = 5,080 dollars"),
+        ("$10$–$20$ minutes", "10-20 minutes"),
+        ("costs $35–$50, or $40 (about $5 off)", "costs $35-$50, or $40 (about $5 off)"),
+        (r"\(\frac{7500}{30} \approx 250\text{ days}\)", "(7500) / (30) ≈ 250 days"),
+        (r"\$11{,}600 \text{ per year}", "$11,600 per year"),
+        ("3*4 = 12 and 1½", "3 * 4 = 12 and 1 1/2"),
+        ("[$5](https://example.org/9) <b>6</b>", "$5 6"),
+        ("about\u00a05 hours, 12\u202f500 kg", "about 5 hours, 12,500 kg"),
+        ("<think>7 hours</think>8 hours", "8 hours"),
+        ("<think>7 hours", ""),
+    ],
+)
+def test_markup_is_taken_off(markup: str, text: str) -> None:
+    assert " ".join(plain(markup).text.split()) == text
+
+
+def test_bold_and_boxed_are_remembered() -> None:
+    answer = plain("So **5 kg**, or $\\boxed{\\text{6 kg}}$.\n**7\n8")
+    assert [answer.text[slice(*span)] for span in answer.bold] == ["5 kg", "7"]
+    assert [answer.text[slice(*span)] for span in answer.boxed] == ["6 kg"]
+
+
+def test_lines_know_their_section_list_label_and_column() -> None:
+    text = "# Cost\nParts:\n- Gas: $5\n- Tires: $6\n\n| Item | Sum |\n|---|---|\n| All | $11 |"
+    layout = Layout(plain(text))
+    gas, tires, total = (
+        layout.place(layout.text.index(one), layout.text.index(one) + 2)
+        for one in ("$5", "$6", "$11")
+    )
+    assert (gas.label, gas.line.kind, gas.line.section) == ("Gas", "item", "Parts:")
+    assert gas.line.group == tires.line.group != total.line.group
+    assert (total.label, total.column) == ("All", "Sum")
+
+
+def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
+    layout = Layout(plain("It is approx. 5 hours, e.g. by car. Then 6."))
+    start = layout.text.index("5")
+    place = layout.place(start, start + 1)
+    assert layout.text[place.start : place.end].strip() == "It is approx. 5 hours, e.g. by car."
+
+
+# Units --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "value"),
+    [
+        ("minute", "1 hour 45 minutes", 105),
+        ("minute", "an hour and a half", 90),
+        ("minute", "an hour and twenty minutes", 80),
+        ("minute", "2:30 hours", 150),
+        ("minute", "1h30", 90),
+        ("minute", "45m", 45),
+        ("hour", "5h 30m", 5.5),
+        ("hour", "1 day and 3 hours", 27),
+        ("hour", "half a day", 12),
+        ("hour", "a 90-minute drive", 1.5),
+        ("day", "6 weeks", 42),
+        ("kg", "10 lbs", 4.5359237),
+        ("kg", "5 lb 8 oz", 2.49475803),
+        ("kg", "-3 kg", 3),
+        ("kcal", "4184 kJ", 1000),
+        ("kcal", "2.5k calories", 2500),
+        ("dollar / year", "$250 a month", 3000),
+        ("dollar / year", "$240 every week", 12522),
+        ("dollar / month", "$36,000 annually", 3000),
+        ("dollar", "US$ 12,500", 12500),
+        ("dollar", "2,500 dollars", 2500),
+        ("dollar", "$335 a month", 4020),
+        ("million dollar", "$450,000", 0.45),
+        ("million dollar", "half a billion dollars", 500),
+        ("euro", "about 5,000 €", 5000),
+        ("truck", "five 10-foot trucks", 5),
+        ("truck", "4 of the ten-foot rental trucks", 4),
+        ("box", "three boxes", 3),
+        ("person", "12 people", 12),
+        ("mile / gallon", "30 miles per gallon", 30),
+        ("mile", "5 km", 3.106856),
+        ("celsius", "20 celsius", 20),
+    ],
+)
+def test_units_are_converted(unit: str, text: str, value: float) -> None:
+    assert read_quantity(f"The answer is {text}.", unit) == pytest.approx(value, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("dollar", "A$20"),
+        ("dollar", "5,000 euros"),
+        ("kg", "5 miles"),
+        ("minute", "7:30 AM"),
+        ("minute", "6:30 to 9:30 AM"),
+        ("hour", "$5 an hour"),
+        ("truck", "402 cubic feet per truck"),
+        ("celsius", "70 fahrenheit"),
+        ("kg", "20%"),
+    ],
+)
+def test_other_units_are_no_values(unit: str, text: str) -> None:
+    assert not [one for one in mentions(text, asked(unit)) if one.size]
+
+
+@pytest.mark.parametrize("unit", ["", " ", "/", "dollar /", "5 kg", "million"])
+def test_what_is_no_unit_is_refused(unit: str) -> None:
+    with pytest.raises(InputError, match="write a unit or a noun"):
+        read_quantity("5 kg", unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4-6 hours", 5),
+        ("4 – 6 hours", 5),
+        ("between 4 and 6 hours", 5),
+        ("4 hours to 6 hours", 5),
+        ("2 or 3 hours", 2.5),
+        ("two to three hours", 2.5),
+        ("45 minutes to 1 hour 15 minutes", 1),
+        ("at least 4 hours and at most 6 hours", 5),
+        ("4 ± 1 hours", 4),
+    ],
+)
+def test_ranges_are_averaged(text: str, value: float) -> None:
+    assert read_quantity(f"It would take {text}.", "hour") == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$1.2–1.8 million", 1.5),
+        ("$800,000 to $1.2 million", 1.0),
+        ("$10-15k", 0.0125),
+        ("ten to fourteen thousand dollars", 0.012),
+        ("between $18 and $25 million", 21.5),
+        ("$500 million to over $1 billion", 750),
+    ],
+)
+def test_ranges_share_their_scale(text: str, value: float) -> None:
+    assert read_quantity(f"The total would be {text}.", "million dollar") == pytest.approx(value)
+
+
+# The bottom line ----------------------------------------------------------------------------------
+
+CAR = "I drive 40 miles to work. How much should I budget annually for car expenses?"
+TRIP = "I live in Boston and need to travel to Miami. What's the total travel time?"
+TRUCKS = "We need to send 500 boxes. How many 10-foot trucks should we rent?"
+PILLS = "I have 1000 mg of prednisone and take 20 mg or 40 mg a day. How many days will it last?"
+SAVED = "The city plans to invest $5 million. How much could that save over the next 10 years?"
+TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "unit", "response", "value"),
+    [
+        # One-liners, and answers with hardly a word.
+        (TAX, "dollar", "4118", 4118),
+        (TAX, "dollar", "$4,118", 4118),
+        (TRUCKS, "truck", "Two 10' trucks.", 2),
+        (TRIP, "hour", "Around 6.5 hours", 6.5),
+        (CAR, "dollar / year", "Probably like 3 grand a year tbh", 3000),
+        # The answer first, with a breakdown or caveats behind it.
+        (TAX, "dollar", "You'd owe **$4,118**.\n\n1. Gross: $50,000\n2. Deduction: $13,850", 4118),
+        (TRIP, "hour", "About 7 hours. The flight is 3 hours; add 2 hours at the airport.", 7),
+        (CAR, "dollar / year", "I'd put away $600/month. Keep $1,000 for emergencies.", 7200),
+        # The answer last.
+        (TRIP, "hour", "Flight: 3 hours\nAirport: 2 hours\n\nSo in total it's about 5 hours.", 5),
+        (TAX, "dollar", "10% of $11,000 = $1,100\n12% of $25,150 = $3,018\n\nTotal: $4,118", 4118),
+        (TAX, "dollar", "The tax is:\n\n$$\n\\boxed{\\$4{,}118}\n$$\n\nSee Publication 505.", 4118),
+        (TAX, "dollar", "### Step 3\n$1100 + 3018 = 4118$\n\nThe answer is $\\boxed{4118}$.", 4118),
+        (TRIP, "hour", "3.5 hours in the air + 2 hours before + 1 hour after = 6.5 hours.", 6.5),
+        # Tables.
+        (
+            CAR,
+            "dollar / year",
+            "| Item | Monthly | Annual |\n|---|---|---|\n| Gas | $120 | $1,440 |\n"
+            "| Insurance | $140 | $1,680 |\n| **Total** | **$260** | **$3,120** |",
+            3120,
+        ),
+        (
+            CAR,
+            "dollar / year",
+            "| | Low | High |\n|---|---|---|\n| Gas | $1,000 | $1,500 |\n| Other | $2,000 | $3,500 |"
+            "\n| **Total** | **$3,000** | **$5,000** |",
+            4000,
+        ),
+        (
+            SAVED,
+            "million dollar",
+            "| Item | Cost (in millions) |\n|---|---|\n| A | 1.5 |\n| B | 2.5 |\n| **Total** | **4.0** |",
+            4,
+        ),
+        # Several candidates, one of them recommended; margins.
+        (TRIP, "hour", "It's 5 hours at best, 9 at worst. Realistically, plan on 7 hours.", 7),
+        (TRUCKS, "truck", "3.7 trucks would do, so rent 4 trucks. A 26-foot truck holds more.", 4),
+        (TRUCKS, "truck", "You'd need at least 4 trucks, but I'd go with 5 trucks to be safe.", 5),
+        (TRIP, "hour", "That's 6 hours. Add 1 hour if you check a bag.", 6),
+        (
+            CAR,
+            "dollar / year",
+            "Cheap: $5,000\nDear: $9,000\n\nI'd plan on **$6k per year**.",
+            6000,
+        ),
+        # Alternatives that are left open.
+        (PILLS, "day", "- At 20 mg: 50 days\n- At 40 mg: 25 days", 37.5),
+        (PILLS, "day", "If you take 20 mg, it will last 50 days. With 40 mg, it's 25 days.", 37.5),
+        (PILLS, "day", "| Dose | Days |\n|---|---|\n| 20 mg | 50 |\n| 40 mg | 25 |", 37.5),
+        (PILLS, "day", "**At 20 mg:** 50 days\n\n**At 40 mg:** 25 days\n\nI'd say 35 days.", 35),
+        # Inputs, rates, sums over years, other means.
+        (TRUCKS, "truck", "500 boxes / 100 boxes per truck means you need 5 trucks.", 5),
+        (CAR, "dollar / year", "At $0.67 per mile, 10,000 miles come to $6,700.", 6700),
+        (SAVED, "million dollar", "For the $5 million you could save $9 million.", 9),
+        (
+            SAVED,
+            "million dollar",
+            "Roughly $750,000 a year, so about $7.5 million in ten years.",
+            7.5,
+        ),
+        (TRIP, "hour", "You should plan on 6 hours. By train it takes 30 hours.", 6),
+        # Reasoning is no answer.
+        (TRIP, "hour", "<think>9 hours? No.</think>It takes 6 hours.", 6),
+    ],
+)
+def test_the_bottom_line(prompt: str, unit: str, response: str, value: float) -> None:
+    assert read_quantity(response, unit, prompt) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "unit", "response"),
+    [
+        (TRIP, "hour", ""),
+        (TRIP, "hour", "I can't say."),
+        (TRIP, "hour", "Arrive at the airport 2 hours before departure. When do you plan to fly?"),
+        (TRIP, "hour", "- Flight: 3 hours\n- Security: 2 hours\n- Baggage: 1 hour"),
+        (TRIP, "hour", "Miami is 3 hours ahead, and layovers of 1 to 4 hours are common."),
+        (TRIP, "hour", "<think>It takes 6 hours"),
+        (CAR, "dollar / year", "Fuel: $300\nInsurance: $1,500\nUpkeep: $800\n\nAdd these up."),
+        (
+            CAR,
+            "dollar / year",
+            "The IRS rate is $0.67 per mile. Multiply your mileage by this rate.",
+        ),
+        (
+            CAR,
+            "dollar / year",
+            "You'll need to budget for fuel ($100-$150), parking ($50) and tires.",
+        ),
+        (TRUCKS, "truck", "A 10-foot truck has 402 cubic feet. What size are your boxes?"),
+        (TRUCKS, "truck", "The number of trucks depends on the boxes: 20 to 30 fit in a stack."),
+        (
+            PILLS,
+            "day",
+            "Days = 1000 mg / average dose. Could you tell me how many days out of 30 are bad?",
+        ),
+        (PILLS, "day", "You use 140 mg a week. Ask for a refill at least 7 days ahead."),
+        (
+            SAVED,
+            "million dollar",
+            "A typical claim costs $20,000 to $100,000. It is hard to say more.",
+        ),
+        (
+            SAVED,
+            "million dollar",
+            "I recommend a study, which typically costs $50,000 to $150,000.",
+        ),
+        (TAX, "dollar", "The brackets are:\n- 10%: $0 - $11,000\n- 12%: $11,001 - $44,725"),
+        (
+            TAX,
+            "dollar",
+            "I can't give tax advice. The standard deduction is $13,850. Call 800-829-1040.",
+        ),
+        (TAX, "dollar", "Taxable income: $50,000 - $13,850 = $36,150. The tax on that is 10% of"),
+    ],
+)
+def test_no_value_is_not_guessed(prompt: str, unit: str, response: str) -> None:
+    assert read_quantity(response, unit, prompt) is None
+
+
+# Properties ---------------------------------------------------------------------------------------
+
+AMOUNTS = st.integers(min_value=2, max_value=999_999)
+
+
+@given(AMOUNTS, st.integers(min_value=0, max_value=99))
+def test_thousands_and_decimals_round_trip(whole: int, cents: int) -> None:
+    value = whole + cents / 100
+    for written in (f"{value:,.2f}", f"{value:.2f}", f"**{value:,.2f}**"):
+        assert read_quantity(f"The answer is ${written}.", "dollar") == pytest.approx(value)
+
+
+@given(AMOUNTS)
+def test_words_round_trip(number: int) -> None:
+    text = f"The answer is {_spelled(number)} trucks."
+    assert read_quantity(text, "truck") == pytest.approx(number)
+
+
+def _spelled(number: int) -> str:
+    """A number below a million in words."""
+    ones = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    ones += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"]
+    ones += ["eighteen", "nineteen"]
+    tens = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+    if number < 20:
+        return ones[number]
+    if number < 100:
+        return tens[number // 10 - 2] + (f"-{ones[number % 10]}" if number % 10 else "")
+    size, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
+    rest = f" {_spelled(number % size)}" if number % size else ""
+    return f"{_spelled(number // size)} {name}{rest}"
+
+
+@given(
+    st.integers(min_value=1, max_value=999),
+    st.sampled_from([("k", 1e3), ("K", 1e3), ("M", 1e6), (" million", 1e6), ("bn", 1e9)]),
+)
+def test_scales_round_trip(number: int, scale: tuple[str, float]) -> None:
+    value = read_quantity(f"The answer is ${number}{scale[0]}.", "million dollar")
+    assert value == pytest.approx(number * scale[1] / 1e6)
+
+
+@given(
+    st.integers(min_value=2, max_value=500),
+    st.sampled_from(
+        [
+            ("hours", "minute", 60.0),
+            ("minutes", "hour", 1 / 60),
+            ("days", "hour", 24.0),
+            ("weeks", "day", 7.0),
+            ("pounds", "kg", 0.45359237),
+            ("grams", "kg", 0.001),
+            ("kJ", "kcal", 1 / 4.184),
+            ("cents", "dollar", 0.01),
+            ("dollars a month", "dollar / year", 12.0),
+            ("dollars annually", "dollar / month", 1 / 12),
+        ]
+    ),
+)
+def test_conversions(number: int, conversion: tuple[str, str, float]) -> None:
+    written, unit, factor = conversion
+    value = read_quantity(f"The answer is {number} {written}.", unit)
+    assert value == pytest.approx(number * factor)
+
+
+@given(AMOUNTS, AMOUNTS)
+def test_the_middle_of_a_range(one: int, other: int) -> None:
+    low, high = sorted((one, other))
+    for written in (f"{low}-{high} hours", f"{low:,} to {high:,} hours"):
+        value = read_quantity(f"The answer is {written}.", "hour")
+        assert value == pytest.approx((low + high) / 2)
+
+
+# Of what answers are made of, as wild as can be.
+FRAGMENTS = (
+    *("$", "5", "1,000", " ", "\n", "-", "–", "**", "|", "\\boxed{", "}", "\\frac{", "hours", "a"),
+    *(
+        "half",
+        "million",
+        ":",
+        "=",
+        ".",
+        "/",
+        "per",
+        "(",
+        ")",
+        "# ",
+        "- ",
+        "kg",
+        "$$",
+        "½",
+        "k",
+        "_",
+    ),
+    *("total", "if", "trucks", "<br>", "30", "AM", "and", "to", "between", "%", "\\", "~", "±"),
+)
+REPEATED = (
+    *("7", "$", "-", "$5-", "5 hours ", "$5 ", "|5 hours", "*", "{", "\\boxed{", "\\frac{", "_"),
+    *("half a ", "one hundred and ", "1,", "1.", "1/2 ", "- 5 hours: 3\n", "a:", "**5 hours** "),
+    *("2:30 ", "what you ", "can't ", "if you ", "= 5 hours + ", "<br", "[", "<think>", " ", "\n"),
+)
+UNITS = st.sampled_from([question.unit for question in questions().values()])
+PIECES = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text() | PIECES, UNITS, st.text(max_size=20) | PIECES)
+@example("\\boxed{", "kg", "{")
+@example("|", "kg", "|")
+@example("1/0 5/3 hours", "hour", "")
+def test_no_text_raises(response: str, unit: str, prompt: str) -> None:
+    value = read_quantity(response, unit, prompt)
+    assert value is None or (math.isfinite(value) and value >= 0)
+
+
+@pytest.mark.parametrize("piece", REPEATED)
+def test_no_text_takes_long(piece: str) -> None:
+    text = piece * (100_000 // len(piece))
+    started = time.perf_counter()
+    read_quantity(text, "hour", "How many hours?")
+    read_quantity(text, "million dollar", "How much over 10 years?")
+    assert time.perf_counter() - started < 5  # a tenth of that, but on a busy machine
+
+
+def test_pint_is_not_loaded_before_it_is_needed() -> None:
+    code = "import sys, pragworld_tasks.quantities; sys.exit('pint' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Answers in the style of real models --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["quantities_development", "quantities_kept_aside"])
+def test_answers_as_models_write_them(name: str) -> None:
+    """At least 95 % are read right, and nothing is read where there is no value."""
+    path = ANSWERS / f"{name}.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not there")
+    wrong, invented, rows = [], [], path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(rows):
+        row = json.loads(line)
+        question, right = questions()[row["task"]], row["value"]
+        prompt = question.prompt.replace(question.slot, row["slot"])
+        value = read_quantity(row["response"], question.unit, prompt)
+        if right is None and value is not None:
+            invented.append((number, value))
+        elif value is None or right is None:
+            wrong += [(number, value, right)] if value is not right else []
+        elif abs(value - right) > TOLERANCE * abs(right) + 1e-9:
+            wrong.append((number, value, right))
+    assert not invented
+    assert len(wrong) <= 0.05 * len(rows), wrong
