@@ -1,0 +1,102 @@
+"""The fifteen questions and their paraphrases: as shipped, and what a check of a set sees."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.world_model.paraphrases import (
+    check,
+    checked,
+    fault,
+    near_duplicates,
+    read,
+    shipped,
+    similarity,
+)
+from pragworld_tasks.world_model.questions import questions, slot_of
+from pragworld_tasks.world_model.tasks import prompts
+
+PROMPT = (
+    "I drive {miles} miles, five days a week, at 3.5 miles a liter. How much is $2,000 of that?"
+)
+
+
+@pytest.mark.parametrize("name", questions())
+def test_fifty_paraphrases_come_along_that_the_check_finds_nothing_in(name: str) -> None:
+    question = questions()[name]
+    texts = [paraphrase.text for paraphrase in shipped(name)]
+    assert len(texts) == len(set(texts)) == 50
+    assert check(question.prompt, question.slot, texts) == []
+    assert {paraphrase.source for paraphrase in shipped(name)} == {"written by hand"}
+
+
+@pytest.mark.parametrize("name", questions())
+def test_every_prompt_of_a_question_is_another(name: str) -> None:
+    question = questions()[name]
+    made = prompts(question, [paraphrase.text for paraphrase in shipped(name)])
+    assert len({one["prompt"] for one in made}) == len(made) == 150
+    assert len(question.values) == 3
+    for one in made:
+        assert one["value"] in one["prompt"]
+        assert "{" not in one["prompt"]
+        assert question.values[one["intent"]] == one["value"]
+
+
+def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
+    question = questions()["travel_miami"]
+    made = prompts(question, [paraphrase.text for paraphrase in shipped("travel_miami")])[:6]
+    assert {(one["intent"], one["paraphrase"]) for one in made} == {
+        (intent, paraphrase) for intent in range(3) for paraphrase in range(2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("paraphrase", "expected"),
+    [
+        ("Driving {miles} miles on 5 days a week, 3.5 miles a liter: how much is $2000?", None),
+        ("Driving {miles} miles on weekdays, 3.5 miles a liter: how much is $2k?", None),
+        ("Driving miles on 5 days a week, 3.5 miles a liter: $2000?", "not exactly one {miles}"),
+        ("Is {miles} or {miles} miles, 5 days, 3.5 a liter, $2000?", "not exactly one {miles}"),
+        ("{Miles} miles, 5 days, 3.5 a liter, $2000?", "not exactly one {miles}"),
+        ("{miles} miles, {days} 5 days, 3.5 a liter, $2000?", "not exactly one {miles}"),
+        ("{miles} miles, 5 days, 3.5 a liter, $2000, for 12 months?", "adds the number 12"),
+        ("{miles} miles, 5 days, 3.5 a liter, $2000, for twelve months?", "adds the number 12"),
+        ("{miles} miles, 5 days a week, $2000?", "lacks the number 3.5"),
+        ("{miles} miles,\n5 days, 3.5 a liter, $2000?", "line breaks or stray spaces"),
+    ],
+)
+def test_what_a_paraphrase_may_not_do(paraphrase: str, expected: str | None) -> None:
+    assert fault(PROMPT, "{miles}", paraphrase) == expected
+
+
+def test_near_duplicates_have_most_words_in_the_same_order() -> None:
+    first = "How long does it take to fly from {city} to Miami?"
+    again = "How long does it really take to fly from {city} to Miami?"
+    other = "By plane to Miami: what is the time needed if {city} is home?"
+    assert similarity(first, first) == 1
+    assert list(near_duplicates([first, other, again])) == [(0, 2, similarity(first, again))]
+    assert check(first, "{city}", [other]) == []
+    assert check(first, "{city}", [other, again]) == [
+        f"0 and 2: {similarity(first, again):.0%} of the words are the same: {again}"
+    ]
+
+
+def test_a_prompt_has_one_slot() -> None:
+    assert slot_of("I live in {city}.") == "{city}"
+    for prompt in ("I live in Paris.", "I live in {city} and go to {town}.", "Empty {}."):
+        with pytest.raises(InputError, match="slots; write one"):
+            slot_of(prompt)
+
+
+def test_files_of_paraphrases(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
+    assert [paraphrase.text for paraphrase in read(path)] == ["From {city}?", "{town}"]
+    with pytest.raises(InputError, match=re.escape("row 1: not exactly one {city}")):
+        checked(path, "I live in {city}.", "{city}")
+    path.write_text('{"txt": "From {city}?"}')
+    with pytest.raises(InputError, match=re.escape("row 0 (line 1): no paraphrase")):
+        read(path)
