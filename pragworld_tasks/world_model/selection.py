@@ -1,0 +1,122 @@
+"""The most different of many paraphrases, by the distances between their sentence embeddings.
+
+"Greedy selection … those with the highest mutual semantic distance" (arXiv 2506.16584, section 4)
+is all that the paper says; what exactly is done here, `farthest_first` says.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pragworld_tasks.errors import InputError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+_DECIMALS = 6  # of a distance; embeddings are no more precise than this
+
+Vectors = NDArray[np.float64]
+
+
+def load(model: str) -> "SentenceTransformer":
+    """A model of sentence embeddings: a folder, or a name on the Hugging Face hub.
+
+    Raises:
+        InputError: there is none, or no `sentence_transformers`.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise InputError(
+            f"no package sentence_transformers ({error.msg.splitlines()[0]}); "
+            "pip install 'pragworld[paraphrase]'"
+        ) from error
+    try:
+        return SentenceTransformer(model)
+    except Exception as error:  # whatever a broken folder, a missing name or a lost network raises
+        said = " ".join(str(error).split())
+        raise InputError(
+            f"no sentence embeddings from {model!r} ({said:.200}); name a model that "
+            "sentence-transformers can load, or its folder"
+        ) from error
+
+
+def embed(model: "SentenceTransformer", texts: Sequence[str]) -> Vectors:
+    """The embeddings of texts, of length 1: [texts, features].
+
+    Raises:
+        InputError: the model gives something else than numbers.
+    """
+    vectors = np.asarray(
+        model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False), np.float64
+    )
+    if not np.isfinite(vectors).all():
+        raise InputError("the model of sentence embeddings gives no finite numbers; use another")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths, lengths, 1)
+
+
+def distances(first: Vectors, second: Vectors) -> Vectors:
+    """Cosine distances, 0 to 2, between vectors of length 1: [first, second]."""
+    return np.clip(np.round(1 - first @ second.T, _DECIMALS), 0, 2)
+
+
+def farthest_first(base: Vectors, candidates: Vectors, number: int) -> list[int]:
+    """Chooses candidates one by one, each as far as can be from all that were chosen before.
+
+    The first is the candidate with the greatest cosine distance from the base prompt. Each further
+    one is that whose least distance, from the base prompt and from those chosen, is the greatest.
+    Of several that are equal to six decimals, the one with the lowest number is taken. So the first
+    of the chosen are themselves a choice of the most different.
+
+    Args:
+        base: of the base prompt [features].
+        candidates: [candidates, features].
+        number: how many, at most as many as there are.
+
+    Returns:
+        Their numbers, in the order in which they were chosen.
+    """
+    least = distances(candidates, base[np.newaxis])[:, 0]
+    chosen: list[int] = []
+    for _ in range(number):
+        farthest = int(np.argmax(least))  # the first of several
+        chosen.append(farthest)
+        least = np.minimum(least, distances(candidates, candidates[[farthest]])[:, 0])
+        least[chosen] = -1
+    return chosen
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How different prompts are, in cosine distances; NaN where there are too few.
+
+    Attributes:
+        mean: between two of them, on average.
+        least: between any two of them.
+        from_base: between one of them and the base prompt, on average.
+    """
+
+    mean: float
+    least: float
+    from_base: float
+
+    def __str__(self) -> str:
+        return (
+            f"cosine distance between two: mean {self.mean:.3f}, least {self.least:.3f}; "
+            f"from the base prompt: mean {self.from_base:.3f}"
+        )
+
+
+def spread(base: Vectors, chosen: Vectors) -> Spread:
+    """How different prompts [prompts, features] are; the base prompt is [features]."""
+    between = distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
+    from_base = distances(chosen, base[np.newaxis])
+    return Spread(
+        mean=float(between.mean()) if between.size else np.nan,
+        least=float(between.min()) if between.size else np.nan,
+        from_base=float(from_base.mean()) if from_base.size else np.nan,
+    )

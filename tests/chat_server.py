@@ -1,0 +1,260 @@
+"""An OpenAI-compatible server that plays translator, judge, survey participant and extractor.
+
+    python tests/chat_server.py --port 8123 --log requests.jsonl --schedule 0:429,3:hang --quirks
+
+It prints a line once it listens. What it answers depends on the request's words alone (of a survey
+participant, on how many there were before), so whoever asks the same gets the same in whatever
+order. Requests that a schedule names, by the order in which they come in, fail in the way it names.
+
+With --quirks, some languages are translated badly: through Swahili the slot gets lost, through
+Finnish a number comes in, through Vietnamese a line break; and the judge takes what went through
+Hebrew for something else, and babbles about what went through Hindi.
+"""
+
+import argparse
+import itertools
+import json
+import re
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+# How a language colours what goes through it first, and second.
+OPENINGS = {
+    "Chinese": "Please tell me:",
+    "Japanese": "Excuse the question:",
+    "Arabic": "Peace upon you, my friend:",
+    "Turkish": "One thing I wonder about:",
+    "Finnish": "Well:",
+    "Korean": "With respect:",
+    "Polish": "Good day:",
+    "German": "A precise question:",
+    "Russian": "So:",
+    "Indonesian": "May I ask:",
+    "Vietnamese": "Dear assistant:",
+    "Hindi": "Kindly do the needful:",
+    "Swahili": "Hello there:",
+    "Spanish": "Hey, listen:",
+    "Hebrew": "Say:",
+}
+CLOSINGS = {
+    "Chinese": "Thanks a lot.",
+    "Japanese": "I would be most obliged.",
+    "Arabic": "May your day be bright.",
+    "Turkish": "What would you say?",
+    "Finnish": "That is all.",
+    "Korean": "I bow and wait.",
+    "Polish": "Cheers, mate.",
+    "German": "Answer exactly.",
+    "Russian": "Yes?",
+    "Indonesian": "Take it easy.",
+    "Vietnamese": "Many kind regards.",
+    "Hindi": "Revert soon.",
+    "Swahili": "No hurry, no worry.",
+    "Spanish": "What do you think, friend?",
+    "Hebrew": "Nu?",
+}
+FAILURES = ("400", "429", "500", "hang", "drop", "malformed", "not-json", "empty", "silent", "cut")
+
+
+def translate(text: str, language: str, quirks: bool) -> str:
+    """A text into another language; what is not English carries the languages it went through."""
+    gone, _, base = text.rpartition("] ")
+    languages = [*gone.strip("[").split(), language] if gone else [language]
+    if language != "English":
+        return f"[{' '.join(languages)}] {base}"
+    first, second, _ = languages
+    if quirks and "Swahili" in languages:
+        base = re.sub(r"\{\w+\}", "somewhere", base)
+    if quirks and "Finnish" in languages:
+        base += " I have 777 euros."
+    if quirks and "Vietnamese" in languages:
+        base += "\n(A note of the translator's.)"
+    # Through German and Russian come the same words.
+    words = {"Russian": "German"}
+    opening = OPENINGS[words.get(first, first)]
+    said = f"{opening} {base} {CLOSINGS[words.get(second, second)]}"
+    return f'"{said}"' if "Polish" in languages else said  # models like to quote
+
+
+def judge(question: str, quirks: bool) -> str:
+    """Whether two prompts express the same."""
+    second = question.partition("Second prompt:")[2]
+    through = {
+        language
+        for language in OPENINGS
+        if OPENINGS[language] in second or CLOSINGS[language] in second
+    }
+    if quirks and "Hebrew" in through:
+        return "No, they do not."
+    if quirks and "Hindi" in through:
+        return "As an AI, I love prompts."
+    return "Yes."
+
+
+class Server(ThreadingHTTPServer):
+    """The server, and what it has seen."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__(("127.0.0.1", options.port), Handler)
+        self.options = options
+        self.schedule = {
+            int(number): failure
+            for number, failure in (one.split(":") for one in options.schedule.split(",") if one)
+        }
+        self.numbers = itertools.count()
+        self.participants = itertools.count()
+        self.lock = threading.Lock()
+        self.log_stream = options.log.open("a", encoding="utf-8")
+
+    def log(self, **record: Any) -> None:
+        """Adds a line to the log."""
+        with self.lock:
+            self.log_stream.write(json.dumps(record) + "\n")
+            self.log_stream.flush()
+
+    def answer(self, system: str, user: str) -> str:
+        """What the model says."""
+        quirks = self.options.quirks
+        if match := re.search(r"Translate the user text to (\w+)\.", system):
+            return translate(user, match[1], quirks)
+        if "yes or no" in system:
+            return judge(user, quirks)
+        if "survey participant" in system:
+            number = next(self.participants) % len(OPENINGS) ** 2
+            first, second = divmod(number, len(OPENINGS))
+            (slot,) = set(re.findall(r"\{\w+\}", user))
+            opening, closing = list(OPENINGS.values())[first], list(CLOSINGS.values())[second]
+            return f"{opening} how long from {slot} to there? {closing}"
+        if "extract the final numerical answer" in system:
+            return user.rpartition("=> ")[2]
+        return "What?"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answers a chat completion, or fails as it is told to."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number = next(self.server.numbers)
+        options = self.server.options
+        failure = self.server.schedule.get(number, "")
+        system, user = (message["content"] for message in body["messages"])
+        temperature = body.get("temperature")
+        self.server.log(
+            number=number,
+            path=self.path,
+            model=body["model"],
+            temperature=temperature,
+            system=system,
+            user=user,
+            failure=failure,
+            time=time.monotonic(),
+        )
+        time.sleep(options.delay)
+        given = self.headers["Authorization"].removeprefix("Bearer ")
+        if options.key and given != options.key:
+            self.reply(401, {"error": {"message": f"Incorrect API key provided: {given}."}})
+        elif self.path != "/v1/chat/completions":
+            self.reply(404, {"error": {"message": "Not found"}})
+        elif options.forbid:
+            self.reply(403, {"error": {"message": f"Key {given} may not."}})
+        elif options.own_temperature and temperature not in (None, 1.0):
+            error = {"message": "Unsupported value: 0.", "param": "temperature"}
+            self.reply(400, {"error": error})
+        elif failure:
+            self.fail(failure)
+        else:
+            self.complete(self.server.answer(system, user), len(user.split()))
+            self.server.log(answered=number)
+
+    def fail(self, failure: str) -> None:
+        """Fails in a way of `FAILURES`."""
+        if failure == "429":
+            self.reply(429, {"error": {"message": "Slow down"}}, {"Retry-After": "1"})
+        elif failure in ("400", "500"):
+            self.reply(int(failure), {"error": {"message": "Oops"}})
+        elif failure == "hang":
+            time.sleep(self.server.options.hang)
+            self.close_connection = True
+        elif failure == "drop":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif failure == "malformed":
+            self.send(200, b'{"choices": [{"mess', "application/json")
+        elif failure == "not-json":
+            self.send(200, b"<html>Gateway</html>", "text/html")
+        elif failure == "empty":
+            self.reply(200, {"choices": [], "object": "chat.completion"})
+        elif failure == "silent":
+            self.complete("", 5)
+        else:
+            self.complete("I live in", 5, "length")
+
+    def complete(self, text: str, tokens: int, reason: str = "stop") -> None:
+        """Sends a completion."""
+        usage = {"prompt_tokens": tokens, "completion_tokens": len(text.split())}
+        message = {"role": "assistant", "content": text}
+        self.reply(
+            200,
+            {
+                "id": "completion",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "played",
+                "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+                "usage": {**usage, "total_tokens": sum(usage.values())},
+            },
+        )
+
+    def reply(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
+        """Sends JSON."""
+        self.send(status, json.dumps(content).encode(), "application/json", headers)
+
+    def send(
+        self, status: int, content: bytes, kind: str, headers: dict[str, str] | None = None
+    ) -> None:
+        """Sends a response, unless whoever asked has gone."""
+        try:
+            self.send_response(status)
+            for name, value in {"Content-Type": kind, **(headers or {})}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as the base has it
+        """Says nothing on the terminal."""
+
+
+def main() -> None:
+    """Serves until it is ended."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--schedule", default="", help=f"as 0:429,3:hang, of {', '.join(FAILURES)}")
+    parser.add_argument("--quirks", action="store_true")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--hang", type=float, default=60.0, help="seconds of silence")
+    parser.add_argument("--key", default="", help="the only one that may ask")
+    parser.add_argument("--forbid", action="store_true", help="403 to all")
+    parser.add_argument("--own-temperature", action="store_true", help="400 to any but 1")
+    server = Server(parser.parse_args())
+    print(f"http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,823 @@
+"""Paraphrases by a model behind an API: real runs against a server that fails in every way."""
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import servers
+from chat_server import CLOSINGS, FAILURES, OPENINGS
+from command_runs import run_command
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.world_model import candidates, paraphrases, survey
+from pragworld_tasks.world_model.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint
+from pragworld_tasks.world_model.extraction import extract, extraction_prompt, read_extracted
+from pragworld_tasks.world_model.journal import Answer, Journal, Request
+from pragworld_tasks.world_model.paraphrases import Paraphrase
+from pragworld_tasks.world_model.questions import Question, questions
+from pragworld_tasks.world_model.selection import distances, farthest_first, spread
+from pragworld_tasks.world_model.translation import DISTANT, LANGUAGES, chain
+
+KEY = "sk-not-to-be-seen-anywhere"
+MIAMI = questions()["travel_miami"]
+NUMBER, CANDIDATES = 5, 12
+
+
+@dataclass
+class Server:
+    """A server process.
+
+    Attributes:
+        url: its base URL.
+        path: of its log.
+    """
+
+    url: str
+    path: Path
+
+    def log(self) -> list[dict[str, Any]]:
+        """What it wrote: each request, and each that it answered."""
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """Those that came in."""
+        return [record for record in self.log() if "number" in record]
+
+    @property
+    def answered(self) -> int:
+        """How many it answered."""
+        return sum("answered" in record for record in self.log())
+
+
+@contextlib.contextmanager
+def serve(folder: Path, *options: str) -> Iterator[Server]:
+    """A server process with these options."""
+    log = folder / "server.log"
+    with servers.serve("chat_server.py", "--log", str(log), *options) as address:
+        yield Server(address, log)
+
+
+@pytest.fixture(scope="module")
+def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server without failures or quirks."""
+    with serve(tmp_path_factory.mktemp("plain")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model of sentence embeddings: the mean of random vectors of the words."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    text = " ".join([MIAMI.prompt, *OPENINGS.values(), *CLOSINGS.values()])
+    words = ["[UNK]", *sorted(set(re.findall(r"\w+|[^\w\s]+", text)))]
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("embeddings") / "words"
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)])
+    model.save(str(folder))
+    return folder
+
+
+def arguments(url: str, out: Path, embeddings: Path | str, *more: str) -> list[str]:
+    """Of the command `paraphrase`."""
+    return [
+        *("paraphrase", "--base-url", url, "--model", "small", "--judge-model", "large"),
+        *("--out", str(out), "--embeddings", str(embeddings), "--timeout", "1"),
+        *("--number", str(NUMBER), "--candidates", str(CANDIDATES), *more),
+    ]
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    """Of a JSON-lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def journal_of(out: Path) -> Path:
+    return out.with_name(out.name + ".journal")
+
+
+@dataclass
+class Run:
+    """A run that nothing disturbed.
+
+    Attributes:
+        out: what it wrote.
+        said: what it printed.
+        requests: how many the server answered.
+    """
+
+    out: Path
+    said: str
+    requests: int
+
+
+@pytest.fixture(scope="module")
+def undisturbed(embeddings: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run against a server with quirks and without failures."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    out, said = folder / "out" / "mine.jsonl", folder / "said"
+    with serve(folder, "--quirks") as server, said.open("w") as stream:
+        with contextlib.redirect_stdout(stream):
+            main(arguments(server.url, out, embeddings, "--question", MIAMI.name))
+        return Run(out, said.read_text(), server.answered)
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+
+def test_an_undisturbed_run(undisturbed: Run, plain_server: Server) -> None:
+    chosen = paraphrases.read(undisturbed.out)
+    assert len(chosen) == NUMBER
+    for one in chosen:
+        assert paraphrases.fault(MIAMI.prompt, MIAMI.slot, one.text) is None
+        source = re.fullmatch(
+            r"translation: (\w+), (\w+); model small; judged by large", one.source
+        )
+        assert source
+        first, second = source.groups()
+        assert {first, second} & set(DISTANT)
+        # The bad translators, and those that the judge does not like.
+        assert not {first, second} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
+        if first != "Russian":
+            assert one.text.startswith(OPENINGS[first])  # not with a quotation mark
+    first_line, *account = undisturbed.said.splitlines()
+    tried = int(first_line.split()[0])
+    assert first_line == f"{tried} tried, {CANDIDATES} accepted"
+    rejected = re.findall(r"^  (\d+) rejected: (.*)$", undisturbed.said, re.MULTILINE)
+    assert sum(int(count) for count, _ in rejected) == tried - CANDIDATES
+    assert {reason for _, reason in rejected} >= {
+        "not exactly one {city}",
+        "adds a number",
+        "line breaks or stray spaces",
+        "judged to ask for something else",
+        "verdict not readable",
+    }
+    assert any(line.startswith(f"{undisturbed.requests} requests answered") for line in account)
+    assert re.search(r"two: mean 0\.\d+, least 0\.\d+; from the base prompt: mean 0\.", account[-2])
+
+
+def test_a_run_under_all_failures_comes_to_the_same(
+    undisturbed: Run, embeddings: Path, tmp_path: Path
+) -> None:
+    transient = [failure for failure in FAILURES if failure != "400"]
+    schedule = ",".join(f"{3 * i}:{failure}" for i, failure in enumerate(transient))
+    out = tmp_path / "mine.jsonl"
+    options = ("--quirks", "--schedule", schedule, "--hang", "4", "--key", KEY)
+    with serve(tmp_path, *options) as server:
+        process = run_command(
+            *arguments(server.url, out, embeddings, "--question", MIAMI.name),
+            *("--prices", "1000000", "0"),
+            OPENAI_API_KEY=KEY,
+        )
+        requests, answered = server.requests, server.answered
+    assert process.returncode == 0, process.stderr
+    assert out.read_bytes() == undisturbed.out.read_bytes()
+    assert answered == undisturbed.requests  # each once
+    failures = Counter(record["failure"] for record in requests)
+    assert all(failures[failure] == 1 for failure in transient)
+    assert len(requests) == answered + len(transient)
+    prompt_tokens = re.search(r"tokens: ([\d,]+) of prompts", process.stdout)
+    assert prompt_tokens
+    assert f"; ${prompt_tokens[1].replace(',', '')}.0000" in process.stdout
+    # The key is nowhere.
+    for text in (process.stdout, process.stderr, *(p.read_text() for p in tmp_path.iterdir())):
+        assert KEY not in text
+
+
+def test_a_killed_run_goes_on_and_asks_nothing_twice(
+    undisturbed: Run, embeddings: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "mine.jsonl"
+    journal = journal_of(out)
+    with serve(tmp_path, "--quirks", "--delay", "0.05") as server:
+        command = arguments(server.url, out, embeddings, "--question", MIAMI.name)
+        # It will not live to embed anything, so it need not spend seconds on loading torch.
+        (tmp_path / "sentence_transformers.py").write_text("SentenceTransformer = str\n")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pragworld_tasks", *command],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
+        while not (journal.exists() and journal.read_text().count("\n") > 20):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        assert not out.exists()
+        finished = journal.read_bytes().count(b"\n") - 1
+        assert 20 <= finished < undisturbed.requests
+        with journal.open("ab") as stream:
+            stream.write(b'{"key": "caf\xc3')  # as a kill in the middle of writing leaves it
+        while server.answered < len(server.requests):  # what was under way
+            time.sleep(0.01)
+
+        before = server.answered
+        main(command)
+        assert server.answered - before == undisturbed.requests - finished
+        assert out.read_bytes() == undisturbed.out.read_bytes()
+
+        # Once more, and for more of the same: nothing is asked, nothing that was asked is lost.
+        before = len(server.requests)
+        main([*command, "--number", "7"])
+        assert len(server.requests) == before
+        chosen = records(out)
+        assert len(chosen) == 7
+        assert chosen[:NUMBER] == records(undisturbed.out)
+
+        for changed, was in (
+            (("--temperature", "0.5"), "temperature 1.0, not 0.5"),
+            (("--seed", "1"), "seed 0, not 1"),
+            (("--judge-model", "huge"), "judge_model 'large', not 'huge'"),
+            (("--method", "survey"), "paraphrase 'translation', not 'survey'"),
+        ):
+            with pytest.raises(InputError, match=rf"mine\.jsonl\.journal: made with {was}; "):
+                main([*command, *changed])
+        assert len(server.requests) == before
+        assert len(records(out)) == 7
+
+
+def test_the_survey(plain_server: Server, embeddings: Path, tmp_path: Path) -> None:
+    out = tmp_path / "survey.jsonl"
+    begun = len(plain_server.requests)
+    main(
+        arguments(plain_server.url, out, embeddings, "--question", MIAMI.name, "--method", "survey")
+    )
+    chosen = paraphrases.read(out)
+    assert len(chosen) == NUMBER
+    assert {one.source for one in chosen} == {"survey; model small; judged by large"}
+    asked = [one for one in plain_server.requests[begun:] if one["model"] == "small"]
+    assert len(asked) == CANDIDATES
+    (system,) = {one["system"] for one in asked}
+    (user,) = {one["user"] for one in asked}
+    assert system == (
+        "You are simulating a survey participant who needs to write a question to an AI assistant "
+        "about transportation and travel."
+    )
+    assert user == (
+        "Scenario:\nYou are planning a trip to Miami, and you're wondering how long the travel time "
+        "would be by flight.\n\nYour Task:\nImagine you are using an AI chatbot.\nIn your own words, "
+        "craft a single question you would ask the AI to help you.\nDo not copy the scenario "
+        "verbatim\u2014rephrase it naturally.\nWhen referring to the city you are currently in, use "
+        "the placeholder {city} instead of a specific name.\nNow, please write your prompt. Submit "
+        "only one prompt."
+    )
+
+
+def test_a_survey_of_ones_own(
+    plain_server: Server, embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = len(plain_server.requests)
+    own = ("--prompt", "How far from {town} with 3 bags?", "--method", "survey")
+    with pytest.raises(InputError, match="no --scenario"):
+        main(arguments(plain_server.url, tmp_path / "own.jsonl", embeddings, *own))
+    # The participants that the server plays say nothing of three bags.
+    with pytest.raises(InputError, match="0 paraphrases were accepted, fewer than --number 5; "):
+        main(
+            arguments(
+                *(plain_server.url, tmp_path / "own.jsonl", embeddings, *own),
+                *("--scenario", "You have 3 bags\nand want to go to sea."),
+            )
+        )
+    said = capsys.readouterr().out
+    assert "36 tried, 0 accepted\n  36 rejected: lacks a number\n" in said
+    assert "Only 0 of --candidates 12 were accepted, of 3 times as many tried" in said
+    asked = plain_server.requests[begun:]
+    assert len(asked) == 3 * CANDIDATES
+    assert asked[0]["system"].endswith("to an AI assistant.")
+    assert "You have 3 bags\nand want to go to sea.\n\nYour Task" in asked[0]["user"]
+    assert "use the placeholder {town} instead of" in asked[0]["user"]
+
+
+@pytest.mark.parametrize("question", questions().values(), ids=questions())
+def test_every_question_has_a_survey_with_its_slot(question: Question) -> None:
+    task = survey.task(question.survey, question.slot)
+    assert task.count("use the placeholder") == 1
+    assert question.slot in task.splitlines()[-2]
+
+
+# What goes wrong ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "status"), [(("--key", "another"), 401), (("--forbid",), 403), ((), 404)]
+)
+def test_an_endpoint_that_refuses(
+    embeddings: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    option: tuple[str, ...],
+    status: int,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    out = tmp_path / "mine.jsonl"
+    with serve(tmp_path, *option) as server:
+        url = server.url.removesuffix("/v1") if status == 404 else server.url
+        with pytest.raises(InputError) as refused:
+            main(arguments(url, out, embeddings, "--question", MIAMI.name))
+        assert len(server.requests) <= 8  # those under way at a time
+    message = str(refused.value)
+    assert message.startswith(f"{url}: the server answered {status}")
+    assert "\n" not in message
+    assert KEY not in message
+    captured = capfd.readouterr()
+    for text in (*captured, *(path.read_text() for path in tmp_path.iterdir())):
+        assert KEY not in text
+        assert "never retrieved" not in text
+    assert not out.exists()
+
+
+def test_no_server(embeddings: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://user:{KEY}@127.0.0.1:{free.getsockname()[1]}/v1"
+    shown = url.replace(f"user:{KEY}@", "")
+    with pytest.raises(
+        InputError, match=rf"^{shown}: there is no connection \(Connection refused\); is"
+    ):
+        main(arguments(url, tmp_path / "mine.jsonl", embeddings, "--question", MIAMI.name))
+
+
+@pytest.mark.parametrize("package", ["openai", "sentence_transformers"])
+def test_a_package_that_is_not_installed(package: str, tmp_path: Path) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module {package}')")
+    process = run_command(
+        *arguments("http://x/v1", tmp_path / "mine.jsonl", "words", "--question", MIAMI.name),
+        PYTHONPATH=str(tmp_path),
+    )
+    assert process.returncode == 1
+    assert process.stderr.count("\n") == 1
+    assert process.stderr.startswith(f"no package {package} ")
+    assert "pip install 'pragworld[paraphrase]'" in process.stderr
+    assert not (tmp_path / "mine.jsonl.journal").exists()
+
+
+def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) -> None:
+    process = run_command(
+        *arguments("http://x/v1", tmp_path / "mine.jsonl", "words", "--prompt", "How are you?")
+    )
+    assert process.returncode == 1
+    assert process.stderr.startswith("prompt 'How are you?': 0 slots; ")
+    assert process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--prompt", "From {here} to {there}?"), "2 slots"),
+        (("--prompt", "From {here}\nto sea?"), "line breaks or stray spaces"),
+        (("--prompt", "From {here} to \udcff?"), "not UTF-8"),
+        (("--question", "travel_mars"), "no question 'travel_mars'; there are health_weight, "),
+        (("--number", "0"), "--number 0: at least 1"),
+        (("--number", "13"), "--candidates 12: fewer than --number 13"),
+        (("--temperature", "-1"), "--temperature -1: at least 0"),
+        (("--temperature", "nan"), "--temperature nan: at least 0"),
+        (("--timeout", "0"), "time-out 0: a number of seconds above 0"),
+        (("--concurrency", "0"), "concurrency 0: at least 1"),
+        (("--prices", "-1", "2"), "prices"),
+        (("--base-url", "localhost:8000"), "no URL of an endpoint: localhost:8000"),
+        (("--base-url", "http://h:99999/v1"), "no URL of an endpoint: http://h:99999/v1"),
+        (("--scenario", "You want to go."), "--scenario is of --method survey"),
+        (("--out", "."), "a folder; name a file"),
+        (("--embeddings", "no/such"), "no sentence embeddings from 'no/such'"),
+    ],
+)
+def test_options_that_make_no_sense(
+    plain_server: Server,
+    embeddings: Path,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    begun = len(plain_server.requests)
+    asked = () if options[0] in ("--prompt", "--question") else ("--question", MIAMI.name)
+    with pytest.raises(InputError, match=re.escape(message)) as refused:
+        main(arguments(plain_server.url, tmp_path / "mine.jsonl", embeddings, *asked, *options))
+    assert "\n" not in str(refused.value)
+    assert len(plain_server.requests) == begun
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written(
+    plain_server: Server, embeddings: Path, tmp_path: Path
+) -> None:
+    begun = len(plain_server.requests)
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file" / "mine.jsonl", Path("/proc/mine.jsonl")):
+        with pytest.raises(InputError, match="name another place"):
+            main(arguments(plain_server.url, out, embeddings, "--question", MIAMI.name))
+    assert len(plain_server.requests) == begun
+
+
+def test_a_key_that_is_none_is_not_shown(
+    plain_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as a file ends
+    assert extract(Endpoint(plain_server.url, "m"), MIAMI, ["=> 5"]) == [5]
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\nmore")
+    with pytest.raises(InputError, match=r"OPENAI_API_KEY: ") as refused:
+        extract(Endpoint(plain_server.url, "m"), MIAMI, ["=> 5"])
+    assert KEY not in str(refused.value)
+
+
+# The journal --------------------------------------------------------------------------------------
+
+
+def request(number: int) -> Request:
+    return Request(f"number {number}", "m", "be", "say", 1.0, number)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For a test that runs many times."""
+    return tmp_path_factory.mktemp("journals")
+
+
+@given(texts=st.lists(st.text(), max_size=5), cut=st.integers(min_value=0))
+def test_a_journal_cut_off_anywhere_keeps_whole_lines(
+    folder: Path, texts: list[str], cut: int
+) -> None:
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
+    path = folder / "journal"
+    path.unlink(missing_ok=True)
+    with Journal(path, {"a": 1}) as journal:
+        for number, text in enumerate(texts):
+            journal.add(request(number), Answer(text, (number, 2)))
+    content = path.read_bytes()
+    kept = content[: cut % (len(content) + 1)]
+    path.write_bytes(kept)
+    whole = max(0, kept.count(b"\n") - 1)
+    with Journal(path, {"a": 1}) as journal:
+        assert journal.answers == {
+            request(number).key: Answer(text, (number, 2))
+            for number, text in enumerate(texts[:whole])
+        }
+        journal.add(request(99), Answer("further"))
+    with Journal(path, {"a": 1}) as journal:
+        assert journal.answers[request(99).key] == Answer("further")
+        assert len(journal.answers) == whole + 1
+    assert not path.with_name("journal.lock").exists()
+
+
+def test_journals_that_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal(path, {"a": 0}), pytest.raises(InputError, match=r"another process is writing it"):
+        Journal(path, {"a": 0})
+    with Journal(path, {"a": 1}) as journal:  # nothing was answered under the other settings
+        journal.add(request(1), Answer("one"))
+    with pytest.raises(InputError, match=r"made with a 1, not 2; "):
+        Journal(path, {"a": 2})
+    with pytest.raises(InputError, match=r"made with a 1, not None; "):
+        Journal(path, {})
+    damaged = '{"settings": {"a": 1}}\n{"key": 1}\n'
+    for content in ("not ours", "[]\n", "no JSON\n", damaged, '{"a": 1}\n', '{"settings": \n'):
+        path.write_text(content)
+        with pytest.raises(InputError, match=r"no journal, or a damaged one"):
+            Journal(path, {"a": 1})
+        assert path.read_text() == content
+
+
+def test_a_full_disk(plain_server: Server, tmp_path: Path) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, limit[1]))
+    try:
+        with pytest.raises(InputError, match=r"journal of the requests: File too large"):
+            extract(Endpoint(plain_server.url, "m"), MIAMI, ["=> 5"], tmp_path / "journal")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert extract(Endpoint(plain_server.url, "m"), MIAMI, ["=> 5"], tmp_path / "journal") == [5]
+
+
+# Chains, candidates, selection --------------------------------------------------------------------
+
+
+@given(st.integers(), st.integers(min_value=0))
+def test_a_chain_goes_through_two_languages_one_of_them_distant(seed: int, number: int) -> None:
+    first, second = chain(seed, number)
+    assert first != second
+    assert {first, second} <= set(LANGUAGES)
+    assert {first, second} & set(DISTANT)
+    assert chain(seed, number) == (first, second)
+
+
+def test_chains_are_all_there_are_and_the_same_everywhere() -> None:
+    assert len(set(LANGUAGES)) == 15
+    found = Counter(chain(0, number) for number in range(7800))
+    assert len(found) == 15 * 14 - 12 * 11
+    assert min(found.values()) > 50  # of 100 expected
+    assert [chain(0, number) for number in range(3)] == [
+        ("Arabic", "German"),
+        ("Arabic", "Hindi"),
+        ("Arabic", "Swahili"),
+    ]
+    assert chain(1, 0) != chain(0, 0)
+
+
+OUTCOMES = ["a", "b", "c", "d", "e", "f", "g", "No {slot}", "unlike", "babble"]
+
+
+@given(
+    st.lists(st.sampled_from(OUTCOMES), min_size=24, max_size=24),
+    st.lists(st.integers(0, 6), min_size=24, max_size=24),
+    st.integers(1, 8),
+    st.integers(1, 5),
+)
+def test_candidates_are_those_that_one_after_another_would_give(
+    outcomes: list[str], delays: list[int], wanted: int, concurrency: int
+) -> None:
+    prompt = "{slot} a"
+
+    async def propose(connection: Connection, number: int) -> Paraphrase:
+        tried.append(number)
+        for _wait in range(delays[number]):
+            await asyncio.sleep(0)
+        outcome = outcomes[number]
+        return Paraphrase("lost" if outcome.startswith("No") else f"{{slot}} {outcome}", "source")
+
+    async def judge(connection: Connection, text: str) -> bool | None:
+        await asyncio.sleep(0)
+        return None if "babble" in text else "unlike" not in text
+
+    tried: list[int] = []
+    watched: list[int] = []
+    connection = cast(Connection, SimpleNamespace(endpoint=Endpoint("http://h", "m", concurrency)))
+    found = asyncio.run(
+        candidates.gather(
+            connection, prompt, propose, judge, wanted, lambda found: watched.append(found.tried)
+        )
+    )
+    accepted: list[str] = []
+    rejected: Counter[str] = Counter()
+    for outcome in outcomes[: 3 * wanted]:
+        reason = {"N": "not exactly one {slot}", "u": "judged to ask for something else"}
+        if outcome in accepted or outcome == "a":
+            rejected["duplicate"] += 1
+        elif outcome == "babble":
+            rejected["verdict not readable"] += 1
+        elif outcome[0] in reason:
+            rejected[reason[outcome[0]]] += 1
+        else:
+            accepted.append(outcome)
+        if len(accepted) == wanted:
+            break
+    assert [one.text for one in found.accepted] == [f"{{slot}} {one}" for one in accepted]
+    assert found.rejected == rejected
+    assert sorted(tried) == list(range(found.tried))  # none that was not needed
+    assert watched == list(range(1, found.tried + 1))
+
+
+def brute_force(
+    base: Sequence[float], vectors: Sequence[Sequence[float]], number: int
+) -> list[int]:
+    """Farthest first, as its definition has it, from distances rounded to six decimals."""
+
+    def distance(first: Sequence[float], second: Sequence[float]) -> float:
+        return round(1 - sum(a * b for a, b in zip(first, second, strict=True)), 6)
+
+    chosen: list[int] = []
+    while len(chosen) < number:
+        left = [i for i in range(len(vectors)) if i not in chosen]
+        so_far = [base, *(vectors[i] for i in chosen)]
+        chosen.append(
+            max(left, key=lambda i: (min(distance(vectors[i], one) for one in so_far), -i))
+        )
+    return chosen
+
+
+# Few different numbers, so that many distances tie.
+COARSE = arrays(np.float64, (7, 3), elements=st.sampled_from([-1.0, 0.0, 1.0, 2.0]))
+
+
+@given(COARSE, st.integers(1, 6))
+def test_farthest_first_against_brute_force(vectors: Any, number: int) -> None:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    base, *others = vectors / np.where(lengths, lengths, 1)
+    chosen = farthest_first(base, np.array(others), number)
+    assert chosen == brute_force(base.tolist(), [one.tolist() for one in others], number)
+    assert len(set(chosen)) == number
+    assert chosen[:-1] == farthest_first(base, np.array(others), number - 1)
+
+
+@given(arrays(np.float64, (6, 4), elements=st.floats(-1, 1)))
+def test_spread_and_distances(vectors: Any) -> None:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths, lengths, 1)
+    between = distances(unit, unit)
+    assert (between >= 0).all()
+    assert (between <= 2).all()
+    assert np.allclose(between, between.T)
+    found = spread(unit[0], unit[1:])
+    pairs = [between[i, j] for i in range(1, 6) for j in range(i + 1, 6)]
+    assert found.mean == pytest.approx(sum(pairs) / len(pairs))
+    assert found.least == min(pairs)
+    assert found.from_base == pytest.approx(between[0, 1:].mean())
+    assert math.isnan(spread(unit[0], unit[1:2]).mean)
+
+
+# Extraction ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "kind"),
+    [
+        ("12", 12, "number"),
+        (" 12.5\n", 12.5, "number"),
+        (".5", 0.5, "number"),
+        ("12.", 12, "number"),
+        ('"12"', 12, "number"),
+        ("**12**", 12, "number"),
+        ("$1,234.50", 1234.5, "number"),
+        ("1,234,567", 1234567, "number"),
+        ("-3", -3, "number"),
+        ("-$3", -3, "number"),
+        ("$-3", -3, "number"),
+        ("10-15", 12.5, "range"),
+        ("$1,000-$2,000", 1500, "range"),
+        ("10 \u2013 15", 12.5, "range"),
+        ("-4--2", -3, "range"),
+        ("-2-4", 1, "range"),
+        ("None", None, "none"),
+        ('"none".', None, "none"),
+        ("", None, "unreadable"),
+        ("about 5", None, "unreadable"),
+        ("5 hours", None, "unreadable"),
+        ("5k", None, "unreadable"),
+        ("12,34", None, "unreadable"),
+        ("1.234,5", None, "unreadable"),
+        ("5-6-7", None, "unreadable"),
+        ("5\n6", None, "unreadable"),
+        ("\u0665", None, "unreadable"),
+        ("-", None, "unreadable"),
+        ("nan", None, "unreadable"),
+    ],
+)
+def test_what_an_extractor_may_answer(answer: str, value: float | None, kind: str) -> None:
+    assert read_extracted(answer) == (value, kind)
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_extracted_numbers_and_ranges(low: float, high: float) -> None:
+    low, high = round(low, 2), round(high, 2)
+    assert read_extracted(f"{low:,.2f}") == (low, "number")
+    assert read_extracted(f"${low:.2f}-${high:,.2f}") == ((low + high) / 2, "range")
+
+
+@given(st.text())
+def test_extraction_never_raises(answer: str) -> None:
+    value, kind = read_extracted(answer)
+    assert (value is None) == (kind in ("none", "unreadable"))
+
+
+RESPONSES = ["Long. => 10-15", "{city}? => None", "Long. => 10-15", "=> many", "=> $1,200"]
+VALUES = [12.5, None, 12.5, None, 1200]
+
+
+def test_extraction(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    journal = tmp_path / "journal"
+    with serve(tmp_path, "--own-temperature", "--schedule", "2:malformed") as server:
+        endpoint = Endpoint(server.url, "small")
+        assert extract(endpoint, MIAMI, RESPONSES, journal, counts) == VALUES
+        assert counts == {"range": 2, "none": 1, "unreadable": 1, "number": 1}
+        assert server.answered == 4  # the same is asked once
+        asked = [record for record in server.requests if record["temperature"] is None]
+        assert {record["user"] for record in asked} == {
+            "Extract the total travel time from the text. Return only the number of hours as a "
+            'numeric value. If no value can be inferred from the text, return "None".\n\n'
+            f"Answer text:\n{response}"
+            for response in RESPONSES
+        }
+        assert asked[0]["system"].startswith("You are an assistant designed to extract the final")
+        # A second call asks for what is new.
+        assert extract(endpoint, MIAMI, [*RESPONSES, "=> 7"], journal) == [*VALUES, 7]
+        assert server.answered == 5
+        with pytest.raises(InputError, match="made with model 'small', not 'large'"):
+            extract(Endpoint(server.url, "large"), MIAMI, RESPONSES, journal)
+    # And where all is known, no server is needed.
+    assert extract(endpoint, MIAMI, RESPONSES, journal) == VALUES
+    assert extract(endpoint, MIAMI, []) == []
+
+
+def test_extraction_in_a_notebook(plain_server: Server) -> None:
+    async def notebook() -> Sequence[float | None]:
+        return extract(Endpoint(plain_server.url, "m"), MIAMI, RESPONSES)
+
+    assert asyncio.run(notebook()) == VALUES
+
+
+def test_requests_that_find_no_answer(tmp_path: Path) -> None:
+    failing = ",".join(f"{number}:400" for number in range(1, 2 + FAILURES_IN_A_ROW))
+    counts: Counter[str] = Counter()
+    with serve(tmp_path, "--schedule", failing) as server:
+        endpoint = Endpoint(server.url, "m", concurrency=1)
+        assert extract(endpoint, MIAMI, ["=> 1", "=> 2"], counts=counts) == [1, None]
+        assert counts == {"number": 1, "no answer": 1}
+        with pytest.raises(InputError, match=r"5 requests in a row .* answered 400 \(Oops\)"):
+            extract(endpoint, MIAMI, [f"=> {number}" for number in range(20)])
+        assert len(server.requests) == 2 + FAILURES_IN_A_ROW
+    no_answer = pytest.raises(InputError, match=r"no request found an answer, because the server")
+    with serve(tmp_path, "--schedule", "0:400") as server, no_answer:
+        extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"])
+
+
+def test_a_server_that_asks_to_wait_is_asked_again_no_sooner(tmp_path: Path) -> None:
+    with serve(tmp_path, "--schedule", "0:429") as server:
+        assert extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"]) == [1]
+        first, second = server.requests
+    assert second["time"] - first["time"] >= 1  # what its Retry-After says
+
+
+def test_a_question_without_an_extraction_prompt() -> None:
+    with pytest.raises(InputError, match="question 'own': no extraction prompt"):
+        extraction_prompt(Question("own", "How far is {town}?", ("A",), "hour"), "Far.")
+
+
+def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
+    with serve(tmp_path, "--schedule", "1:hang,2:hang") as server:
+        code = (
+            "from pragworld_tasks.world_model.extraction import *\n"
+            "from pragworld_tasks.world_model.questions import questions\n"
+            f"endpoint = Endpoint({server.url!r}, 'm', 1, timeout=600)\n"
+            "question = questions()['travel_miami']\n"
+            f"extract(endpoint, question, ['=> 1', '=> 2'], Path({str(tmp_path / 'kept')!r}))\n"
+        )
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        while len(server.requests) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)  # far less than the server's silence
+    assert process.returncode == -signal.SIGINT
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert len(records(tmp_path / "kept")) == 2  # the settings, and what was answered
+
+
+# Checking -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", questions())
+def test_those_that_come_along_are_as_they_should_be(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check-paraphrases", "--question", name])
+    assert capsys.readouterr().out == "50 paraphrases, 0 faults\n"
+
+
+def test_a_file_with_faults(
+    embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.jsonl"
+    texts = ["How far is it?", "How far is {town} from here?", "Is {town} 5 miles off?"]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    own = ["check-paraphrases", str(path), "--prompt", "How far is {town} from here, friend?"]
+    with pytest.raises(SystemExit) as ended:
+        main([*own, "--embeddings", str(embeddings)])
+    assert ended.value.code == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "1: not exactly one {town}: How far is it?",
+        "3: adds the number 5: Is {town} 5 miles off?",
+    ]
+    assert said[2].startswith("0 and 2: ")
+    assert said[3] == "3 paraphrases, 3 faults"
+    assert said[4].startswith("cosine distance between two: mean ")
+    with pytest.raises(InputError, match="--prompt goes with FILE"):
+        main(["check-paraphrases", "--prompt", "How far is {town}?"])
+
+
+def test_importing_imports_neither_torch_nor_the_client() -> None:
+    code = (
+        "import sys, pragworld_tasks.cli\n"
+        "from pragworld_tasks.world_model import candidates, extraction, paraphrase, selection\n"
+        "print({'torch', 'sentence_transformers', 'openai'} & set(sys.modules))"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.stdout == "set()\n", process.stderr
