@@ -53,12 +53,12 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     """Links, runs a task by its name alone, unlinks; each says what it did."""
     folder = tasks / "pragworld"
     process = environment.run("pragworld-tasks", "link")
-    assert process.stdout == f"linked 18 tasks and groups in {folder}\n", process.stderr
+    assert process.stdout == f"linked 43 tasks and groups in {folder}\n", process.stderr
     process = environment.run("lm_eval", "--model", "dummy", "--tasks", TASK)
     assert process.returncode == 0, process.stderr
     assert "robust_acc_published" in process.stdout
     process = environment.run("pragworld-tasks", "unlink")
-    assert process.stdout == f"unlinked 18 tasks and groups from {folder}\n", process.stderr
+    assert process.stdout == f"unlinked 43 tasks and groups from {folder}\n", process.stderr
     assert not folder.exists()
 
 
@@ -103,7 +103,7 @@ def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Pat
 
 def test_commands_of_the_installed_package(environment: Environment) -> None:
     listed = environment.run("pragworld-tasks", "list")
-    assert listed.stdout.count("\n") == 18
+    assert listed.stdout.count("\n") == 43
     assert "pragworld_manual Manual split (500 questions, 88 groups)" in " ".join(
         listed.stdout.split()
     )

@@ -27,10 +27,10 @@ def linked(tasks: Path) -> dict[str, Path]:
 
 def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> None:
     folder = tasks / "pragworld"
-    assert link() == f"linked 18 tasks and groups in {folder}"
+    assert link() == f"linked 43 tasks and groups in {folder}"
     assert linked(tasks) == {path.name: path for path in task_files()}
-    assert link() == f"18 tasks and groups are linked in {folder} already"
-    assert unlink() == f"unlinked 18 tasks and groups from {folder}"
+    assert link() == f"43 tasks and groups are linked in {folder} already"
+    assert unlink() == f"unlinked 43 tasks and groups from {folder}"
     assert not folder.exists()
     assert unlink() == f"no tasks are linked in {folder}"
 
@@ -73,7 +73,7 @@ def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
     link()
     (tasks / "pragworld" / ".DS_Store").touch()
     assert link().endswith("already")
-    assert unlink().startswith("unlinked 18")
+    assert unlink().startswith("unlinked 43")
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,5 +89,5 @@ def test_files_that_others_include_are_not_tasks() -> None:
 
 def test_every_task_file_says_what_it_is() -> None:
     descriptions = task_descriptions()
-    assert len(descriptions) == 18
+    assert len(descriptions) == 43
     assert all(text.endswith(".") and len(text) > 20 for text in descriptions.values())
