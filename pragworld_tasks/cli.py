@@ -10,6 +10,9 @@ from pragworld_tasks import link as links
 from pragworld_tasks.commands import run_command
 from pragworld_tasks.documents import ReleasedSplit
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.world_model.collect import add_collect
+from pragworld_tasks.world_model.decompose import add_decompose
+from pragworld_tasks.world_model.paraphrase import add_paraphrase
 
 SPLITS: tuple[ReleasedSplit, ...] = get_args(ReleasedSplit)
 
@@ -119,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
     command.set_defaults(run=_score)
+    add_paraphrase(commands)
+    add_collect(commands)
+    add_decompose(commands)
     return parser
 
 

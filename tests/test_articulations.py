@@ -143,14 +143,14 @@ def test_groups_that_lack_something_do_not_count() -> None:
 
 
 def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
-    settings = '{"groups": 8, "seed": 5}'
+    settings = '{"groups": 4, "seed": 5}'
     evaluation = lm_eval(
         *("--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "32"),
         *("--tasks", "pragworld_generated_articulation,pragworld_generated_mc", "--log_samples"),
         *("--metadata", settings),
     )
     assert evaluation.returncode == 0, evaluation.log
-    made = records(list(documents(generate(Settings(groups=8, seed=5, split="test")))))
+    made = records(list(documents(generate(Settings(groups=4, seed=5, split="test")))))
     samples = evaluation.samples("pragworld_generated_articulation")
     assert len(samples) == WORDINGS * len(made)
     found = []

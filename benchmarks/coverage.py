@@ -1,0 +1,67 @@
+"""How often the intervals of the decomposition hold the truth, in simulated sets.
+
+python benchmarks/coverage.py
+"""
+
+import numpy as np
+
+from pragworld_tasks.decomposition import (
+    cells,
+    nest,
+    numbers,
+    redraw_paraphrases,
+    small_sample,
+    unbiased,
+)
+
+SETS = 400
+PURPOSE, ARTICULATION, CHANCE = 0.545, 0.09, 0.365  # variances, as in a middling row of the paper
+SHARES = {"ps": PURPOSE, "as": ARTICULATION, "mu": CHANCE}
+
+
+def held(paraphrases: int, responses: int, in_common: float) -> dict[str, float]:
+    """The share of sets in which the interval of the unbiased estimator holds the truth, by name.
+
+    Args:
+        paraphrases: of each of three intents.
+        responses: to each prompt.
+        in_common: how much of the variance between paraphrases is the same for all intents.
+    """
+    intents = np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5 * PURPOSE)
+    intent = np.broadcast_to(np.arange(3)[None, :, None], (paraphrases, 3, responses))
+    paraphrase = np.broadcast_to(np.arange(paraphrases)[:, None, None], intent.shape)
+    holds = dict.fromkeys(SHARES, 0)
+    for seed in range(SETS):
+        generator = np.random.default_rng(seed)
+        shared = generator.normal(scale=np.sqrt(ARTICULATION * in_common), size=(paraphrases, 1))
+        own = np.sqrt(ARTICULATION * (1 - in_common))
+        prompts = intents + shared + generator.normal(scale=own, size=(paraphrases, 3))
+        values = generator.normal(prompts[..., None], np.sqrt(CHANCE), intent.shape)
+        nested = nest(values.ravel(), paraphrase.ravel(), intent.ravel())
+        drawn = unbiased(redraw_paraphrases(nested))
+        found = numbers(unbiased(cells(nested)), drawn, small_sample(paraphrases))
+        for name, true in SHARES.items():
+            holds[name] += found[name].interval.low < true < found[name].interval.high
+    return {name: times / SETS for name, times in holds.items()}
+
+
+def main() -> None:
+    """Prints a line for each design."""
+    for paraphrases, responses, in_common in (
+        (50, 50, 1.0),
+        (50, 50, 0.0),
+        (50, 10, 0.5),
+        (10, 10, 0.5),
+    ):
+        shares = ", ".join(
+            f"{name.upper()} {share:.1%}"
+            for name, share in held(paraphrases, responses, in_common).items()
+        )
+        print(
+            f"{paraphrases} paraphrases, {in_common:.0%} of their effects in common, {responses} "
+            f"responses: {shares} of {SETS} sets"
+        )
+
+
+if __name__ == "__main__":
+    main()

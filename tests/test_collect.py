@@ -1,0 +1,152 @@
+"""`pragworld-tasks collect`: lm-eval in chunks, killed and gone on with, topped up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from command_runs import run_command
+from places import ROOT
+from servers import serve
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.tiny import folder
+from pragworld_tasks.world_model.paraphrases import shipped
+
+TASK = "world_model_travel_commute"
+TASKS = ("--include_path", str(ROOT / "task_configs"))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of two paraphrases, which make six prompts."""
+    path = tmp_path_factory.mktemp("few") / "few.jsonl"
+    wordings = [wording.text for wording in shipped("travel_commute")[:2]]
+    path.write_text("".join(json.dumps({"text": wording}) + "\n" for wording in wordings))
+    return path
+
+
+def with_small_model(few: Path, output: Path, *more: str) -> tuple[str, ...]:
+    return (
+        *("collect", *TASKS, "--tasks", TASK, "--output_path", str(output), "--chunk", "1"),
+        *("--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "25"),
+        *("--gen_kwargs", "max_gen_toks=6", "--metadata", json.dumps({"paraphrases": str(few)})),
+        *more,
+    )
+
+
+def over_http(server: str, few: Path, output: Path, *more: str) -> tuple[str, ...]:
+    address = f"model=known,base_url={server}/v1/chat/completions,num_concurrent=4"
+    return (
+        *("collect", *TASKS, "--tasks", TASK, "--output_path", str(output), "--chunk", "3"),
+        *("--model", "local-chat-completions", "--model_args", address, "--apply_chat_template"),
+        *("--metadata", json.dumps({"paraphrases": str(few)}), *more),
+    )
+
+
+def samples(output: Path) -> list[dict[str, Any]]:
+    (path,) = output.rglob(f"samples_{TASK}.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def start(arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pragworld_tasks", *arguments]
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            command, stdout=stream, stderr=stream, start_new_session=True, env=dict(os.environ)
+        )
+
+
+def test_killed_and_gone_on_with_it_is_the_run_that_was_not_killed(
+    few: Path, tmp_path: Path
+) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    process = run_command(*with_small_model(few, whole))
+    assert process.returncode == 0, process.stderr
+    assert [sample["doc_id"] for sample in samples(whole)] == list(range(6))
+
+    running = start(with_small_model(few, killed), tmp_path / "log")
+    for _ in range(6000):
+        time.sleep(0.02)
+        assert running.poll() is None, (tmp_path / "log").read_text()
+        if list(killed.rglob("samples_*")) and len(samples(killed)) >= 2:
+            break
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    before = samples(killed)
+    assert 2 <= len(before) < 6
+    (path,) = killed.rglob("samples_*")
+    with path.open("a") as stream:  # what a kill in the middle of writing leaves
+        stream.write(json.dumps({**before[0], "doc_id": 5, "chunk": "0: 5,6"}) + '\n{"doc_id"')
+    process = run_command(*with_small_model(few, killed))
+    assert process.returncode == 0, process.stderr
+    assert samples(killed)[: len(before)] == before
+    assert samples(killed) == samples(whole)
+    texts = [response for sample in samples(whole) for response in sample["resps"][0]]
+    assert len(texts) == 6 * 50
+    assert len(set(texts)) > 100
+
+
+def test_done_is_not_asked_again_and_short_of_readable_responses_is_topped_up(
+    few: Path, tmp_path: Path
+) -> None:
+    with serve("answer_server.py") as server:
+
+        def asked() -> int:
+            requests_: int = requests.get(server, timeout=5).json()["requests"]
+            return requests_
+
+        arguments = over_http(server, few, tmp_path)
+        for _ in range(2):
+            process = run_command(*arguments)
+            assert process.returncode == 0, process.stderr
+            assert asked() == 6 * 50
+        assert len(samples(tmp_path)) == 6
+
+        process = run_command(*arguments, "--top_up", "5")
+        assert process.returncode == 0, process.stderr
+        assert 6 * 50 < asked() < 6 * 60
+        assert asked() == sum(len(sample["resps"][0]) for sample in samples(tmp_path))
+
+        with pytest.raises(InputError, match="begun with seed 1234, not 5"):
+            main([*arguments, "--seed", "5"])
+
+    readable: Counter[int] = Counter()
+    for sample in samples(tmp_path):
+        for response in sample["resps"][0]:
+            value = read_quantity(response, "minute", sample["doc"]["prompt"])
+            readable[sample["doc_id"]] += value is not None
+    assert all(readable[prompt] >= 50 for prompt in range(6))
+    (path,) = tmp_path.rglob("samples_*")
+    assert path.parent.name == "known"
+    main(["decompose", str(path), "--json", str(tmp_path / "found.json"), "--draws", "20"])
+    (found,) = json.loads((tmp_path / "found.json").read_text())["tasks"]
+    assert found["responses"] == sum(len(sample["resps"][0]) for sample in samples(tmp_path))
+    assert found["prompts"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--tasks", "none"), "no task 'none'"),
+        (("--tasks", TASK, "--model", "none"), "--model none: lm_eval knows no such kind"),
+        (("--tasks", "pragworld_generated_mc"), "it generates no text; run it with lm_eval"),
+        (("--tasks", "pragworld_generated", "--top_up", "1"), "--top_up is for the world_model"),
+        (("--tasks", TASK, "--chunk", "0"), "--chunk 0: at least 1 is needed"),
+        (("--tasks", TASK, "--metadata", "{"), "--metadata '{': not JSON"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        main(["collect", *TASKS, "--model", "dummy", "--output_path", str(tmp_path), *arguments])
+    assert message in str(error.value)
+    assert list(tmp_path.iterdir()) == []

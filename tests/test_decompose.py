@@ -1,0 +1,265 @@
+"""`pragworld-tasks decompose`: samples files in; tables, JSON and figures out."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_runs import run_command
+from servers import serve
+
+from pragworld_tasks.decomposition import SCALES, cells, nest, plug_in, unbiased
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.world_model.plots import figures
+from pragworld_tasks.world_model.questions import DOMAINS, domain_of, questions
+from pragworld_tasks.world_model.report import report, to_json, to_text
+from pragworld_tasks.world_model.samples import read_samples
+from pragworld_tasks.world_model.tasks import prompts
+
+PARAPHRASES = 6
+
+
+def write_samples(
+    folder: Path, question: str, seed: int = 0, repeats: int = 8, readable: float = 0.9
+) -> Path:
+    """A samples file as lm-eval writes them, with numbers in a sentence."""
+    asked = questions()[question]
+    generator = np.random.default_rng(seed)
+    wordings = [f"Wording {number}: {asked.slot}?" for number in range(PARAPHRASES)]
+    lines = []
+    for row, document in enumerate(prompts(asked, wordings)):
+        values = 40 + 12 * document["intent"] + 2 * document["paraphrase"]
+        drawn = generator.normal(values, 4, repeats).round(1)
+        responses = [
+            f"It will be about {value} minutes." if generator.random() < readable else "Who knows?"
+            for value in drawn
+        ]
+        lines.append({"doc_id": row, "doc": document, "resps": [responses]})
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"samples_world_model_{question}_2026-11-21.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def found_in(path: Path) -> list[tuple[float, int, int]]:
+    """Value, paraphrase and intent of each readable response, by reading the file as it is."""
+    found = []
+    for line in path.read_text().splitlines():
+        sample = json.loads(line)
+        document = sample["doc"]
+        for response in sample["resps"][0]:
+            words = response.split()
+            if "about" in words:
+                value = float(words[words.index("about") + 1])
+                found.append((value, document["paraphrase"], document["intent"]))
+    return found
+
+
+def run(*arguments: str | Path) -> tuple[str, dict[str, Any]]:
+    """What the command prints, and the JSON that it writes beside."""
+    beside = Path(str(arguments[0])).with_suffix(".json")
+    process = run_command("decompose", *arguments, "--json", beside, "--draws", "50")
+    assert process.returncode == 0, process.stderr
+    return process.stdout, json.loads(beside.read_text())
+
+
+def test_numbers_are_those_of_the_responses(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "meta__llama", "travel_commute")
+    text, found = run(path)
+    (task,) = found["tasks"]
+    values, paraphrase, intent = zip(*found_in(path), strict=True)
+    whole = cells(nest(values, paraphrase, intent))
+    for estimator, expected in (("published", plug_in(whole)), ("unbiased", unbiased(whole))):
+        for name in ("ps", "as_", "mu", "variance", "mvs"):
+            number = task[estimator][name.rstrip("_")]
+            assert number["value"] == pytest.approx(float(getattr(expected, name)))
+            assert number["low"] <= number["value"] <= number["high"]
+    assert task["model"] == "meta/llama"
+    assert task["responses"] == 3 * PARAPHRASES * 8
+    assert task["unreadable"] == task["responses"] - len(values) > 0
+    assert f"{task['published']['ps']['value']:.3f} [" in text
+    assert "| travel " in text
+
+
+def test_what_was_topped_up_counts_with_the_rest(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    lines = path.read_text().splitlines()
+    more = json.loads(lines[4])
+    more["resps"] = [["It will be about 51.0 minutes."] * 3]
+    path.write_text("\n".join([*lines, json.dumps(more)]) + "\n")
+    (sampled,) = read_samples([path])
+    assert len(sampled.responses) == 3 * PARAPHRASES * 8 + 3
+    (prompt,) = [one for one in sampled.prompts if len(one.responses) == 11]
+    assert prompt.values[-3:] == (51, 51, 51)
+    assert prompt.text == more["doc"]["prompt"]
+
+
+def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
+    names = ("travel_commute", "logistics_deliveries")
+    paths = [
+        write_samples(tmp_path / model, name, seed)
+        for seed, (model, name) in enumerate((m, n) for m in ("one", "two") for n in names)
+    ]
+    found = to_json(report(read_samples(paths), draws=20))
+    assert [(one["model"], one["domain"]) for one in found["domains"]] == [
+        *(("one", "logistics"), ("one", "travel"), ("two", "logistics"), ("two", "travel"))
+    ]
+    (travel,) = [
+        one for one in found["tasks"] if (one["model"], one["question"]) == ("two", names[0])
+    ]
+    (domain,) = [
+        one for one in found["domains"] if (one["model"], one["domain"]) == ("two", "travel")
+    ]
+    for name in ("ps", "as", "mu", "mvs"):
+        assert domain["published"][name]["value"] == travel["published"][name]["value"]
+    one = report(
+        read_samples([paths[0], write_samples(tmp_path / "one", "travel_miami")]), draws=20
+    )
+    (domain_report,) = one.domains
+    expected = np.mean([task.found.published["ps"].value for task in one.tasks])
+    errors = [task.found.published["ps"].standard_error for task in one.tasks]
+    assert domain_report.published["ps"].value == pytest.approx(expected)
+    assert domain_report.published["ps"].standard_error == pytest.approx(math.hypot(*errors) / 2)
+
+
+def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:  # the server answers what stands behind the arrow
+        line["resps"] = [[f"{one} => {one.split()[4]}" for one in line["resps"][0]]]
+    lines[0]["resps"][0][:3] = ["About 30 minutes. => 30-40", "Who knows? => 7", "An hour. => None"]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    log = tmp_path / "server.log"
+    for _ in range(2):  # the second time nothing is asked
+        with serve("chat_server.py", "--log", str(log)) as address:
+            llm = ("--extractor", "llm", "--base-url", address, "--model", "org/reader")
+            text, found = run(path, *llm)
+    requests = [line for line in log.read_text().splitlines() if '"number"' in line]
+    assert len(requests) == len({one for line in lines for one in line["resps"][0]})
+    (task,) = found["tasks"]
+    assert task["agreement"] == {
+        "extractor": "org/reader",
+        "responses": 144,
+        "same": 141,
+        "only_extractor": 1,
+        "only_rules": 1,
+    }
+    assert "org/reader reads what the rules read in 97.9% of 144 responses" in text
+    assert task["unreadable"] == 1
+
+
+def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    process = run_command("decompose", path, "--extractor", "llm", "--model", "reader")
+    assert process.returncode == 1
+    assert process.stderr == "--extractor llm: which? Give --base-url and --model\n"
+
+
+def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
+    lines = path.read_text().splitlines()
+    absurd = json.loads(lines[0])
+    absurd["resps"][0][0] = "It will be about 4500000.0 minutes."
+    path.write_text("\n".join([json.dumps(absurd), *lines[1:]]) + "\n")
+    mu = {
+        scale: report(read_samples([path]), scale, draws=20).tasks[0].found.published["mu"].value
+        for scale in SCALES
+    }
+    assert mu["raw"] > 0.8
+    assert max(mu["rank"], mu["winsorised"]) < 0.5
+
+
+def test_what_cannot_be_said_is_said_to_be(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=0.0)
+    text = to_text(report(read_samples([path]), draws=20))
+    assert "model on travel_commute: variance, ps, as, mu, mvs not defined: no response has" in text
+    assert f"{3 * PARAPHRASES} of {3 * PARAPHRASES} prompts have no readable response" in text
+    path = write_samples(tmp_path / "model", "travel_commute", repeats=1, readable=1.0)
+    text = to_text(report(read_samples([path]), draws=20))
+    assert "as, mu, mvs not defined: no prompt has two readable responses" in text
+
+
+def test_copies_are_pointed_out(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["resps"] = [[line["resps"][0][0]] * 8]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "all responses to a prompt are the same" in to_text(
+        report(read_samples([path]), draws=9)
+    )
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_figures(tmp_path: Path, suffix: str) -> None:
+    names = ("travel_commute", "travel_sydney", "health_hike")
+    paths = [write_samples(tmp_path / model, name) for model in ("a$b", "two") for name in names]
+    drawn = [
+        figures(report(read_samples(paths), draws=20), tmp_path / place, suffix)
+        for place in ("first", "again")
+    ]
+    assert [path.name for path in drawn[0]] == [
+        f"{name}{suffix}"
+        for name in (
+            *("variance", "shares", "mvs"),
+            *("densities_health_hike", "densities_travel_sydney", "densities_travel_commute"),
+        )
+    ]
+    for first, again in zip(*drawn, strict=True):
+        assert first.read_bytes() == again.read_bytes()
+        assert first.stat().st_size > 1000
+    if suffix == ".svg":
+        shares = (tmp_path / "first" / "shares.svg").read_text()
+        assert shares.count("a$b") >= 2
+
+
+def test_figures_of_next_to_nothing(tmp_path: Path) -> None:
+    paths = [
+        write_samples(tmp_path / "none", "travel_commute", readable=0.0),
+        write_samples(tmp_path / "single", "travel_commute", repeats=1, readable=1.0),
+    ]
+    assert len(figures(report(read_samples(paths), draws=20), tmp_path / "figures")) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"doc": {"question": "x"}}, "row 1 (line 2): not a sample of a world_model task"),
+        ({"resps": "text"}, "row 1 (line 2): 'resps' is not a list of one list of responses"),
+    ],
+)
+def test_other_samples_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1] |= change
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError) as error:
+        read_samples([path])
+    assert str(error.value).startswith(f"{path}, {message}")
+
+
+def refused(paths: Sequence[Path]) -> str:
+    with pytest.raises(InputError) as error:
+        read_samples(paths)
+    return str(error.value)
+
+
+def test_two_runs_of_one_model_and_files_of_two_questions_are_refused(tmp_path: Path) -> None:
+    first = write_samples(tmp_path / "model", "travel_commute")
+    again = first.with_name("again.jsonl")
+    again.write_text(first.read_text())
+    assert "model on travel_commute is in" in refused([first, again])
+    other = write_samples(tmp_path / "model", "travel_miami")
+    again.write_text(first.read_text() + other.read_text())
+    assert "travel_miami, in a file of travel_commute" in refused([again])
+    assert "No such file" in refused([tmp_path / "none.jsonl"])
+
+
+def test_every_question_has_a_domain() -> None:
+    assert [domain_of(name) for name in questions()] == [
+        domain for domain in DOMAINS for _ in range(3)
+    ]
+    assert domain_of("mine") == domain_of("my_own") == ""
