@@ -174,18 +174,13 @@ def _short(path: Path, repeats: int, round_: int) -> list[tuple[int, int]]:
 
     Those that lack most come first, so that a chunk's documents lack about the same.
     """
-    from pragworld_tasks.quantities import read_quantity
+    from pragworld_tasks.world_model.tasks import Prompted
 
-    readable: dict[int, int] = {}
+    readable: Counter[int] = Counter()
     for _, record in read_json_lines(path):
         if record["round"] < round_:
-            document, responses = record["doc"], record["resps"][0]
-            values = [
-                read_quantity(response or "", document["unit"], document["prompt"])
-                for response in responses
-            ]
-            there = sum(value is not None for value in values)
-            readable[record["doc_id"]] = readable.get(record["doc_id"], 0) + there
+            values = Prompted(*record["unreadable"]).values
+            readable[record["doc_id"]] += sum(value is not None for value in values)
     short = [(number, repeats - there) for number, there in readable.items() if there < repeats]
     return sorted(short, key=lambda one: (-one[1], one[0]))
 

@@ -37,10 +37,9 @@ def add_decompose(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     command.add_argument(
         "--scale",
         default="raw",
-        help="of the values: single absurd ones dominate a variance. raw: as they are (the default); "
-        "log: sign(v) log(1 + |v|); "
-        "rank: among all values of the question; winsorised: the hundredth at either end moved in "
-        "to the next",
+        help="of the values, of which single absurd ones dominate a variance. raw: as they are (the "
+        "default); log: sign(v) log(1 + |v|); rank: among all values of the question; winsorised: "
+        "the hundredth at either end moved in to the next",
     )
     command.add_argument(
         "--draws", type=int, default=500, metavar="N", help="default: 500, as in the paper"

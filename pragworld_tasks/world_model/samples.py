@@ -1,9 +1,13 @@
 """Responses to the world_model tasks, out of lm-eval's samples files."""
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from pragworld_tasks import decomposition
 from pragworld_tasks.errors import InputError
@@ -88,7 +92,7 @@ def read_samples(paths: Sequence[Path]) -> list[Sampled]:
     """What is in lm-eval's samples files (or in those of `pragworld-tasks collect`).
 
     A prompt may be there several times, as one that was topped up is: its responses are put
-    together.
+    together. Files are read side by side: a long response takes some milliseconds.
 
     Args:
         paths: files; of one model and question there should be one.
@@ -98,15 +102,17 @@ def read_samples(paths: Sequence[Path]) -> list[Sampled]:
             two files are of the same model and question.
     """
     found: dict[tuple[str, str], Sampled] = {}
-    for path in paths:
-        sampled = _read(path)
-        key = (sampled.model, sampled.question)
-        if key in found:
-            raise InputError(
-                f"{path}: {sampled.model} on {sampled.question} is in {found[key].path} too; "
-                "give the samples of one run"
-            )
-        found[key] = sampled
+    with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
+        for sampled in tqdm(
+            pool.map(_read, paths), total=len(paths), desc="reading", unit="file", disable=None
+        ):
+            key = (sampled.model, sampled.question)
+            if key in found:
+                raise InputError(
+                    f"{sampled.path}: {sampled.model} on {sampled.question} is in "
+                    f"{found[key].path} too; give the samples of one run"
+                )
+            found[key] = sampled
     return list(found.values())
 
 
