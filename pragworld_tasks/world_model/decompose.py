@@ -37,7 +37,7 @@ def add_decompose(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     command.add_argument(
         "--scale",
         default="raw",
-        help="of the values, of which single absurd ones dominate a variance. raw: as they are (the "
+        help="of the values; single absurd ones dominate a variance. raw: as they are (the "
         "default); log: sign(v) log(1 + |v|); rank: among all values of the question; winsorised: "
         "the hundredth at either end moved in to the next",
     )
