@@ -19,13 +19,15 @@ PURPOSE, ARTICULATION, CHANCE = 0.545, 0.09, 0.365  # variances, as in a middlin
 SHARES = {"ps": PURPOSE, "as": ARTICULATION, "mu": CHANCE}
 
 
-def held(paraphrases: int, responses: int, in_common: float) -> dict[str, float]:
+def held(paraphrases: int, responses: int, in_common: float, heavy_tails: bool) -> dict[str, float]:
     """The share of sets in which the interval of the unbiased estimator holds the truth, by name.
 
     Args:
         paraphrases: of each of three intents.
         responses: to each prompt.
         in_common: how much of the variance between paraphrases is the same for all intents.
+        heavy_tails: whether responses have Student's t with 3 degrees of freedom, not a normal
+            distribution.
     """
     intents = np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5 * PURPOSE)
     intent = np.broadcast_to(np.arange(3)[None, :, None], (paraphrases, 3, responses))
@@ -36,7 +38,12 @@ def held(paraphrases: int, responses: int, in_common: float) -> dict[str, float]
         shared = generator.normal(scale=np.sqrt(ARTICULATION * in_common), size=(paraphrases, 1))
         own = np.sqrt(ARTICULATION * (1 - in_common))
         prompts = intents + shared + generator.normal(scale=own, size=(paraphrases, 3))
-        values = generator.normal(prompts[..., None], np.sqrt(CHANCE), intent.shape)
+        chance = (
+            generator.standard_t(3, intent.shape) / np.sqrt(3)
+            if heavy_tails
+            else generator.normal(size=intent.shape)
+        )
+        values = prompts[..., None] + np.sqrt(CHANCE) * chance
         nested = nest(values.ravel(), paraphrase.ravel(), intent.ravel())
         drawn = unbiased(redraw_paraphrases(nested))
         found = numbers(unbiased(cells(nested)), drawn, small_sample(paraphrases))
@@ -47,19 +54,18 @@ def held(paraphrases: int, responses: int, in_common: float) -> dict[str, float]
 
 def main() -> None:
     """Prints a line for each design."""
-    for paraphrases, responses, in_common in (
-        (50, 50, 1.0),
-        (50, 50, 0.0),
-        (50, 10, 0.5),
-        (10, 10, 0.5),
+    for design in (
+        (50, 50, 1.0, False),
+        (50, 50, 0.0, False),
+        (50, 50, 0.5, True),
+        (50, 10, 0.5, False),
+        (10, 10, 0.5, False),
     ):
-        shares = ", ".join(
-            f"{name.upper()} {share:.1%}"
-            for name, share in held(paraphrases, responses, in_common).items()
-        )
+        paraphrases, responses, in_common, heavy_tails = design
+        shares = ", ".join(f"{name.upper()} {share:.1%}" for name, share in held(*design).items())
         print(
             f"{paraphrases} paraphrases, {in_common:.0%} of their effects in common, {responses} "
-            f"responses: {shares} of {SETS} sets"
+            f"responses with {'heavy' if heavy_tails else 'normal'} tails: {shares} of {SETS} sets"
         )
 
 

@@ -267,16 +267,19 @@ def entropy_components(distribution: ArrayLike, there: ArrayLike) -> Components:
     """The decomposition for outcomes without an order, by entropy (appendix A).
 
     PS = I(I;v) / H(v), AS = E_I I(p;v|I) / H(v), MU = E H(v|p) / H(v). With a model's own
-    probabilities there is no chance of sampling in it; with shares among n responses there is, of
+    probabilities there is no chance of sampling in it; with counts of n responses there is, of
     about (outcomes - 1) / 2n nats a prompt, as AS.
 
     Args:
-        distribution: [..., paraphrases, intents, outcomes] probabilities that add up to 1.
+        distribution: [..., paraphrases, intents, outcomes] probabilities, or counts of responses.
         there: [..., paraphrases, intents] whether that prompt was asked.
     """
     there = np.asarray(there, dtype=np.bool_)
     weight = _weights(there)
-    distribution = np.where(there[..., None], np.asarray(distribution, dtype=np.float64), 0.0)
+    distribution = np.asarray(distribution, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        distribution = distribution / distribution.sum(axis=-1, keepdims=True)
+    distribution = np.where(there[..., None], distribution, 0.0)
     of_intent = (weight[..., None] * distribution).sum(axis=-3)
     overall = _entropy(of_intent.mean(axis=-2))
     given_intent = _entropy(of_intent).mean(axis=-1)
@@ -466,7 +469,12 @@ def decompose(
         return Decomposition(0, 0, 0, nothing, nothing, math.nan, math.nan, undefined)
     whole = cells(responses)
     published = _defined(
-        numbers(plug_in(whole), plug_in(redraw_responses(responses, draws, seed))), undefined
+        numbers(
+            plug_in(whole),
+            plug_in(redraw_responses(responses, draws, seed)),
+            bounded=NAMES[1:],
+        ),
+        undefined,
     )
     corrected = _defined(
         numbers(
@@ -488,7 +496,12 @@ def decompose(
     )
 
 
-def numbers(found: Components, drawn: Components, widened: float = 1.0) -> dict[str, Number]:
+def numbers(
+    found: Components,
+    drawn: Components,
+    widened: float = 1.0,
+    bounded: Sequence[str] = ("mvs",),
+) -> dict[str, Number]:
     """Each of `NAMES` with its percentile interval and its standard error.
 
     Draws are moved to lie about what was found. They lie about what is true of the responses at
@@ -499,6 +512,8 @@ def numbers(found: Components, drawn: Components, widened: float = 1.0) -> dict[
         found: from the responses.
         drawn: from draws of them.
         widened: by what intervals and standard errors are multiplied.
+        bounded: which lie between 0 and 1 whatever the responses, so that their intervals do, too.
+            MVS always does, all shares by the published estimator.
     """
     shown = {}
     for name, value, draws in zip(NAMES, _named(found), _named(drawn), strict=True):
@@ -508,7 +523,7 @@ def numbers(found: Components, drawn: Components, widened: float = 1.0) -> dict[
             continue
         ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - draws.mean()
         low, high = value + widened * ends
-        if name == "mvs":  # which lies between, whatever the estimates
+        if name in bounded:
             low, high = max(low, 0.0), min(high, 1.0)
         error = widened * float(draws.std())
         shown[name] = Number(float(value), Interval(float(low), float(high)), error)

@@ -26,7 +26,7 @@ TASK = "world_model_travel_commute"
 TASKS = ("--include_path", str(ROOT / "task_configs"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of two paraphrases, which make six prompts."""
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
@@ -99,7 +99,7 @@ def test_killed_and_gone_on_with_it_is_the_run_that_was_not_killed(
 def test_done_is_not_asked_again_and_short_of_readable_responses_is_topped_up(
     few: Path, tmp_path: Path
 ) -> None:
-    with serve("answer_server.py") as server:
+    with serve("answer_server.py", "--readable", "0.5") as server:
 
         def asked() -> int:
             requests_: int = requests.get(server, timeout=5).json()["requests"]
@@ -112,13 +112,20 @@ def test_done_is_not_asked_again_and_short_of_readable_responses_is_topped_up(
             assert asked() == 6 * 50
         assert len(samples(tmp_path)) == 6
 
-        process = run_command(*arguments, "--top_up", "5")
+        process = run_command(*arguments, "--top_up", "9")
         assert process.returncode == 0, process.stderr
-        assert 6 * 50 < asked() < 6 * 60
+        assert "still short" not in process.stdout
+        assert 6 * 50 * 1.5 < asked() < 6 * 50 * 3
+        assert max(sample["round"] for sample in samples(tmp_path)) > 1
         assert asked() == sum(len(sample["resps"][0]) for sample in samples(tmp_path))
 
         with pytest.raises(InputError, match="begun with seed 1234, not 5"):
             main([*arguments, "--seed", "5"])
+        few.write_text(few.read_text().replace("{distance_km} ", "about {distance_km} "))
+        with pytest.raises(InputError, match=f"begun with documents of {TASK}"):
+            main([*arguments])
+        with pytest.raises(InputError, match=f"begun with generation_kwargs of {TASK}"):
+            main([*arguments, "--gen_kwargs", "temperature=0.5"])
 
     readable: Counter[int] = Counter()
     for sample in samples(tmp_path):
@@ -142,6 +149,8 @@ def test_done_is_not_asked_again_and_short_of_readable_responses_is_topped_up(
         (("--tasks", "pragworld_generated_mc"), "it generates no text; run it with lm_eval"),
         (("--tasks", "pragworld_generated", "--top_up", "1"), "--top_up is for the world_model"),
         (("--tasks", TASK, "--chunk", "0"), "--chunk 0: at least 1 is needed"),
+        (("--tasks", TASK, "--seed", "-1"), "--seed -1: at least 0 is needed"),
+        (("--tasks", TASK, "--gen_kwargs", "foo"), "'foo': not like name=value,name=value"),
         (("--tasks", TASK, "--metadata", "{"), "--metadata '{': not JSON"),
     ],
 )

@@ -15,8 +15,8 @@ from pragworld_tasks.decomposition import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.world_model.plots import figures
 from pragworld_tasks.world_model.questions import DOMAINS, domain_of, questions
-from pragworld_tasks.world_model.report import report, to_json, to_text
-from pragworld_tasks.world_model.samples import read_samples
+from pragworld_tasks.world_model.report import Agreement, agreement, report, to_json, to_text
+from pragworld_tasks.world_model.samples import _KEYS, read_samples
 from pragworld_tasks.world_model.tasks import prompts
 
 PARAPHRASES = 6
@@ -113,6 +113,7 @@ def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
     (domain,) = [
         one for one in found["domains"] if (one["model"], one["domain"]) == ("two", "travel")
     ]
+    assert (domain["questions"], domain["counted"]) == (1, 1)
     for name in ("ps", "as", "mu", "mvs"):
         assert domain["published"][name]["value"] == travel["published"][name]["value"]
     one = report(
@@ -130,7 +131,7 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:  # the server answers what stands behind the arrow
         line["resps"] = [[f"{one} => {one.split()[4]}" for one in line["resps"][0]]]
-    lines[0]["resps"][0][:3] = ["About 30 minutes. => 30-40", "Who knows? => 7", "An hour. => None"]
+    lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 1 hour. => None"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     log = tmp_path / "server.log"
     for _ in range(2):  # the second time nothing is asked
@@ -143,12 +144,17 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
     assert task["agreement"] == {
         "extractor": "org/reader",
         "responses": 144,
-        "same": 141,
-        "only_extractor": 1,
-        "only_rules": 1,
+        "same": 142,
+        "only_extractor": 0,
+        "only_rules": 2,
     }
-    assert "org/reader reads what the rules read in 97.9% of 144 responses" in text
-    assert task["unreadable"] == 1
+    assert "org/reader reads what the rules read in 98.6% of 144 responses" in text
+    assert task["unreadable"] == 2
+
+
+def test_agreement_is_to_one_percent() -> None:
+    found = agreement("it", [None, 100.0, 100.0, 7.0, None, 0.0], [None, 100.9, 102.0, None, 7, 0])
+    assert found == Agreement("it", responses=6, same=3, only_extractor=1, only_rules=1)
 
 
 def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
@@ -156,6 +162,31 @@ def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
     process = run_command("decompose", path, "--extractor", "llm", "--model", "reader")
     assert process.returncode == 1
     assert process.stderr == "--extractor llm: which? Give --base-url and --model\n"
+
+
+def test_a_question_on_which_something_is_not_defined_is_left_out_of_the_means(
+    tmp_path: Path,
+) -> None:
+    paths = [
+        write_samples(tmp_path / "model", "travel_commute", readable=1.0),
+        write_samples(tmp_path / "model", "travel_miami", readable=1.0, repeats=1),
+        write_samples(tmp_path / "model", "travel_sydney", readable=0.0),
+    ]
+    found = report(read_samples(paths), draws=20)
+    (domain,) = found.domains
+    assert (domain.questions, domain.counted) == (3, 1)
+    shares = [domain.published[name].value for name in ("ps", "as", "mu")]
+    assert sum(shares) == pytest.approx(1)
+    assert "1 of 3" in to_text(found)
+    assert len(figures(found, tmp_path / "figures")) == 6
+
+
+def test_a_question_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    path.write_text(path.read_text().replace('"travel_commute"', '"/../../evil"'))
+    drawn = figures(report(read_samples([path]), draws=9), tmp_path / "a" / "b")
+    assert {one.parent for one in drawn} == {tmp_path / "a" / "b"}
+    assert drawn[-1].is_file()
 
 
 def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None:
@@ -228,6 +259,7 @@ def test_figures_of_next_to_nothing(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"doc": {"question": "x"}}, "row 1 (line 2): not a sample of a world_model task"),
+        ({"doc": dict.fromkeys(_KEYS, "0")}, "row 1 (line 2): not a sample of a world_model task"),
         ({"resps": "text"}, "row 1 (line 2): 'resps' is not a list of one list of responses"),
     ],
 )

@@ -9,6 +9,7 @@ responses whether its run was killed or not.
 
 import argparse
 import functools
+import hashlib
 import json
 import os
 import random
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 15
 _SETTINGS = "collect.json"
+# Of --model_args: how a server is reached, which may change from day to day, and secrets.
+_NOT_KEPT = (
+    *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
+    *("token", "api_key", "header"),
+)
 
 
 def add_collect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -94,9 +100,9 @@ class _Chunk:
 
 
 def _collect(options: argparse.Namespace) -> None:
-    from tqdm import tqdm
+    from filelock import FileLock, Timeout
 
-    for name, least in (("chunk", 1), ("top_up", 0)):
+    for name, least in (("chunk", 1), ("top_up", 0), ("seed", 0)):
         if getattr(options, name) < least:
             raise InputError(f"--{name} {getattr(options, name)}: at least {least} is needed")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -107,22 +113,39 @@ def _collect(options: argparse.Namespace) -> None:
     ask = _Asker(options)
     tasks = _tasks(options)
     folder = options.output_path / _model_folder(options)
-    _keep_settings(folder / _SETTINGS, _settings(options))
-    for name, task in tasks.items():
-        path = folder / f"samples_{name}.jsonl"
-        done = _done(path)
-        for round_ in range(options.top_up + 1):
-            plan = _plan(task, path, round_, options.chunk)
-            if not plan:
-                break
-            asked = sum(len(chunk.documents) for chunk in plan)
-            what = name if round_ == 0 else f"{name}, topped up ({round_})"
-            with tqdm(total=asked, desc=what, unit="prompt", disable=None) as bar:
-                for chunk in plan:
-                    if chunk.name not in done:
-                        _append(path, chunk, ask(name, task, chunk))
-                    bar.update(len(chunk.documents))
-        print(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}; name another place") from error
+    try:
+        with FileLock(folder / ".collect.lock", blocking=False):
+            _keep_settings(folder, _settings(options), tasks)
+            for name, task in tasks.items():
+                _collect_task(options, ask, folder / f"samples_{name}.jsonl", name, task)
+    except Timeout as error:
+        raise InputError(f"{folder}: another process collects there; wait for its end") from error
+
+
+def _collect_task(
+    options: argparse.Namespace, ask: "_Asker", path: Path, name: str, task: "Task"
+) -> None:
+    """All rounds of one task."""
+    from tqdm import tqdm
+
+    wanted = task.config.repeats
+    done = _done(path)
+    for round_ in range(options.top_up + 1):
+        plan = _plan(task, wanted, path, round_, options.chunk)
+        asked = sum(len(chunk.documents) for chunk in plan)
+        what = name if round_ == 0 else f"{name}, topped up ({round_})"
+        with tqdm(total=asked, desc=what, unit="prompt", disable=None) as bar:
+            for chunk in plan:
+                if chunk.name not in done:
+                    _append(path, chunk, ask(name, task, chunk))
+                bar.update(len(chunk.documents))
+    print(path)
+    if options.top_up and (short := _short(path, wanted, options.top_up + 1)):
+        print(f"{name}: {len(short)} prompts are still short of {wanted} readable responses")
 
 
 # What is asked ------------------------------------------------------------------------------------
@@ -153,15 +176,15 @@ def _tasks(options: argparse.Namespace) -> dict[str, "Task"]:
     return tasks
 
 
-def _plan(task: "Task", path: Path, round_: int, size: int) -> list[_Chunk]:
+def _plan(task: "Task", repeats: int, path: Path, round_: int, size: int) -> list[_Chunk]:
     """The chunks of a round: all documents, later those short of readable responses till then.
 
     What a round asks depends on the rounds before it alone, so it is the same after a kill.
     """
     if round_ == 0:
-        wanted = [(number, task.config.repeats) for number in range(len(task.eval_docs))]
+        wanted = [(number, repeats) for number in range(len(task.eval_docs))]
     else:
-        wanted = _short(path, task.config.repeats, round_)
+        wanted = _short(path, repeats, round_)
     chunks = [wanted[start : start + size] for start in range(0, len(wanted), size)]
     return [
         _Chunk(round_, tuple(number for number, _ in chunk), max(repeats for _, repeats in chunk))
@@ -205,23 +228,40 @@ class _Asker:
             "max_batch_size": options.max_batch_size,
             "device": options.device,
         }
-        return self._kind.create_from_arg_string(options.model_args, more)
+        return self._kind.create_from_arg_obj(_arguments(options.model_args), more)
 
     def __call__(self, name: str, task: "Task", chunk: _Chunk) -> list[dict[str, Any]]:
-        """The samples of a chunk, as lm-eval logs them."""
+        """The samples of a chunk, as lm-eval logs them.
+
+        Raises:
+            InputError: the model cannot be loaded or asked.
+        """
         from lm_eval.evaluator import evaluate
 
-        model = self._model
-        _seed(self._options.seed, name, chunk)
-        task.set_config("repeats", chunk.repeats)
-        found = evaluate(
-            lm=model,
-            task_dict={"tasks": {name: task}, "groups": {}},
-            samples={name: list(chunk.documents)},
-            bootstrap_iters=0,
-            system_instruction=self._options.system_instruction,
-            apply_chat_template=self._options.apply_chat_template,
-        )
+        from pragworld_tasks.harness import logger
+
+        repeats = task.config.repeats
+        try:
+            model = self._model
+            _seed(self._options.seed, name, chunk)
+            task.set_config("repeats", chunk.repeats)
+            found = evaluate(
+                lm=model,
+                task_dict={"tasks": {name: task}, "groups": {}},
+                samples={name: list(chunk.documents)},
+                bootstrap_iters=0,
+                system_instruction=self._options.system_instruction,
+                apply_chat_template=self._options.apply_chat_template,
+            )
+        except Exception as error:  # whatever a model, its server or lm-eval may raise
+            logger.debug("collect", exc_info=True)
+            said = " ".join(str(error).split())
+            raise InputError(
+                f"{name}: lm_eval ends with {type(error).__name__} ({said:.300}); what was "
+                "collected stays, and the same command goes on"
+            ) from error
+        finally:
+            task.set_config("repeats", repeats)
         samples: list[dict[str, Any]] = found["samples"][name]
         return samples
 
@@ -270,7 +310,10 @@ def _done(path: Path) -> set[str]:
         return set()
     content = path.read_bytes()
     lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
-    names = [str(json.loads(line)["chunk"]) for line in lines]
+    try:
+        names = [str(json.loads(line)["chunk"]) for line in lines]
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"{path}: not what collect wrote; move it away") from error
     sizes = Counter(names)
     whole = {name for name, size in sizes.items() if size == name.count(",") + 1}
     kept = b"".join(line for line, name in zip(lines, names, strict=True) if name in whole)
@@ -280,38 +323,57 @@ def _done(path: Path) -> set[str]:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What makes responses what they are, but for the tasks: those may become more."""
+    """What makes responses what they are; not how a server is reached, and no secrets."""
+    arguments = _arguments(options.model_args)
     return {
         "model": options.model,
-        "model_args": options.model_args,
+        "model_args": {name: arguments[name] for name in arguments if name not in _NOT_KEPT},
         "apply_chat_template": options.apply_chat_template,
         "system_instruction": options.system_instruction,
-        "gen_kwargs": _arguments(options.gen_kwargs),
-        "metadata": json_object(options.metadata, "--metadata"),
         "seed": options.seed,
         "chunk": options.chunk,
         "versions": {name: version(name) for name in ("pragworld", "lm_eval")},
     }
 
 
-def _keep_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Writes the settings, or refuses to go on with a run that had others."""
+def _task_settings(task: "Task") -> dict[str, Any]:
+    """How often which prompts are asked, and how responses are generated."""
+    documents = json.dumps(list(task.eval_docs), sort_keys=True, default=str)
+    return {
+        "repeats": task.config.repeats,
+        "generation_kwargs": task.config.generation_kwargs,
+        "documents": hashlib.sha256(documents.encode()).hexdigest(),
+    }
+
+
+def _keep_settings(folder: Path, settings: Mapping[str, Any], tasks: Mapping[str, "Task"]) -> None:
+    """Writes the settings, or refuses to go on with responses that had others."""
     from pragworld_tasks.reports import write_json
 
-    if not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{error.filename}: {error.strerror}; name another place") from error
-        write_json(path, settings)
-        return
-    before = json.loads(read_text(path))
-    for name, value in json.loads(json.dumps(settings)).items():
-        if before.get(name) != value:
-            raise InputError(
-                f"{path}: begun with {name} {before.get(name)!r}, not {value!r}; go on with that, "
-                "or name another --output_path"
-            )
+    path = folder / _SETTINGS
+    given = json.loads(
+        json.dumps({**settings, "tasks": {name: _task_settings(tasks[name]) for name in tasks}})
+    )
+    if path.exists() and any(folder.glob("samples_*.jsonl")):
+        before = json_object(read_text(path), str(path))
+        for name in settings:
+            _refuse_other(path, name, before.get(name), given[name])
+        known = before.get("tasks", {})
+        for task in tasks:
+            for name in known.get(task, ()):
+                _refuse_other(
+                    path, f"{name} of {task}", known[task][name], given["tasks"][task][name]
+                )
+        given["tasks"] = {**known, **given["tasks"]}
+    write_json(path, given)
+
+
+def _refuse_other(path: Path, name: str, before: Any, given: Any) -> None:
+    if before != given:
+        raise InputError(
+            f"{path}: begun with {name} {before!r:.200}, not {given!r:.200}; go on with that, or "
+            "name another --output_path"
+        )
 
 
 def _model_folder(options: argparse.Namespace) -> str:
@@ -332,8 +394,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
     if text.lstrip().startswith("{"):
         return json_object(text, "arguments")
-    try:
-        arguments: dict[str, Any] = simple_parse_args_string(text)
-    except (ValueError, IndexError) as error:
-        raise InputError(f"{text!r:.80}: not like name=value,name=value") from error
+    if any("=" not in part for part in text.split(",") if part.strip()):
+        raise InputError(f"{text!r:.80}: not like name=value,name=value; or give JSON")
+    arguments: dict[str, Any] = simple_parse_args_string(text)
     return arguments

@@ -72,8 +72,11 @@ def _decompose(options: argparse.Namespace) -> None:
         raise InputError(f"--scale {options.scale}: there are {', '.join(SCALES)}")
     if options.format not in FORMATS:
         raise InputError(f"--format {options.format}: there are {', '.join(FORMATS)}")
-    if options.draws < 1:
-        raise InputError(f"--draws {options.draws}: at least 1 is needed")
+    for name, least in (("draws", 1), ("seed", 0), ("concurrency", 1)):
+        if getattr(options, name) < least:
+            raise InputError(f"--{name} {getattr(options, name)}: at least {least} is needed")
+    if options.extractor == "rules" and (options.base_url or options.model):
+        raise InputError("--base-url and --model go with --extractor llm")
     samples = read_samples(options.samples)
     agreements = {}
     if options.extractor == "llm":

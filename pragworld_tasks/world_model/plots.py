@@ -6,6 +6,7 @@ each prompt, intent by intent).
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,8 @@ def figures(report: Report, folder: Path, suffix: str = ".png") -> list[Path]:
     for path, draw in zip(drawn, (_variances, _shares, _mvs), strict=True):
         draw(report, path)
     for question in dict.fromkeys(task.sampled.question for task in report.tasks):
-        drawn.append(folder / f"densities_{question}{suffix}")
+        name = re.sub(r"[^\w.-]", "_", question)  # the samples have it, so it may be anything
+        drawn.append(folder / f"densities_{name}{suffix}")
         _densities(report, question, drawn[-1])
     return drawn
 

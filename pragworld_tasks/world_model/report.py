@@ -9,6 +9,7 @@ from typing import Any
 
 from pragworld_tasks.decomposition import (
     NAMES,
+    NOTHING,
     RESAMPLES,
     Decomposition,
     Number,
@@ -76,12 +77,15 @@ class DomainReport:
     """One model on the questions of a domain: means over them, each counting the same.
 
     Attributes:
-        published, unbiased: by name; the mean of those questions where it is defined.
+        questions: how many were asked.
+        counted: of how many the means are: those of which all shares are defined.
+        published, unbiased: the means by name.
     """
 
     model: str
     domain: str
     questions: int
+    counted: int
     published: dict[str, Number]
     unbiased: dict[str, Number]
 
@@ -164,7 +168,7 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         **SCHEMA,
         "scale": report.scale,
-        "intervals": f"{LEVEL:.0%}, percentile bootstrap",
+        "intervals": f"{LEVEL:.0%}, bootstrap percentiles, moved to the estimate",
         "tasks": [
             {
                 "model": task.sampled.model,
@@ -189,6 +193,7 @@ def to_json(report: Report) -> dict[str, Any]:
                 "model": domain.model,
                 "domain": domain.domain or "own",
                 "questions": domain.questions,
+                "counted": domain.counted,
                 "published": _numbers_json(domain.published),
                 "unbiased": _numbers_json(domain.unbiased),
             }
@@ -248,7 +253,7 @@ def _model_text(report: Report, model: str) -> str:
         [
             [
                 domain.domain or "own",
-                str(domain.questions),
+                f"{domain.counted} of {domain.questions}",
                 *(_with_error(domain.published[name]) for name in SHARES),
                 *(_with_error(domain.unbiased[name]) for name in SHARES),
             ]
@@ -280,12 +285,22 @@ def _is(task: TaskReport, model: str, domain: str) -> bool:
 
 
 def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
+    whole = [
+        task.found
+        for task in tasks
+        if not any(
+            math.isnan(numbers[name].value)
+            for numbers in (task.found.published, task.found.unbiased)
+            for name in SHARES
+        )
+    ]
     return DomainReport(
         model,
         domain,
         len(tasks),
-        _means([task.found.published for task in tasks]),
-        _means([task.found.unbiased for task in tasks]),
+        len(whole),
+        _means([found.published for found in whole]),
+        _means([found.unbiased for found in whole]),
     )
 
 
@@ -293,15 +308,15 @@ def _means(of_tasks: Sequence[dict[str, Number]]) -> dict[str, Number]:
     """Means over tasks, whose draws are independent, with the interval of a normal distribution."""
     from scipy.special import ndtri
 
+    if not of_tasks:
+        return dict.fromkeys(SHARES, NOTHING)
     means = {}
     for name in SHARES:
-        there = [one[name] for one in of_tasks if not math.isnan(one[name].value)]
-        value = math.fsum(one.value for one in there) / len(there) if there else math.nan
-        error = math.sqrt(math.fsum(one.standard_error**2 for one in there)) / max(len(there), 1)
+        value = math.fsum(one[name].value for one in of_tasks) / len(of_tasks)
+        errors = (one[name].standard_error ** 2 for one in of_tasks)
+        error = math.sqrt(math.fsum(errors)) / len(of_tasks)
         half = float(ndtri((1 + LEVEL) / 2)) * error
-        means[name] = Number(
-            value, Interval(value - half, value + half), error if there else math.nan
-        )
+        means[name] = Number(value, Interval(value - half, value + half), error)
     return means
 
 

@@ -1,7 +1,7 @@
 """Responses to the world_model tasks, out of lm-eval's samples files."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,10 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
 
-_KEYS = ("question", "unit", "intent", "value", "paraphrase", "prompt")
+_KEYS = {
+    **dict.fromkeys(("question", "unit", "value", "prompt"), str),
+    **dict.fromkeys(("intent", "paraphrase"), int),
+}
 
 
 @dataclass(frozen=True)
@@ -102,18 +105,24 @@ def read_samples(paths: Sequence[Path]) -> list[Sampled]:
             two files are of the same model and question.
     """
     found: dict[tuple[str, str], Sampled] = {}
-    with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
-        for sampled in tqdm(
-            pool.map(_read, paths), total=len(paths), desc="reading", unit="file", disable=None
-        ):
-            key = (sampled.model, sampled.question)
-            if key in found:
-                raise InputError(
-                    f"{sampled.path}: {sampled.model} on {sampled.question} is in "
-                    f"{found[key].path} too; give the samples of one run"
-                )
-            found[key] = sampled
+    for sampled in _read_all(paths):
+        key = (sampled.model, sampled.question)
+        if key in found:
+            raise InputError(
+                f"{sampled.path}: {sampled.model} on {sampled.question} is in {found[key].path} "
+                "too; give the samples of one run"
+            )
+        found[key] = sampled
     return list(found.values())
+
+
+def _read_all(paths: Sequence[Path]) -> Iterator[Sampled]:
+    if len(paths) < 2:
+        yield from map(_read, paths)
+        return
+    with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
+        read = pool.map(_read, paths)
+        yield from tqdm(read, total=len(paths), desc="reading", unit="file", disable=None)
 
 
 def _read(path: Path) -> Sampled:
@@ -143,7 +152,9 @@ def _read(path: Path) -> Sampled:
 
 def _document(record: Mapping[str, Any], where: Where) -> Mapping[str, Any]:
     document = record.get("doc")
-    if not isinstance(document, Mapping) or not set(_KEYS) <= set(document):
+    if not isinstance(document, Mapping) or not all(
+        isinstance(document.get(key), kind) for key, kind in _KEYS.items()
+    ):
         where.refuse("not a sample of a world_model task; give lm-eval's samples_world_model_*")
     return document
 

@@ -53,7 +53,7 @@ def dataset(world_model_question: str, **metadata: Any) -> dict[str, "Dataset"]:
     question = questions()[world_model_question]
     file = metadata.get("paraphrases")
     if file:
-        wordings = paraphrases.checked(Path(file), question.prompt, question.slot)
+        wordings = paraphrases.checked(_path(file), question.prompt, question.slot)
     else:
         wordings = paraphrases.shipped(question.name)
     return {"test": Dataset.from_list(prompts(question, [wording.text for wording in wordings]))}
@@ -77,16 +77,30 @@ def own_dataset(**metadata: Any) -> dict[str, "Dataset"]:
                 f"world_model_own: no {name!r}; pass it along, as in --metadata "
                 f"'{json.dumps({name: example})}'"
             )
-    path, values = Path(metadata["paraphrases"]), metadata["values"]
-    if not isinstance(values, list):
+    path, values, unit = _path(metadata["paraphrases"]), metadata["values"], metadata["unit"]
+    if not isinstance(values, list) or not all(
+        isinstance(one, str | int | float) for one in values
+    ):
         raise InputError(
             f"world_model_own: 'values' is {values!r}; give a list of words or numbers"
         )
+    shown = tuple(map(str, values))
+    if len(set(shown)) < len(shown):
+        raise InputError(f"world_model_own: 'values' is {values!r}; a value is there twice")
+    if not isinstance(unit, str):
+        raise InputError(f"world_model_own: 'unit' is {unit!r}; give a word, as \"hour\"")
+    read_quantity("", unit)  # which refuses what is no unit, before anything is asked
     texts = [wording.text for wording in paraphrases.read(path)]
     slot = slot_of(texts[0])
     paraphrases.checked(path, texts[0], slot)
-    question = Question(path.stem, texts[0], tuple(map(str, values)), str(metadata["unit"]))
+    question = Question(path.stem, texts[0], shown, unit)
     return {"test": Dataset.from_list(prompts(question, texts))}
+
+
+def _path(file: Any) -> Path:
+    if not isinstance(file, str):
+        raise InputError(f"'paraphrases' is {file!r}; give the name of a file")
+    return Path(file)
 
 
 def prompts(question: Question, wordings: Sequence[str]) -> list[dict[str, Any]]:
