@@ -42,6 +42,8 @@ TOLERANCE = 0.01  # relative
         ("three quarters of an hour, a quarter of an", [0.75, 0.25]),
         ("$15K, $1.1bn, $86.4M, 3 grand", [15e3, 1.1e9, 86.4e6, 3e3]),
         ("ten and fourteen thousand", [10, 14000]),
+        ("fifty-five hundred, a pair of them", [5500, 2]),
+        ("nine and three quarter, nine and a quarter", [9.75, 9.25]),
         ("I-93 is no number, 401(k) is one", [93, 401]),
     ],
 )
@@ -68,6 +70,7 @@ def test_letters_are_no_scales_where_they_may_be_units() -> None:
         (r"\$11{,}600 \text{ per year}", "$11,600 per year"),
         ("3*4 = 12 and 1½", "3 * 4 = 12 and 1 1/2"),
         ("[$5](https://example.org/9) <b>6</b>", "$5 6"),
+        ("20ish minutes, six-ish, Irish", "20 minutes, six, Irish"),
         ("about\u00a05 hours, 12\u202f500 kg", "about 5 hours, 12,500 kg"),
         ("<think>7 hours</think>8 hours", "8 hours"),
         ("<think>7 hours", ""),
@@ -111,6 +114,8 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
         ("minute", "1 hour 45 minutes", 105),
         ("minute", "an hour and a half", 90),
         ("minute", "an hour and twenty minutes", 80),
+        ("minute", "an hour and twenty", 80),
+        ("minute", "an hour and three quarters", 105),
         ("minute", "2:30 hours", 150),
         ("minute", "1h30", 90),
         ("minute", "45m", 45),
@@ -132,6 +137,10 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
         ("dollar", "$335 a month", 4020),
         ("million dollar", "$450,000", 0.45),
         ("million dollar", "half a billion dollars", 500),
+        ("million dollar", "$0.8bn per school year", 800),
+        ("million dollar", "a hundred mil a year", 100),
+        ("million dollar", "half a million or so", 0.5),
+        ("dollar / month", "fifty-five hundred a month", 5500),
         ("euro", "about 5,000 €", 5000),
         ("truck", "five 10-foot trucks", 5),
         ("truck", "4 of the ten-foot rental trucks", 4),
@@ -182,6 +191,9 @@ def test_what_is_no_unit_is_refused(unit: str) -> None:
         ("45 minutes to 1 hour 15 minutes", 1),
         ("at least 4 hours and at most 6 hours", 5),
         ("4 ± 1 hours", 4),
+        ("+4 to +6 hours", 5),
+        ("an hour and a half to an hour and three quarters", 1.625),
+        ("a full day, basically: 24 to 26 hours", 25),
     ],
 )
 def test_ranges_are_averaged(text: str, value: float) -> None:
@@ -210,6 +222,7 @@ TRIP = "I live in Boston and need to travel to Miami. What's the total travel ti
 TRUCKS = "We need to send 500 boxes. How many 10-foot trucks should we rent?"
 PILLS = "I have 1000 mg of prednisone and take 20 mg or 40 mg a day. How many days will it last?"
 SAVED = "The city plans to invest $5 million. How much could that save over the next 10 years?"
+RENT = "What's the monthly rent that leaves me as well off as buying a $300,000 house?"
 TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
 
 
@@ -280,6 +293,48 @@ TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
             7.5,
         ),
         (TRIP, "hour", "You should plan on 6 hours. By train it takes 30 hours.", 6),
+        # No stock phrase, but the only quantity of its kind, or the one that is stated of it.
+        (TRUCKS, "truck", "Two or three should cover it, if you stack them well.", 2.5),
+        (TRUCKS, "truck", "I'd go with a pair of them. One has only 400 cubic feet.", 2),
+        (SAVED, "million dollar", "Twenty million, give or take. A claim costs $9,000.", 20),
+        (TRIP, "hour", "You could easily burn six hours on it. Bring a book.", 6),
+        (TRIP, "hour", "Pack light, it's a crowded flight. Five hours, then.", 5),
+        (RENT, "dollar / month", "You'd break even if you paid about $24,000 a year.", 2000),
+        (RENT, "dollar / month", "If you can rent one for $2,650, it's a wash.", 2650),
+        (PILLS, "day", "On average you use 30 mg, and all is used up after 33 days.", 33),
+        (TAX, "dollar", "Deduction: $14,600\n\n## Tax: $4,016\n\nFICA is $3,825.", 4016),
+        # A margin within the recommendation, and the margin itself.
+        (
+            CAR,
+            "dollar / year",
+            "- Gas: $1,400\n- Insurance: $1,600\n\nI recommend a cushion of $600. That makes it:\n\n"
+            "**$3,600 per year**",
+            3600,
+        ),
+        # One figure twice, by the year and by the month, and a total for a year above its table.
+        (CAR, "dollar / year", "Plan on $750 a month, or $9,000 a year. Gas is $2,000.", 9000),
+        (
+            RENT,
+            "dollar / month",
+            "**Annual costs**\n\n| Item | Amount |\n|---|---|\n| Tax | $8,400 |\n| Care | $12,000 |\n"
+            "| **Total** | **$20,400** |",
+            1700,
+        ),
+        # Alternatives in prose and under headings of their own; one preferred by its name.
+        (PILLS, "day", "Fifty days at the usual dose, twenty-five if you double it.", 37.5),
+        (
+            TRIP,
+            "hour",
+            "**With a nonstop flight:**\nTotal: 6 hours\n\n**With a connecting flight:**\n"
+            "Total: 8 to 10 hours",
+            8,
+        ),
+        (
+            CAR,
+            "dollar / year",
+            "- Low: $3,500\n- Medium: $5,000\n- High: $8,000\n\nI'd budget for the medium case.",
+            5000,
+        ),
         # Reasoning is no answer.
         (TRIP, "hour", "<think>9 hours? No.</think>It takes 6 hours.", 6),
     ],
@@ -325,6 +380,30 @@ def test_the_bottom_line(prompt: str, unit: str, response: str, value: float) ->
             SAVED,
             "million dollar",
             "I recommend a study, which typically costs $50,000 to $150,000.",
+        ),
+        # What only goes into it, however large.
+        (TAX, "dollar", "The standard deduction, which is $14,600, leaves little."),
+        (TAX, "dollar", "So your taxable income is $35,400. A CPA can do the rest."),
+        (RENT, "dollar / month", "In all you'd pay $386,029, with total interest of $86,029."),
+        (
+            SAVED,
+            "million dollar",
+            "A claim of this kind costs about $17,500 to settle out of court.",
+        ),
+        (CAR, "dollar / year", "Insurance would run about $1,500 per year."),
+        (TRIP, "hour", "The time difference is 6 hours."),
+        # Cut off in a section or a sentence that was to give it.
+        (
+            RENT,
+            "dollar / month",
+            "**Step 1: Value**\n\nNet total: $2,347\n\n**Step 2: Rent**\n\nNow we need to find the rent R "
+            "for which the renter, who invests the difference between the cost of owning and R each "
+            "month at six percent, ends up with the very same wealth after all these years as the",
+        ),
+        (
+            SAVED,
+            "million dollar",
+            "**Direct**\n\n* 9,000 claims × $2,500 = $22,500,000\n\n**Indirect**\n\n* Wages:",
         ),
         (TAX, "dollar", "The brackets are:\n- 10%: $0 - $11,000\n- 12%: $11,001 - $44,725"),
         (

@@ -8,18 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from pragworld_tasks.quantities.amounts import amount
 from pragworld_tasks.quantities.context import Context, Question, contexts, stems
-from pragworld_tasks.quantities.cues import (
-    ASKS_BACK,
-    CUES,
-    DECLINES,
-    HARD_TO_SAY,
-    SAYING,
-    WEIGHTS,
-)
+from pragworld_tasks.quantities.cues import CUES, SAYING, WEIGHTS
 from pragworld_tasks.quantities.layout import Layout, Place
 from pragworld_tasks.quantities.mentions import Mention, mentions
 from pragworld_tasks.quantities.numerals import numerals
 from pragworld_tasks.quantities.plain import Plain, Span
+from pragworld_tasks.quantities.replies import ASKS_BACK, DECLINES, HARD_TO_SAY, PREFERS
 from pragworld_tasks.quantities.scenarios import is_alternative, is_labelled_alternative, says_which
 from pragworld_tasks.quantities.subjects import (
     is_for_something_else,
@@ -34,7 +28,10 @@ _HIGH = re.compile(r"\b(?:high|higher|upper|max(?:imum)?|to|worst|optimistic)\b"
 _HEDGES = re.compile(
     r"(?:about|around|roughly|approximately|probably|maybe|perhaps|likely|nearly|almost|somewhere|"
     r"between|over|under|just|up to|at least|it's|that's|that is|estimated|i'd say|say|to|or|so|"
-    r"less|more|than|anywhere|from|in|range|neighborhood|of|an?|the|figure on|[\W\d_])*",
+    r"less|more|than|anywhere|from|in|range|neighborhood|of|an?|the|figure on|basically|honestly|"
+    r"cool|good|solid|full|pretty|much|figure|north|south|close|something|like|well|oh|hmm|then|"
+    r"ish|let's|theoretically|technically|typically|usually|normally|on paper|give|"
+    r"take|few|realistically|i think|i guess|my guess|guess|[\W\d_])*",
     re.IGNORECASE,
 )
 _NO_DIGITS = re.compile(r"\D*$")
@@ -42,7 +39,7 @@ _OPERATOR_BEFORE = re.compile(r"[\w)%] ?[+*÷] ?\(?(?:US)?[$]?$")
 _OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:US)?[$\d]|\)? ?=(?!>)")
 _EQUALS_BEFORE = re.compile(r"[=≈→] ?(?:[~≈]|US\$|\$)?$")
 # `n = 180` computes nothing.
-_ASSIGNED = re.compile(r"(?:^|(?<!\d)[ (,;])[a-zA-Z](?:_\w{1,6})? ?[=≈] ?(?:[~≈]|US\$|\$)?$")
+_ASSIGNED = re.compile(r"(?:^|(?<![\d+*÷/-])[ (,;])[a-zA-Z](?:_\w{1,6})? ?[=≈] ?(?:[~≈]|US\$|\$)?$")
 _COMPUTED_BEFORE = re.compile(
     r"[+*÷/x-] ?[$(]{0,2}\d[\d,.]*(?! with| where)[^=\n\d]{0,15}"
     r"(?<![ (][a-zA-Z])(?<![ (][a-zA-Z] )= ?[$~≈]?$"
@@ -50,6 +47,11 @@ _COMPUTED_BEFORE = re.compile(
 _SAVES = re.compile(
     r"\bsav(?:e|es|ing)(?: you)?(?: up to| about| around| roughly)? $", re.IGNORECASE
 )
+
+# Where an answer breaks off, and what it may break off in before it has a result.
+_CUT_OFF = re.compile(r"(?:[^\W_]|[-+*/=(,$:;÷])\s*$")
+_NEXT = re.compile(r"(?:next|now|then|finally|after that|to \w+),? ", re.IGNORECASE)
+_STEP = re.compile(r"\W*(?:step|part|phase)\W*\w{1,2}\b", re.IGNORECASE)
 
 _BEFORE = 300  # characters of a sentence that are looked at before a quantity
 _FRAGMENT = 60  # characters that may stand around a quantity that is alone
@@ -59,7 +61,13 @@ _GREETING_WORDS = 15  # words of a line before the first
 _SHORT = 12  # words of an answer that is hardly more than its value
 _LONG = 40  # words of an answer that may have been cut off
 _FEW = 4  # quantities in one sentence that make an enumeration
-_BESIDE_THE_POINT = ("aside", "added", "brackets", "purpose", "relative clause")
+_BESIDE_THE_POINT = (
+    *("aside", "added", "brackets", "purpose", "relative clause", "component"),
+    *("part by name", "input by name", "as large as given"),
+)
+_LARGE = 0.5  # of a price or an income in the prompt
+_MILLION = 1e6
+_LITTLE, _TRIFLE = 0.1, 0.01  # of the millions that were asked for
 _SAME = 0.005  # relative difference of values that are one
 
 
@@ -132,8 +140,9 @@ def candidates(answer: Plain, question: Question) -> list[Candidate]:
         other = is_for_something_else(context.tail, question)
         one.weigh("purpose", other and not says_which(context.rest))
         found.append(one)
-    _weigh_answer(answer.text, found)
+    _weigh_answer(answer.text, layout, found)
     _weigh_neighbours(found)
+    _weigh_preferred(answer.text, found)
     return found
 
 
@@ -179,7 +188,8 @@ def _weigh_words(one: Candidate, question: Question) -> None:
     said = stems(f"{context.lead} {context.tail} {context.label}")
     one.weigh("topic", question.topic, min(3, len(said & question.topic)))
     one.weigh("terms", any(n.value in question.numbers for n in numerals(context.label)))
-    one.weigh("foreign heading", is_foreign_heading(context, question))
+    off_topic = is_foreign_heading(context, question) and not one.has("conclusion")
+    one.weigh("foreign heading", off_topic)
     # `save` is an addition, unless savings were asked for.
     asks_savings = "save" in question.topic if question.topic else question.wanted.kind == "money"
     one.weigh("added", not asks_savings and _SAVES.search(context.lead))
@@ -200,13 +210,19 @@ def _weigh_arithmetic(one: Candidate, text: str, question: Question) -> None:
         one.weigh("input, computed" if by_sum and one.mention.size else "input")
     single = one.mention.low == one.mention.high
     one.weigh("one", single and one.mention.low == (one.mention.size or 1))
+    given = max((given.high for given in question.inputs if given.size), default=0.0)
+    dollars = question.wanted.kind == "money" and question.wanted.size == 1
+    one.weigh("as large as given", dollars and 0 < given * _LARGE < one.low)
+    million = question.wanted.kind == "money" and question.wanted.size >= _MILLION
+    if million and one.sized and 0 < one.high < _LITTLE:
+        one.weigh("trifle", times=1.0 if one.high < _TRIFLE else 0.5)
     one.weigh("fraction", question.wanted.kind == "count" and single and one.low % 1)
 
 
 def _weigh_place(one: Candidate, answer: Plain, layout: Layout, greetings: int) -> None:
     """Where it stands."""
     text, line = answer.text, one.place.line
-    start, end, sized = one.mention.start, one.mention.end, bool(one.mention.size)
+    start, end, sized = one.mention.start, one.mention.end, one.sized
     before = text[max(one.place.start, start - _BEFORE) : start]
     behind = text[end : min(one.place.end, end + _FRAGMENT)]
     first = line.number <= greetings and one.place.start - line.start < _GREETING
@@ -215,14 +231,22 @@ def _weigh_place(one: Candidate, answer: Plain, layout: Layout, greetings: int) 
     )
     one.weigh("boxed", _within(answer.boxed, start, end))
     one.weigh("bold", _within(answer.bold, start, end))
+    if first and unprepared and one.has("no unit") and not one.has("input"):
+        del one.weights["no unit"]  # `Two or three should cover it.`
+        one.weigh("unit left out")
+        one.sized = sized = True
     one.weigh("opens", first and sized and unprepared)
+    one.weigh("in heading", sized and line.kind == "heading" and line.number > 0)
     one.weigh("alone", unprepared and line.kind != "row" and _HEDGES.fullmatch(behind))
     one.weigh("later", times=start / len(text))
     one.weigh("brackets", before.count("(") > before.count(")"))
     one.weigh("last row", _is_last_row(answer, layout, one.place))
     one.weigh("first sentence", first and sized and one.has(*SAYING))
     one.weigh(
-        "not said", not one.has(*SAYING, "bold", "alone", "result", "statement", "horizon", "terms")
+        "not said",
+        not one.has(
+            *SAYING, "bold", "alone", "result", "statement", "horizon", "terms", "in heading"
+        ),
     )
 
 
@@ -246,13 +270,19 @@ def _is_last_row(answer: Plain, layout: Layout, place: Place) -> bool:
 # All quantities -----------------------------------------------------------------------------------
 
 
-def _weigh_answer(text: str, found: Sequence[Candidate]) -> None:
+def _weigh_answer(text: str, layout: Layout, found: Sequence[Candidate]) -> None:
     """What the whole answer says of each."""
     words = len(text.split())
     sized = sum(one.sized for one in found)
     declines, asks = DECLINES.search(text), ASKS_BACK.search(text)
     hard = HARD_TO_SAY.search(text)
-    cut_off = words > _LONG and text.rstrip()[-1:].isalnum()
+    breaks_off = _CUT_OFF.search(text)
+    cut_off = breaks_off and (words > _LONG or not breaks_off[0][0].isalnum())
+    cut_off = cut_off and not _ends_like_a_list(layout)
+    line = layout.lines[-1]
+    within_step = cut_off and _STEP.match(line.section)
+    within_line = cut_off and _NEXT.match(text, line.start)
+    first = min((one.place.start for one in found if one.sized), default=0)
     last = max((one.place.start for one in found), default=0)
     for one in found:
         concludes = one.has("boxed", "conclusion", "total", "judgement")
@@ -261,12 +291,27 @@ def _weigh_answer(text: str, found: Sequence[Candidate]) -> None:
             rest = f"{text[: one.mention.start]} {text[one.mention.end :]}"
             one.weigh("whole answer", _HEDGES.fullmatch(rest))
         one.weigh("only one", sized == 1 and one.sized)
-        predicted_last = one.has("prediction") and one.place.start == last
-        settled = concludes or predicted_last or one.has("first sentence")
+        predicted = one.has("prediction") and one.place.line.kind != "item"
+        said_first = one.place.start == first < _BEFORE and not one.has("foreign heading")
+        predicted = predicted and (said_first or one.place.start == last)
+        settled = concludes or predicted or one.has("first sentence")
         one.weigh("cut off", cut_off and not settled)
+        earlier = within_step and one.place.line.section != line.section
+        earlier = earlier or (within_line and one.place.line is not line)
+        one.weigh("cut off later", earlier and not one.has("boxed", "judgement"))
         one.weigh("declines, concludes" if concludes else "declines", declines)
         one.weigh("hard to say", hard and not concludes)
         one.weigh("asks back", asks and not concludes)
+
+
+def _ends_like_a_list(layout: Layout) -> bool:
+    """Whether the last two lines are items that end without a stop, as items may."""
+    last = layout.lines[-2:]
+    if len(last) < 2 or any(line.kind != "item" for line in last) or last[0].group != last[1].group:
+        return False
+    above, below = (layout.text[line.start : line.end].rstrip() for line in last)
+    alike = _NO_DIGITS.match(above) or not _NO_DIGITS.match(below)
+    return bool(alike and above[-1:].isalnum() and below[-1:].isalnum())
 
 
 def _weigh_neighbours(found: Sequence[Candidate]) -> None:
@@ -287,3 +332,12 @@ def _weigh_neighbours(found: Sequence[Candidate]) -> None:
         one.weigh("enumerated", in_sentence[one.place.start] >= _FEW and not concludes)
         siblings = len(rows.get(one.place.line.group, ()))
         one.weigh("part", siblings > 1 and not one.has("total", "named", "last row"))
+
+
+def _weigh_preferred(text: str, found: Sequence[Candidate]) -> None:
+    """What is said of one by its name: `the moderate case seems the most credible`."""
+    for match in PREFERS.finditer(text):
+        name = (match["name"] or match["chosen"]).lower()
+        for one in found:
+            label = one.context.label.lower()
+            one.weigh("preferred", label.startswith(name) and not one.has("operand"))

@@ -16,16 +16,18 @@ _LONGEST_LEAD, _LONGEST_TAIL, _LONGEST_OPENING, _LONGEST_GAP = 200, 120, 40, 10
 # Where the words about the quantity before end and those about this one begin.
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 # Where the words about this one end.
-_CLAUSE_ENDS = re.compile(r"[;(—]|, ?(?=but|and|while|though|although|so|which|as|since)")
+_CLAUSE_ENDS = re.compile(
+    r"[;(—]|\. (?=[A-Z])|, ?(?=but|and|while|though|although|so|which|as|since)"
+)
 # A clause about something that was only just named: `…, which typically costs …`.
 _RELATIVE = re.compile(
     r"(?<=,)(?= (?:which|who|whose|where) (?!(?:\w+ ){0,2}(?:means?|gives?|works?|is|was|adds?|"
     r"comes?|brings?|makes?|equals?|translates?|leaves?|amounts?|results?|be|turns?|totals?|"
-    r"takes us)\b))"
+    r"takes us|puts?|lands?)\b))"
 )
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
 _SPAN = 0.05  # relative difference of times that are one: a month and 30 days
-_WORD = re.compile(r"[a-z]{4,40}")
+_WORD = re.compile(r"[a-z]{3,40}")
 _STEM = 5  # letters by which words are compared: `estimate` and `estimating`
 _NO_TOPIC = {
     word[:_STEM]
@@ -34,7 +36,8 @@ _NO_TOPIC = {
         "into they them will been using over each some take long make kind sort need help know "
         "want like give tell think please estimate roughly approximately anticipated around "
         "planning going based when where which there their just well does money amount number "
-        "currently morning next worse"
+        "currently morning next worse the and for how can day get per san any one not you are our "
+        "has may lot mind"
     )
 }
 HORIZON = re.compile(
@@ -140,6 +143,7 @@ def contexts(
             found.append((one, place, context))
         last = one if one.size else last
         leads_on = question.repeats(one) or question.wanted.rate(one.per) is None
+        leads_on = leads_on or (question.horizon and one.per is not None)
         if one.size and not leads_on and not _EQUATION_GOES_ON.match(text, one.end):
             before = one
     return found
@@ -174,7 +178,7 @@ def _context(
     ):
         lead = f"{line.intro[-_LONGEST_LEAD:]} {lead}"
     elif place.start > line.start and not lead.strip(" ~≈"):
-        said = text[line.start : place.start].rstrip()[-_LONGEST_TAIL:]
+        said = text[line.start : place.start].rstrip()[-_LONGEST_LEAD:]
         lead = f"{said} {lead}" if said.endswith("?") else lead
     tail = text[one.end : max(one.end, min(following, place.end))][:_LONGEST_TAIL]
     return Context(

@@ -26,7 +26,9 @@ _ABBREVIATED = re.compile(
 )
 # What a list item or a paragraph is about: the words before a colon, or a dash.
 _LABEL = re.compile(
-    r"(?!(?:To|If|When|Because|Since|As) )(?:[^:.!?\n]|\.(?=\w)){1,90}?(?:(?<=\.):|:(?!\d)| → )"
+    r"(?!(?:To|If|When|Because|Since|As) )"
+    r"(?:[^:.!?\n]|\.(?=\w)|:(?=\d\d)|(?<=\b[ei]\.g)\.|(?<=\bvia)\.){1,90}?"
+    r"(?:(?<=\.):|:(?!\d)| → )"
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
 _DEPTHS = 100  # of lists within lists, in characters
@@ -185,6 +187,8 @@ class Layout:
                 line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
             elif last is None or last.kind != "text":
                 intro = ""
+            if line.kind == "text" and self._is_bold(line.start, line.end):
+                section = ""  # `**Estimated time: 2 hours**` below a list of factors
             announces = line.kind == "text" and written.endswith(":")
             if announces and len(written.split()) <= _LONGEST_TITLE:
                 section, announces = written, False

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pragworld_tasks.quantities.numerals import Numeral, numerals
+from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, numerals, part_of
 from pragworld_tasks.quantities.units import Asked
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
@@ -20,18 +20,25 @@ _APPROXIMATELY = (
 )
 _RANGE = re.compile(
     r" *,? *(?:and|to|but) (?:at (?:the )?most|no more than|a maximum of|as (?:much|many) as) *"
-    rf"| *(?:-{{1,2}}|—|\b(?:to|or|up +to|through|and)\b) *(?:up +to +)?{_APPROXIMATELY}",
+    rf"| *(?:-{{1,2}}|—|\b(?:to|or|up +to|through|and)\b) *(?:up +to +)?{_APPROXIMATELY}[+-]?",
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
 _BETWEEN = re.compile(r"\bbetween\b[^.;\n]{0,25}$", re.IGNORECASE)
 _PLUS_OR_MINUS = re.compile(r" *(?:±|\+ ?/ ?-|\(±|plus or minus|give or take) *", re.IGNORECASE)
-_OPERATOR_BEFORE = re.compile(r"[+*÷] *[$€£]? ?$|\d ?[-/] ?[$€£]?$")
+_OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
 _OPERATOR_AFTER = re.compile(r" *[+*÷=]")
 _COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?", re.IGNORECASE)
-_AND_A_PART = re.compile(r" +and +(?:an? +)?(half|quarter)\b", re.IGNORECASE)
-_PARTS = {"half": 0.5, "quarter": 0.25}
+_AND_MINUTES = re.compile(r",? and +", re.IGNORECASE)  # `an hour and twenty`
+_ON_A_DAY = re.compile(r"\bon an? (?:good|long|full|normal|short)\b", re.IGNORECASE)  # is a date
+_ALMOST = 0.9
+# Between a quantity and the same in other words: `a full day, basically: 24 to 26 hours`.
+_RESTATED = re.compile(
+    r"[ ,:;(=-]*(?:(?:basically|roughly|about|around|so|or|i\.e\.|that is|meaning)[ ,:]*)*"
+    r"(?<! or )(?<=[,:;(=-] |[a-z.,:] |.[(])",
+    re.IGNORECASE,
+)
 # `an hour` is a quantity, but a rate behind one of these (`$5 an hour`, `8 gallons a week`).
 _RATE_BEFORE = re.compile(
     r"(?:[\d%$]|\d[ -]?[a-z]{1,20}|\b(?:once|twice|half|quarter|per|much|many|money|time"
@@ -43,7 +50,9 @@ _RATE_BEFORE = re.compile(
 # What may stand behind a number without a unit.
 _BARE_AFTER = re.compile(
     r" *(?:$|[.,;:!?)\]\n|=≈→]|\((?!\d*\))|- |(?:and|or|so|because|but|which|in +total|rounded|"
-    r"after|to be safe|just in case|for safety)\b)",
+    r"after|to be safe|just in case|for safety|if|when|should|would|will|ought|give or take|"
+    r"annually|yearly|monthly|all (?:in|told)|over (?:the|ten|10)|(?:an?|per|every|each) "
+    r"(?:school |full )?(?:year|month)|it is)\b)",
     re.IGNORECASE,
 )
 
@@ -100,16 +109,20 @@ def _single(text: str, number: Numeral, wanted: Asked) -> Mention | None:
     if unit is None:
         bare = bool(_BARE_AFTER.match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
-        if number.kind in ("part", "article") or not (bare or begins):
+        if (number.kind in ("part", "article") and number.scale == 1) or not (bare or begins):
             return None
-        return Mention(start, end, value, value, None, scale=number.scale, unfinished=not bare)
-    part = _AND_A_PART.match(text, unit.end) if wanted.kind == "measure" else None
+        goes_on = begins and text[begins.end() : begins.end() + 1].isdigit()
+        unfinished = bool(goes_on) or not bare
+        per, end = wanted.period_at(text, end) if wanted.kind == "money" else (None, end)
+        return Mention(start, end, value, value, None, per, number.scale, unfinished)
+    part = AND_A_PART.match(text, unit.end) if wanted.kind == "measure" else None
     if number.kind == "article" and (
         wanted.kind != "measure"
+        or _ON_A_DAY.match(text, max(0, start - 3))
         or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
     ):
         return None
-    value += _PARTS[part[1].lower()] if part else 0
+    value += part_of(part) if part else 0
     end = part.end() if part else unit.end
     size = wanted.sized(unit.unit)
     return Mention(unit.start, end, value * size, value * size, size, unit.per, number.scale)
@@ -135,7 +148,9 @@ def _compounds(text: str, singles: Sequence[Mention], wanted: Asked) -> list[Men
         if last and last.size and last.per is None:
             gap = text[last.end : one.start]
             rest = one
-            if not gap and one.size is None and text[last.end - 1] in "hH":
+            glued = not gap and text[last.end - 1] in "hH"
+            spoken = last.size == wanted.hour and _AND_MINUTES.fullmatch(gap)
+            if one.size is None and (glued or spoken):
                 minute = last.size / 60
                 rest = replace(one, low=one.low * minute, high=one.high * minute, size=minute)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
@@ -158,7 +173,25 @@ def _ranges(text: str, singles: Sequence[Mention]) -> list[Mention]:
         else:
             found.append(one)
             last = one
-    return [one for one in found if not one.unfinished]
+    return _without_restated(text, [one for one in found if not one.unfinished])
+
+
+def _without_restated(text: str, found: Sequence[Mention]) -> list[Mention]:
+    """Quantities without such as are said again in a smaller unit: `a full day: 24-26 hours`."""
+    kept: list[Mention] = []
+    for one in found:
+        last = kept[-1] if kept else None
+        if (
+            last is not None
+            and last.low == last.high == last.size
+            and one.size not in (None, last.size)
+            and _ALMOST * one.low <= last.low <= one.high / _ALMOST
+            and _RESTATED.fullmatch(text, last.end, one.start)
+        ):
+            kept[-1] = replace(one, start=last.start)
+        else:
+            kept.append(one)
+    return kept
 
 
 def _joined(text: str, first: Mention, second: Mention) -> Mention | None:

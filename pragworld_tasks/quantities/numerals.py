@@ -42,7 +42,7 @@ _NUMERAL = re.compile(
     rf"(?:(?<![\w.,/^_])|(?<=USD)|(?<=\dh))(?P<digits>{_DIGITS})"
     rf"|\b(?:(?P<part>(?:(?:an?|one|two|three)[ -])?(?:half|quarters?|thirds?)(?: +(?:of +)?an?)?)"
     r"|(?P<single>(?:an?|one) single)"
-    r"|(?P<couple>(?:(?:a|one) +couple(?: +of)?|couple +of))"
+    r"|(?P<couple>(?:(?:a|one) +(?:couple|pair)(?: +of)?|couple +of))"
     rf"|(?P<words>{_WORDED})|(?P<article>an?))(?![\w'])",
     re.IGNORECASE,
 )
@@ -50,7 +50,9 @@ _SCALE = re.compile(
     rf"[ -]?(?:(?P<word>{_SCALE_WORD})s?\b(?!-)|(?P<letter>k|mm|mn|m|bn|b|tn)(?![\w(]))",
     re.IGNORECASE,
 )
-_AND_A_PART = re.compile(r" +and +(?:an? +|one +)?(half|quarter|third)\b", re.IGNORECASE)
+AND_A_PART = re.compile(
+    r" +and +(?:(?P<count>an?|one|two|three)[ -]+)?(?P<part>half|quarter|third)s?\b", re.IGNORECASE
+)
 _GREATEST = 1e18  # what is greater is no quantity, but a row of digits
 _POINT = re.compile(rf" +point +({_ONE})\b", re.IGNORECASE)
 
@@ -88,8 +90,8 @@ def numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
             scale *= scaled[0]
             end = scaled[1]
         if kind in ("words", "digits") or scale > 1:
-            if tail := _AND_A_PART.match(text, end):
-                value += _PARTS[tail[1].lower()]
+            if tail := AND_A_PART.match(text, end):
+                value += part_of(tail)
                 end = tail.end()
                 if scale == 1 and (scaled := _scale_at(text, end, kind, letters)):
                     scale, end = scaled
@@ -127,6 +129,11 @@ def _value(written: str, kind: str) -> float:
         part = next(word.rstrip("s") for word in words if word.rstrip("s") in _PARTS)
         return _COUNTS.get(words[0], 1.0) * _PARTS[part]
     return {"article": 1.0, "single": 1.0, "couple": 2.0}.get(kind) or _of_words(words)
+
+
+def part_of(match: re.Match[str]) -> float:
+    """What `and a half` or `and three quarters` adds."""
+    return _COUNTS.get((match["count"] or "a").lower(), 1.0) * _PARTS[match["part"].lower()]
 
 
 def _of_digits(written: str) -> float:

@@ -77,6 +77,7 @@ _OTHER_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>\n]{0,100})?/?>")
 _STAR_TIMES = re.compile(r"(?<=[\d)])[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
 _EMPHASIS = re.compile(r"\*(?=[^\s*])|(?<=[^\s*])\*|`|~~|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>[ \t]?", re.MULTILINE)
+_ISH = re.compile(r"(?<=\d)-?ish\b|(?<=[a-z])-ish\b", re.IGNORECASE)
 _BLANKS = re.compile(r"(?<=\S)[ \t\f\v]+(?=\S)")
 _WRAPPED_LINE = re.compile(r"(?<=[a-z\d,])[ \t]?\n(?=[a-z]{2})")
 _MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}\n]")
@@ -140,7 +141,7 @@ def _without_markdown(text: str) -> str:
     text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text))
     text = _LINE_BREAK.sub("\n", text) if "|" not in text else _LINE_BREAK.sub("; ", text)
     text = _BOLD_MARKUP.sub(_BOLD, _STAR_TIMES.sub(f" {_TIMES} ", text))
-    text = _EMPHASIS.sub("", _OTHER_TAG.sub("", text))
+    text = _ISH.sub("", _EMPHASIS.sub("", _OTHER_TAG.sub("", text)))
     return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", _QUOTED_LINE.sub("", text)))
 
 

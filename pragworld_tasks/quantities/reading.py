@@ -5,13 +5,17 @@ from collections.abc import Sequence
 
 from pragworld_tasks.quantities.candidates import Candidate, candidates
 from pragworld_tasks.quantities.context import Question
+from pragworld_tasks.quantities.cues import SAYING
 from pragworld_tasks.quantities.plain import plain
 from pragworld_tasks.quantities.scenarios import is_one_of, scenarios
 from pragworld_tasks.quantities.units import asked
 
-# The score below which a quantity is no answer. One plain cue is not enough: a number where an
-# answer gives none is worse than none where it gives one.
-ENOUGH = 3.0
+# The score below which a quantity is no answer: a number where an answer gives none is worse than
+# none where it gives one. Where something plain speaks against it, or nothing says that it is the
+# answer, one plain cue is not enough.
+ENOUGH, ENOUGH_IN_DOUBT = 2.5, 3.0
+DOUBT = -1.5  # the weight from which on something speaks plainly against
+APART = ("alone", "in heading", "bold", "result")  # what sets it apart where no word says so
 
 
 def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
@@ -42,9 +46,15 @@ def _question(unit: str, prompt: str) -> Question:
 def choose(found: Sequence[Candidate]) -> float | None:
     """The value of the best candidate, or the middle of alternatives none of which is preferred."""
     best = max(found, key=lambda one: one.score, default=None)
-    if best is not None and best.score < ENOUGH:
+    if best is not None and best.score < _enough(best):
         best = None
     group = scenarios(found)
     if group and (best is None or is_one_of(best, group)):
         return (min(one.low for one in group) + max(one.high for one in group)) / 2
     return None if best is None else best.value
+
+
+def _enough(one: Candidate) -> float:
+    """The score that a quantity needs."""
+    in_doubt = min(one.weights.values()) < DOUBT or not one.has(*SAYING, *APART)
+    return ENOUGH_IN_DOUBT if in_doubt else ENOUGH

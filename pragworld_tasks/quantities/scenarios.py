@@ -18,7 +18,24 @@ ENOUGH = 2.0  # the score from which a group of quantities counts as alternative
 ALIKE = 5.0  # by how much their own scores may differ: alternatives are said in like words
 CLEARLY_AHEAD = 2.0  # by how much one is ahead of the others that is preferred
 # What no alternative is.
-_NEVER = ("rate", "input", "operand", "added", "question", "one", "no unit", "denied")
+_NEVER = (
+    "rate",
+    "input",
+    "operand",
+    "added",
+    "question",
+    "one",
+    "no unit",
+    "denied",
+    "given",
+    "trifle",
+)
+_PLACE = ("opens", "first sentence", "alone", "not said", "only one")
+_OPTION = re.compile(
+    r"\W*(?:\d\W+)?(?:option|method|scenario|choice|alternative|plan|with|via|if|when|"
+    r"best|worst|low|high|moderate|optimistic|conservative)\b",
+    re.IGNORECASE,
+)
 
 # In a label: `At 20 mg`, `Scenario B`, `Light traffic`, `150 lb person`.
 _IN_LABEL = any_of(r"""
@@ -78,6 +95,8 @@ _PARTS_AHEAD = any_of(r"""
 def is_labelled_alternative(context: Context, place: Place, stands_apart: bool) -> bool:
     """Whether a quantity's label makes it one of several; or its heading, where it stands apart."""
     label = context.label or (context.heading if stands_apart else "")
+    if _OPTION.match(context.heading):
+        label = f"{context.heading} {label}"
     announced = place.line.intro if place.line.kind == "text" else ""
     return bool(_IN_LABEL.search(label) or _BEFORE.search(announced))
 
@@ -100,13 +119,17 @@ def scenarios(found: Sequence[Candidate]) -> list[Candidate]:
     paragraph; the best of each item or row.
     """
     listed: dict[tuple[str, int], dict[int, Candidate]] = defaultdict(dict)
+    sections = [one.place.line.section for one in found]
     for one in found:
         total = one.has("total") and not one.alternative
         if total or not one.sized or one.has(*_NEVER):
             continue
         line = one.place.line
         if line.group >= 0:
-            members, spot = listed["list", line.group], line.number
+            key, spot = ("list", line.group), line.number
+            if _OPTION.match(line.section):  # each under a heading of its own
+                key, spot = ("option", 0), sections.index(line.section)
+            members = listed[key]
         elif one.alternative:
             key = ("labelled", 0) if one.labelled else ("paragraph", line.number)
             members, spot = listed[key], one.mention.start
@@ -117,8 +140,8 @@ def scenarios(found: Sequence[Candidate]) -> list[Candidate]:
     best: list[Candidate] = []
     enough = ENOUGH
     for members in listed.values():
-        top = max(one.score for one in members.values())
-        group = [one for one in members.values() if one.score >= top - ALIKE]
+        top = max(_alike(one) for one in members.values())
+        group = [one for one in members.values() if _alike(one) >= top - ALIKE]
         if len(group) > 1 and (score := _score(group)) >= enough:
             best, enough = group, score
     return best
@@ -129,8 +152,15 @@ def is_one_of(best: Candidate, group: Sequence[Candidate]) -> bool:
     if not any(best is one or best.same(one) for one in group):
         return False
     others = max((one.score for one in group if not best.same(one)), default=best.score)
-    decided = not best.alternative or best.has("judgement", "conclusion", "boxed", "total")
+    decided = not best.alternative or best.has(
+        "judgement", "conclusion", "boxed", "total", "preferred"
+    )
     return not (decided and best.score >= others + CLEARLY_AHEAD)
+
+
+def _alike(one: Candidate) -> float:
+    """The score of a quantity without what only the first of several alternatives can have."""
+    return one.score - sum(one.weights.get(name, 0) for name in _PLACE)
 
 
 def _score(group: Sequence[Candidate]) -> float:
@@ -140,6 +170,7 @@ def _score(group: Sequence[Candidate]) -> float:
     share = sum(one.alternative for one in group) / len(group)
     topic = sum(one.weights.get("topic", 0) for one in group) / len(group)
     doubts = min(one.weights.get("declines", 0) for one in group)
+    doubts += min(one.weights.get("cut off", 0) for one in group)
     doubts += group[0].weights.get("asks back", 0)
     announced = 2 if _ALTERNATIVES_AHEAD.search(ahead) else bool(_PERHAPS_AHEAD.search(ahead))
     announced -= 2 * bool(_PARTS_AHEAD.search(ahead))

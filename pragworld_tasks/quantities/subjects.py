@@ -3,13 +3,16 @@
 import re
 
 from pragworld_tasks.quantities.context import Context, Question, stems
-from pragworld_tasks.quantities.cues import PREDICTION
+from pragworld_tasks.quantities.favourable import PREDICTION
 from pragworld_tasks.quantities.numerals import numerals
 from pragworld_tasks.quantities.tables import vocabulary
 
 _CLAUSE_BEGINS = re.compile(
-    r"[.;:(!?—]|, |\b(?:and|but|so|then|that|which|while|because|since)\b", re.IGNORECASE
+    r"[.;:(!?—]|, |\b(?:and|but|so|then|that|which|while|because|since)\b(?!')"
+    r"|(?=\bthat')",
+    re.IGNORECASE,
 )
+_LETTERS = re.compile(r"[a-z]+")
 _FIRST_WORDS = 4  # by which a subject is known
 _ARTICLES = {"the", "a", "an", "so", "our"}
 # Words that may mean what was asked for, or somebody who was asked about; the prompt's words do so
@@ -21,7 +24,9 @@ _SUBJECTS = vocabulary(
     "liability rent shipment full whole altogether most people person someone anyone hiker adult "
     "there all both shipping moving driving delivery deliveries conclusion value medication which "
     "i'd you'd we'd it'd they'd that'd i'll you'll we'll it'll they'll that'll you're we're it's "
-    "that's"
+    "that's bottle stock pills tablets scenario option method irs uncle government "
+    "adding summing multiplying dividing rounding combining putting "
+    "spreading converting taking"
 )
 # Of, in or for what a quantity is, behind it: `of interest`, `for parking`, `to reach the airport`.
 _PURPOSE = re.compile(
@@ -34,9 +39,9 @@ _WHOLES = vocabulary(
     "total all everything day year month week whole entire full time money cost costs hour hours "
     "minutes dollars get complete finish do be cover make that this it them those these both "
     "medication supply weight body annual annually federal expenses trip way "
-    "hike route most next days years months over case end stay reach worse better plan person "
-    "morning normal typical average covering move ship send haul take drive travel fly burn lose "
-    "gain rent budget"
+    "hike route most next days years months over case end stay worse better destination plan "
+    "person morning normal typical average covering move ship send haul take drive travel fly burn "
+    "lose gain rent budget round numbers terms mind calendar schedule books"
 )
 # Stems of words in headings under which a result may stand.
 _HEADINGS = vocabulary(
@@ -56,9 +61,11 @@ def is_foreign(lead: str, question: Question) -> bool:
     clause = _clause(lead, [match.start() for match in PREDICTION.finditer(lead)][-1])
     verb = PREDICTION.search(clause)
     subject = clause[: verb.start()] if verb else ""
-    if verb and verb[0].endswith(" of"):
-        subject += verb[0]  # `the true cost of …`
-    return bool(set(subject.lower().split()) - _ARTICLES) and not _is_asked(subject, question)
+    if verb and (verb[0].endswith(" of") or _LETTERS.findall(verb[0].lower())[0] in _SUBJECTS):
+        subject += verb[0]  # `the true cost of …`, `you'd easily …`
+    return bool(set(_LETTERS.findall(subject.lower())) - _ARTICLES) and not _is_asked(
+        subject, question
+    )
 
 
 def states(lead: str, question: Question) -> bool:
@@ -84,7 +91,7 @@ def is_foreign_heading(context: Context, question: Question) -> bool:
 
 def _clause(lead: str, end: int) -> str:
     """The clause that goes on at lead[end]."""
-    begins = [match.end() for match in _CLAUSE_BEGINS.finditer(lead, 0, end)]
+    begins = [one.end() for one in _CLAUSE_BEGINS.finditer(lead) if one.end() <= end]
     if begins and lead[: begins[-1]].endswith("and") and not lead[begins[-1] : end].strip():
         begins.pop()  # `a pallet holds … and costs …`
     return lead[begins[-1] if begins else 0 :]

@@ -57,7 +57,8 @@ _ADVERBS = {
 }
 _CURRENCY_SIGNS = {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "₹": "rupee"}
 _CURRENCY_BEFORE = re.compile(
-    r"(?:(?P<country>[A-Z]{1,3}|U\.S\.) ?)?(?P<sign>[$€£¥₹]) ?$|(?P<code>USD|EUR|GBP) ?$"
+    r"(?:(?<![A-Za-z])(?P<country>AU?|AUD|CA?|CAD|CAN|NZD?|HKD?|SG?|MX|US|USD|U\.S\.|R) ?)?"
+    r"(?P<sign>[$€£¥₹]) ?$|(?P<code>USD|EUR|GBP) ?$"
 )
 # The second end of `$1.2-1.8 million` has its sign before the first.
 _CURRENCY_OF_RANGE = re.compile(
@@ -89,10 +90,11 @@ _NO_ADJECTIVE = (
 _COUNTED = (
     r"(?: +\(\d{{1,6}}\))?(?: [*x](?= ))?(?: +of +(?:the|these|those|them|our|your))?"
     r"(?: +(?:\d{{1,3}}[ -]?(?:foot|feet|ft\b|'|-)|(?!{no})[a-zA-Z][\w'\"./-]{{0,20}})){{0,3}}"
-    r" +(?:(?:{noun})(?!\w|-\w)|of (?:them|these|those)\b)"
+    r" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
 )
 _PER = re.compile(
-    r" ?(?:/|\b(?:per|an?|each|every|for +each|for +every|a +single) ) ?(?P<word>[a-zA-Z]{1,20})"
+    r" ?(?:/|\b(?:per|an?|each|every|for +each|for +every|a +single) ) ?"
+    r"(?:(?:school|calendar|fiscal|academic|full|tax) )?(?P<word>[a-zA-Z]{1,20})"
     r"| (?P<adverb>annually|yearly|monthly|weekly|daily|nightly|hourly|p\.a\.)"
     r"| (?P<each>each(?! +way)|apiece)\b",
     re.IGNORECASE,
@@ -103,6 +105,7 @@ _ARTICLE_RATE = vocabulary(
     "student meal ride trip head minute kilo lb yr mo package bag ton pop unit item kid rider "
     "senior resident participant claim injury case foot"
 )
+_ALSO_CALLED = {"truck": r"vans?|vehicles?|rentals?|\d{1,2}-footers?|truckloads?"}
 # `per trip` and the like: the whole of what was asked for.
 _WHOLE = vocabulary(
     "trip way hike journey commute route direction outing total itself time flight morning "
@@ -258,6 +261,16 @@ class Asked:
             return None
         return _named(word) or word, match.end()
 
+    def period_at(self, text: str, end: int) -> tuple[str | None, int]:
+        """The period behind `per` at a place, and where that ends; the place itself if none."""
+        per = self._per_at(text, end)
+        return per if per and _is_time(per[0]) else (None, end)
+
+    @property
+    def hour(self) -> float | None:
+        """How many of what is asked for an hour is; None where no time is asked for."""
+        return self.sized("hour") if self.kind == "measure" and _is_time(self.unit) else None
+
     def days(self, per: str) -> float | None:
         """How many days a period has; None if it is none."""
         return _factor(per, "day") if _is_time(per) else None
@@ -310,7 +323,9 @@ def _counted(noun: str) -> re.Pattern[str]:
 
 
 def _plural(noun: str) -> str:
-    """A pattern of a noun in both numbers."""
+    """A pattern of a noun in both numbers, and of what else it is called."""
+    if noun in _ALSO_CALLED:
+        return f"{re.escape(noun)}s?|{_ALSO_CALLED[noun]}"
     irregular = {"person": "people|persons", "child": "children", "man": "men", "woman": "women"}
     if noun in irregular:
         return f"{noun}|{irregular[noun]}"
