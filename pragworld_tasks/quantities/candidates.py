@@ -35,7 +35,8 @@ _HEDGES = re.compile(
     re.IGNORECASE,
 )
 _NO_DIGITS = re.compile(r"\D*$")
-_OPERATOR_BEFORE = re.compile(r"[\w)%] ?[+*÷] ?\(?(?:US)?[$]?$")
+# A plus with room before it alone is a sign: `I'd say +4.5 kg`.
+_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:US)?[$]?$")
 _OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:US)?[$\d]|\)? ?=(?!>)")
 _EQUALS_BEFORE = re.compile(r"[=≈→] ?(?:[~≈]|US\$|\$)?$")
 # `n = 180` computes nothing.
@@ -231,7 +232,8 @@ def _weigh_place(one: Candidate, answer: Plain, layout: Layout, greetings: int) 
     )
     one.weigh("boxed", _within(answer.boxed, start, end))
     one.weigh("bold", _within(answer.bold, start, end))
-    if first and unprepared and one.has("no unit") and not one.has("input"):
+    said = line.kind != "heading" and not one.has("input")  # `## 1. What you spend` numbers
+    if first and unprepared and one.has("no unit") and said:
         del one.weights["no unit"]  # `Two or three should cover it.`
         one.weigh("unit left out")
         one.sized = sized = True
@@ -273,7 +275,7 @@ def _is_last_row(answer: Plain, layout: Layout, place: Place) -> bool:
 def _weigh_answer(text: str, layout: Layout, found: Sequence[Candidate]) -> None:
     """What the whole answer says of each."""
     words = len(text.split())
-    sized = sum(one.sized for one in found)
+    sized = sum(one.sized and not one.has("input") for one in found)
     declines, asks = DECLINES.search(text), ASKS_BACK.search(text)
     hard = HARD_TO_SAY.search(text)
     breaks_off = _CUT_OFF.search(text)
@@ -290,7 +292,7 @@ def _weigh_answer(text: str, layout: Layout, found: Sequence[Candidate]) -> None
             one.weigh("short answer", not one.has(*_BESIDE_THE_POINT))
             rest = f"{text[: one.mention.start]} {text[one.mention.end :]}"
             one.weigh("whole answer", _HEDGES.fullmatch(rest))
-        one.weigh("only one", sized == 1 and one.sized)
+        one.weigh("only one", sized == 1 and one.sized and not one.has("input"))
         predicted = one.has("prediction") and one.place.line.kind != "item"
         said_first = one.place.start == first < _BEFORE and not one.has("foreign heading")
         predicted = predicted and (said_first or one.place.start == last)

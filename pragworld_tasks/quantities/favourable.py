@@ -32,7 +32,7 @@ _OPINE = words(
 )
 JUDGEMENTS = rf"""
     realistic(?:ally)? | more? likely | most likely | recommend(?:ation|ed|ing)? | ballpark
-    {_GOOD} (?:\w+ )?{_GUESS} | i(?:'d| would) (?:\w+ )?{_OPINE}
+    {_GOOD} (?:\w+ )?{_GUESS} | i(?:'?d| would) (?:\w+ )?{_OPINE}
     i (?:estimate|reckon|guess|think|suggest|recommend|believe) | single (?:number|figure)
     mid-?point | middle[- ](?:ground|of the road) | call it | safe to say | sweet spot
     (?:plan|planned|scheduled|budgeted) (?:on|for|with|around) | most (?:mornings|days)
@@ -42,7 +42,7 @@ _HAPPEN = words(
     "take last cost save need be burn require lose gain owe come run amount total range yield "
     "prevent avoid pay leave spend generate reach exceed result saved burned burnt lost gained "
     "spent paid have see drop shed put set rent want get drive use make allow go fall lie sit land "
-    "weigh read show fit stand earmark"
+    "weigh read show fit stand earmark reckon count"
 )
 _MODAL = words(r"will would should could might may can must ought \w+'ll \w+'d")
 _PREDICTIONS = rf"""
@@ -85,6 +85,11 @@ TOTAL_BEHIND = re.compile(
     r"(?:should|will|would|ought to)(?: \w+)? (?:do|be enough|cover|suffice|handle|get you)|"
     r"(?:would|will|should|to) (?:be|make|leave|put|come|break) (?:you )?(?:\w+ ){0,3}"
     r"(?:well off|equivalent|indifferent|the same|even|equal))\b",
+    re.IGNORECASE,
+)
+# Only what is meant as an answer is hedged like this behind it: `$1,600-$1,800 probably`.
+HEDGED_BEHIND = re.compile(
+    r"^(?: or so)?,? (?:probably|i'd bet|i bet|tops|give or take|if i had to guess)\b",
     re.IGNORECASE,
 )
 THEREFORE = re.compile(
