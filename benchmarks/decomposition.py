@@ -10,18 +10,8 @@ import time
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from pragworld_tasks.decomposition import (
-    RESAMPLES,
-    Components,
-    Floats,
-    Ints,
-    cells,
-    nest,
-    numbers,
-    plug_in,
-    redraw_responses,
-    unbiased,
-)
+from pragworld_tasks.decomposition import Components, Floats, Ints, cells, nest, plug_in, unbiased
+from pragworld_tasks.resampling import RESAMPLES, numbers, redraw_responses
 
 TASKS, INTENTS, PARAPHRASES, RESPONSES = 15, 3, 50, 50
 LIMIT = 2.0  # seconds, on two cores

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pragworld_tasks.decomposition import (
-    NAMES,
-    NOTHING,
-    RESAMPLES,
-    Decomposition,
-    Number,
-    Scale,
-    decompose,
-    rescale,
-)
+from pragworld_tasks.decomposition import NAMES, Scale, rescale
 from pragworld_tasks.metrics import LEVEL, Interval
 from pragworld_tasks.reports import table
+from pragworld_tasks.resampling import NOTHING, RESAMPLES, Decomposition, Number, decompose
 from pragworld_tasks.world_model.questions import DOMAINS, domain_of, questions
 from pragworld_tasks.world_model.samples import Sampled
 

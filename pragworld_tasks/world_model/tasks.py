@@ -3,7 +3,7 @@
 A document is a prompt: a question with a value in its slot (the intent), in one wording (the
 paraphrase). lm-eval repeats each request and hands all of its responses over at once, since our
 filter keeps them all. Their values travel in the items of the metrics to the aggregations, which
-`pragworld_tasks.decomposition` does.
+`pragworld_tasks.resampling` does.
 """
 
 import functools
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from lm_eval.utils import warning_once
 
-from pragworld_tasks import decomposition
+from pragworld_tasks import resampling
+from pragworld_tasks.decomposition import nest_prompts
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.harness import logger, shown_error
 from pragworld_tasks.metrics import Tally, tally
@@ -167,7 +168,7 @@ def score_responses(
 
 
 @functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same
-def _decomposed(items: tuple[Prompted, ...]) -> decomposition.Decomposition:
+def _decomposed(items: tuple[Prompted, ...]) -> resampling.Decomposition:
     copied = sum(len(item.values) > 1 and item.texts == 1 for item in items)
     if copied == sum(len(item.values) > 1 for item in items) > 0:
         warning_once(
@@ -175,21 +176,19 @@ def _decomposed(items: tuple[Prompted, ...]) -> decomposition.Decomposition:
             f"all responses to a prompt are the same, for each of {copied} prompts, so they say "
             "nothing of chance: sampling is off (--gen_kwargs), or a server repeats itself",
         )
-    nested = decomposition.nest_prompts(
-        (item.intent, item.paraphrase, item.values) for item in items
-    )
-    return decomposition.decompose(nested, permutations=0)
+    nested = nest_prompts((item.intent, item.paraphrase, item.values) for item in items)
+    return resampling.decompose(nested, permutations=0)
 
 
 def _value(estimator: str, name: str, items: Sequence[Prompted]) -> float:
     """One number of `published` or `unbiased`; NaN where it is not defined."""
-    number: decomposition.Number = getattr(_decomposed(tuple(items)), estimator)[name]
+    number: resampling.Number = getattr(_decomposed(tuple(items)), estimator)[name]
     return number.value
 
 
 def _standard_error(estimator: str, name: str, items: Sequence[Prompted]) -> float | str:
     """Its standard error; where there is none, N/A."""
-    number: decomposition.Number = getattr(_decomposed(tuple(items)), estimator)[name]
+    number: resampling.Number = getattr(_decomposed(tuple(items)), estimator)[name]
     return shown_error(number.standard_error)
 
 
