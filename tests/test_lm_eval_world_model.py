@@ -50,10 +50,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def known(lm_eval: LmEval, server: str, cache: Path) -> Evaluation:
-    """3 intents, 30 of the paraphrases, 50 responses."""
+    """3 intents, 20 of the paraphrases, 50 responses."""
     return lm_eval(
         *over_http(server),
-        *("--tasks", TASK, "--log_samples", "--limit", str(3 * 30), "--use_cache", str(cache)),
+        *("--tasks", TASK, "--log_samples", "--limit", str(3 * 20), "--use_cache", str(cache)),
     )
 
 
@@ -61,7 +61,7 @@ def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> N
     assert known.returncode == 0, known.log
     samples = known.samples(TASK)
     question = questions()["travel_commute"]
-    wordings = [wording.text for wording in shipped("travel_commute")[:30]]
+    wordings = [wording.text for wording in shipped("travel_commute")[:20]]
     assert [sample["doc"]["prompt"] for sample in samples] == [
         wording.replace("{distance_km}", value) for wording in wordings for value in question.values
     ]
@@ -155,7 +155,8 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
     wordings = [wording.text for wording in shipped("travel_commute")[:4]]
     mine.write_text("".join(json.dumps({"text": wording}) + "\n" for wording in wordings))
     metadata = {"paraphrases": str(mine), "values": [5, 60], "unit": "hour"}
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), metadata=metadata)
+    folder_ = str(ROOT / "task_configs")
+    manager = TaskManager(include_path=folder_, include_defaults=False, metadata=metadata)
     task = manager.load(["world_model_own"])["tasks"]["world_model_own"]
     asked = list(task.eval_docs)
     assert [one["value"] for one in asked] == ["5", "60"] * 4

@@ -23,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object, read_json_lines, read_text
+from pragworld_tasks.link import task_folder
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
     from lm_eval.api.task import Task
+    from lm_eval.tasks import TaskManager
 
 _CHUNK = 15
 _SETTINGS = "collect.json"
@@ -136,6 +138,8 @@ def _collect_task(
     done = _done(path)
     for round_ in range(options.top_up + 1):
         plan = _plan(task, wanted, path, round_, options.chunk)
+        if not plan:
+            break
         asked = sum(len(chunk.documents) for chunk in plan)
         what = name if round_ == 0 else f"{name}, topped up ({round_})"
         with tqdm(total=asked, desc=what, unit="prompt", disable=None) as bar:
@@ -153,14 +157,10 @@ def _collect_task(
 
 def _tasks(options: argparse.Namespace) -> dict[str, "Task"]:
     """The tasks by name, those of groups too, with what the command line changes in them."""
-    from lm_eval.tasks import TaskManager
-
     metadata = json_object(options.metadata, "--metadata")
     changes = _arguments(options.gen_kwargs)
-    manager = TaskManager(
-        include_path=options.include_path, metadata={**_arguments(options.model_args), **metadata}
-    )
     wanted = [name.strip() for name in options.tasks.split(",")]
+    manager = _manager(options.include_path, {**_arguments(options.model_args), **metadata}, wanted)
     if unknown := [name for name in wanted if name not in manager.all_tasks]:
         raise InputError(f"no task {unknown[0]!r}; `pragworld-tasks list` names ours")
     tasks: dict[str, Task] = manager.load(wanted)["tasks"]
@@ -174,6 +174,19 @@ def _tasks(options: argparse.Namespace) -> dict[str, "Task"]:
         if task.get_config("num_fewshot") is None:
             task.set_config("num_fewshot", 0)
     return tasks
+
+
+def _manager(folder: str | None, metadata: dict[str, Any], wanted: list[str]) -> "TaskManager":
+    """What knows the tasks; ours alone if no others are wanted, since lm-eval's take seconds."""
+    from lm_eval.tasks import TaskManager
+
+    if folder is None:
+        ours = TaskManager(
+            include_path=str(task_folder()), include_defaults=False, metadata=metadata
+        )
+        if set(wanted) <= set(ours.all_tasks):
+            return ours
+    return TaskManager(include_path=folder, metadata=metadata)
 
 
 def _plan(task: "Task", repeats: int, path: Path, round_: int, size: int) -> list[_Chunk]:

@@ -78,18 +78,19 @@ def _variances(report: Report, path: Path) -> None:
             look = LOOKS[number % len(LOOKS)]
             tasks = [task for task in report.tasks if task.sampled.model == model]
             axes.plot(
-                [task.found.published["variance"].value for task in tasks],
+                [task.found.published["variance"].value or math.nan for task in tasks],
                 [names.index(task.sampled.question) for task in tasks],
                 look.marker,
                 color=look.color,
                 label=model,
             )
-        axes.set_xscale("log")
-        low, high = axes.get_xlim()
-        few = high / low < 1000  # powers of ten would be too few
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        if any(task.found.published["variance"].value > 0 for task in report.tasks):
+            axes.set_xscale("log")
+            low, high = axes.get_xlim()
+            few = high / low < 1000  # powers of ten would be too few
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlabel(
