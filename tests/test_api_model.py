@@ -70,6 +70,6 @@ def test_a_model_behind_an_api(lm_eval: LmEval, server: str, tiny_model: Path) -
 
 
 def test_a_model_behind_an_api_on_the_released_manual_split(
-    lm_eval: LmEval, server: str, tiny_model: Path, released: Path
+    lm_eval: LmEval, server: str, tiny_model: Path, released: Path, long_runs: None
 ) -> None:
     evaluate_both(lm_eval, server, tiny_model, "pragworld_manual", released)

@@ -157,7 +157,7 @@ def test_two_processes_give_the_result_of_one(
         assert len(two.samples(task)) == len(all_groups.samples(task))
 
 
-def test_tasks_groups_and_tags_are_listed() -> None:
+def test_tasks_groups_and_tags_are_listed(long_runs: None) -> None:
     command = [sys.executable, "-m", "lm_eval", "ls", "tasks"]
     command += ["--include_path", str(ROOT / "task_configs")]
     process = subprocess.run(command, capture_output=True, text=True)

@@ -35,7 +35,11 @@ def test_tasks_give_the_figures_of_their_samples(
 
 
 def test_two_processes_give_the_result_of_one(
-    evaluation: Evaluation, lm_eval: LmEval, model_arguments: tuple[str, ...], released: Path
+    evaluation: Evaluation,
+    lm_eval: LmEval,
+    model_arguments: tuple[str, ...],
+    released: Path,
+    long_runs: None,
 ) -> None:
     arguments = ("--tasks", ",".join(TASKS), "--log_samples")
     two = lm_eval(*model_arguments, *arguments, data=released, processes=2)

@@ -769,7 +769,13 @@ def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
             "question = questions()['travel_miami']\n"
             f"extract(endpoint, question, ['=> 1', '=> 2'], Path({str(tmp_path / 'kept')!r}))\n"
         )
-        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stderr=subprocess.PIPE,
+            text=True,
+            # A test run in the background ignores interrupts, and so would this process.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         while len(server.requests) < 2:
             assert process.poll() is None
             time.sleep(0.01)
