@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from pragworld_tasks.decomposition import Components, Floats, Ints, cells, nest, plug_in, unbiased
+from pragworld_tasks.decomposition import Components, cells, nest, plug_in, unbiased
+from pragworld_tasks.metrics import Floats, Ints
 from pragworld_tasks.resampling import RESAMPLES, numbers, redraw_responses
 
 TASKS, INTENTS, PARAPHRASES, RESPONSES = 15, 3, 50, 50

@@ -18,7 +18,7 @@ from pragworld_interp.effects import PatchedProbability
 from pragworld_interp.layers import By, LayerReport, Outcome, selected
 from pragworld_tasks import reports
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.figures import FORMATS, LOOKS, Look, figure_file
+from pragworld_tasks.figures import LOOKS, Look, figure_file
 from pragworld_tasks.metrics import LEVEL, Floats
 from pragworld_tasks.scoring import Share
 
@@ -364,8 +364,6 @@ def _check(layer_reports: Mapping[str, LayerReport], path: Path) -> None:
 
 
 def _check_drawable(models: Mapping[str, object], path: Path) -> None:
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: a figure's name ends in {', '.join(FORMATS)}")
     if not models:
         raise InputError(f"{path}: nothing to show")
     if len(models) > len(LOOKS):

@@ -6,6 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from pragworld_tasks.errors import InputError
+
 
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
     """Runs the `run` of what the arguments (None: those of the command line) are parsed to."""
@@ -18,3 +20,14 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+
+
+def at_least(options: object, **least: int) -> None:
+    """Refuses options, by their names, that are less than they have to be.
+
+    Raises:
+        InputError: one of them is.
+    """
+    for name, needed in least.items():
+        if (given := getattr(options, name)) < needed:
+            raise InputError(f"--{name} {given}: at least {needed} is needed")

@@ -25,8 +25,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from pragworld_tasks.metrics import Bools, Floats, Ints
+
 Scale = Literal["raw", "log", "rank", "winsorised"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
@@ -271,7 +271,7 @@ def _shifted(cells: Cells) -> Cells:
     return dataclasses.replace(cells, mean=np.where(there, cells.mean - largest, 0.0))
 
 
-def _weights(there: NDArray[np.bool_]) -> Floats:
+def _weights(there: Bools) -> Floats:
     """[..., paraphrases, intents] that add up to 1 over the prompts of an intent."""
     with np.errstate(invalid="ignore"):
         return np.asarray(there / there.sum(axis=-2, keepdims=True))

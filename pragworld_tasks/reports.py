@@ -35,7 +35,7 @@ def to_json(report: Report, comparison: Comparison | None = None) -> dict[str, A
     if comparison:
         shown["comparison"] = {
             "differences": {
-                name: {"points": _defined(difference.points), **_interval_json(difference.interval)}
+                name: {"points": defined(difference.points), **interval_json(difference.interval)}
                 for name, difference in comparison.differences.items()
             },
             "mcnemar_documents": comparison.on_documents._asdict(),
@@ -157,16 +157,18 @@ def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:
         name: {
             "right": share.right,
             "total": share.total,
-            "percent": _defined(share.percent),
-            **_interval_json(share.interval),
+            "percent": defined(share.percent),
+            **interval_json(share.interval),
         }
         for name, share in shares.items()
     }
 
 
-def _interval_json(interval: Interval) -> dict[str, float | None]:
-    return {"low": _defined(interval.low), "high": _defined(interval.high)}
+def interval_json(interval: Interval) -> dict[str, float | None]:
+    """Its two ends, null where they are not defined."""
+    return {"low": defined(interval.low), "high": defined(interval.high)}
 
 
-def _defined(value: float) -> float | None:
+def defined(value: float) -> float | None:
+    """A number for JSON, which knows no NaN: null in its place."""
     return None if math.isnan(value) else value

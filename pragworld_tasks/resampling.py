@@ -14,14 +14,13 @@ from pragworld_tasks.decomposition import (
     NAMES,
     Cells,
     Components,
-    Floats,
     Responses,
     articulation_floor,
     cells,
     plug_in,
     unbiased,
 )
-from pragworld_tasks.metrics import LEVEL, Interval
+from pragworld_tasks.metrics import LEVEL, Floats, Interval
 
 RESAMPLES = 500  # as many as in the paper
 PERMUTATIONS = 1_000

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pragworld_interp.loading import Model
 from pragworld_tasks import reports, sources
+from pragworld_tasks.commands import at_least
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import task_folder
 from pragworld_train import evaluation
@@ -92,9 +93,7 @@ def asked_for(script: "TrainArguments") -> dict[str, Any]:
 
 def check_counts(script: "TrainArguments") -> None:
     """Refuses an evaluation of nothing."""
-    for name in ("evaluate_groups", "evaluate_batch_size"):
-        if getattr(script, name) < 1:
-            raise InputError(f"--{name} {getattr(script, name)}: at least 1 is needed")
+    at_least(script, evaluate_groups=1, evaluate_batch_size=1)
 
 
 def before_and_after(

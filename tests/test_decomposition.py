@@ -20,8 +20,6 @@ from pragworld_tasks.decomposition import (
     SCALES,
     Cells,
     Components,
-    Floats,
-    Ints,
     Responses,
     Scale,
     cells,
@@ -31,6 +29,7 @@ from pragworld_tasks.decomposition import (
     rescale,
     unbiased,
 )
+from pragworld_tasks.metrics import Floats, Ints
 from pragworld_tasks.resampling import (
     articulation_p,
     decompose,

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pragworld_tasks.commands import at_least
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object, read_json_lines, read_text
 from pragworld_tasks.link import task_folder
@@ -104,9 +105,7 @@ class _Chunk:
 def _collect(options: argparse.Namespace) -> None:
     from filelock import FileLock, Timeout
 
-    for name, least in (("chunk", 1), ("top_up", 0), ("seed", 0)):
-        if getattr(options, name) < least:
-            raise InputError(f"--{name} {getattr(options, name)}: at least {least} is needed")
+    at_least(options, chunk=1, top_up=0, seed=0)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError(
             "collect: one process only; let the model take several devices (parallelize=True, "

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pragworld_tasks.commands import at_least
 from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ def _decompose(options: argparse.Namespace) -> None:
         raise InputError(f"--scale {options.scale}: there are {', '.join(SCALES)}")
     if options.format not in FORMATS:
         raise InputError(f"--format {options.format}: there are {', '.join(FORMATS)}")
-    for name, least in (("draws", 1), ("seed", 0), ("concurrency", 1)):
-        if getattr(options, name) < least:
-            raise InputError(f"--{name} {getattr(options, name)}: at least {least} is needed")
+    at_least(options, draws=1, seed=0, concurrency=1)
     if options.extractor == "rules" and (options.base_url or options.model):
         raise InputError("--base-url and --model go with --extractor llm")
     samples = read_samples(options.samples)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pragworld_tasks.decomposition import NAMES, Scale, rescale
 from pragworld_tasks.metrics import LEVEL, Interval
-from pragworld_tasks.reports import table
+from pragworld_tasks.reports import defined, interval_json, table
 from pragworld_tasks.resampling import NOTHING, RESAMPLES, Decomposition, Number, decompose
 from pragworld_tasks.world_model.questions import DOMAINS, domain_of, questions
 from pragworld_tasks.world_model.samples import Sampled
@@ -172,8 +172,8 @@ def to_json(report: Report) -> dict[str, Any]:
                 "unreadable": task.sampled.unreadable,
                 "published": _numbers_json(task.found.published),
                 "unbiased": _numbers_json(task.found.unbiased),
-                "floor": _defined(task.found.floor),
-                "as_p": _defined(task.found.as_p),
+                "floor": defined(task.found.floor),
+                "as_p": defined(task.found.as_p),
                 "undefined": task.found.undefined,
                 "notes": task.notes,
                 "agreement": dataclasses.asdict(task.agreement) if task.agreement else None,
@@ -315,17 +315,12 @@ def _means(of_tasks: Sequence[dict[str, Number]]) -> dict[str, Number]:
 def _numbers_json(numbers: dict[str, Number]) -> dict[str, Any]:
     return {
         name: {
-            "value": _defined(number.value),
-            "low": _defined(number.interval.low),
-            "high": _defined(number.interval.high),
-            "standard_error": _defined(number.standard_error),
+            "value": defined(number.value),
+            **interval_json(number.interval),
+            "standard_error": defined(number.standard_error),
         }
         for name, number in numbers.items()
     }
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _figure(value: float) -> str:
