@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from pragworld_tasks.metrics import RESAMPLES, Floats, Run, bootstrap_intervals, tallies
+from pragworld_tasks.evaluation.metrics import RESAMPLES, Floats, Run, bootstrap_intervals, tallies
 
 DOCUMENTS, GROUPS = 500, 88
 

@@ -5,8 +5,8 @@ python benchmarks/coverage.py
 
 import numpy as np
 
-from pragworld_tasks.decomposition import cells, nest, unbiased
-from pragworld_tasks.resampling import numbers, redraw_paraphrases, small_sample
+from pragworld_tasks.sensitivity.decomposition import cells, nest, unbiased
+from pragworld_tasks.sensitivity.resampling import numbers, redraw_paraphrases, small_sample
 
 SETS = 400
 PURPOSE, ARTICULATION, CHANCE = 0.545, 0.09, 0.365  # variances, as in a middling row of the paper

@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from pragworld_tasks.decomposition import Components, cells, nest, plug_in, unbiased
-from pragworld_tasks.metrics import Floats, Ints
-from pragworld_tasks.resampling import RESAMPLES, numbers, redraw_responses
+from pragworld_tasks.evaluation.metrics import Floats, Ints
+from pragworld_tasks.sensitivity.decomposition import Components, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.resampling import RESAMPLES, numbers, redraw_responses
 
 TASKS, INTENTS, PARAPHRASES, RESPONSES = 15, 3, 50, 50
 LIMIT = 2.0  # seconds, on two cores

@@ -16,11 +16,11 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from pragworld_tasks.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import Settings, documents, generate, make_group
-from pragworld_tasks.documents import ALTERATIONS, Answer, Document
-from pragworld_tasks.metrics import tallies
-from pragworld_tasks.scoring import to_run
+from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
+from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.scoring import to_run
 
 # In percent.
 YES_OVERALL = (48.0, 52.0)

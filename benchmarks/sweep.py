@@ -32,9 +32,9 @@ from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.loading import fed
 from pragworld_interp.runs import Group
-from pragworld_tasks import sources
+from pragworld_tasks.data import sources
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
-from pragworld_tasks.documents import Document
 
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 LIMIT = 4.0  # times as fast as the loop and pyvene, at least

@@ -38,16 +38,16 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
 from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION
 from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.questions import FORMS, Kind, Question, askable, by_answer, evaluate
 from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.topics import TOPICS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Words, words
 from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned
-from pragworld_tasks.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pragworld_interp.decoder import Block, Decoder, first_of, replaced, with_first
-from pragworld_interp.layers import Module, Replacement
+from pragworld_interp.layer_report import Module, Replacement
 from pragworld_interp.packing import Batch, batches, grow, packed, padded
 from pragworld_interp.runs import Group
 from pragworld_interp.sweep import Layer, climb

@@ -8,16 +8,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.effects import Positions
-from pragworld_interp.layers import By, Module, Replacement
-from pragworld_tasks.commands import run_command
-from pragworld_tasks.documents import Document
+from pragworld_interp.layer_report import By, Module, Replacement
+from pragworld_interp.patching_report import Positions
+from pragworld_tasks.command_line import run_command
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.splits import NAMES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.splits import NAMES
 
 if TYPE_CHECKING:
     from pragworld_interp.decoder import Decoder
-    from pragworld_interp.layers import DataIdentity, LayerReport, ModelIdentity
+    from pragworld_interp.layer_report import DataIdentity, LayerReport, ModelIdentity
     from pragworld_interp.runs import Group
 
 # torch and all that needs it are imported where they are used: help and `plot` do without.
@@ -191,7 +191,7 @@ def _add_shared(command: argparse.ArgumentParser, out: str) -> None:
 
 def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
     """The documents, and the settings that generated ones were made with."""
-    from pragworld_tasks.splits import named_documents
+    from pragworld_tasks.data.splits import named_documents
 
     found, settings = named_documents(options.split, options.metadata, "--metadata")
     if options.limit is not None:
@@ -234,8 +234,9 @@ def _prepare(options: argparse.Namespace) -> _Sweep:
     _check_place(options.out)
     documents, settings = _documents(options)
 
-    from pragworld_interp import layers, loading, packing, runs
-    from pragworld_tasks.prompts import label_prompt
+    from pragworld_interp import layer_report as layers
+    from pragworld_interp import loading, packing, runs
+    from pragworld_tasks.evaluation.prompts import label_prompt
 
     names = [field.name for field in fields(loading.Model) if field.name != "name"]
     model = loading.Model(options.model, **{name: getattr(options, name) for name in names})
@@ -287,7 +288,8 @@ def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[st
 def _ablate(options: argparse.Namespace) -> None:
     sweep = _prepare(options)
 
-    from pragworld_interp import ablation, layer_tables, layers, runs
+    from pragworld_interp import ablation, layer_tables, runs
+    from pragworld_interp import layer_report as layers
     from pragworld_interp.journal import Journal
 
     if options.engine == "pyvene":
@@ -329,9 +331,10 @@ def _ablate(options: argparse.Namespace) -> None:
 def _patch(options: argparse.Namespace) -> None:
     sweep = _prepare(options)
 
-    from pragworld_interp import effects, patching, runs
+    from pragworld_interp import patching, runs
+    from pragworld_interp import patching_report as effects
     from pragworld_interp.journal import Journal
-    from pragworld_interp.records import decoded, encoded
+    from pragworld_interp.serialization import decoded, encoded
 
     if options.engine == "pyvene":
         from pragworld_interp import reference
@@ -377,7 +380,9 @@ def _patch(options: argparse.Namespace) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_interp import effects, layers, plots
+    from pragworld_interp import figures as plots
+    from pragworld_interp import layer_report as layers
+    from pragworld_interp import patching_report as effects
 
     _check_place(options.out)
     are_effects = [effects.are_effects(path) for path in options.files]
@@ -417,7 +422,8 @@ def _plot(options: argparse.Namespace) -> None:
 
 def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
     """What `ablate` wrote, by the names that figures and tables call the models."""
-    from pragworld_interp import effects, layers
+    from pragworld_interp import layer_report as layers
+    from pragworld_interp import patching_report as effects
 
     for path in files:
         if effects.are_effects(path):
@@ -428,7 +434,7 @@ def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
 
 def _compare(options: argparse.Namespace) -> None:
     from pragworld_interp import compare
-    from pragworld_tasks.reports import write_json
+    from pragworld_tasks.evaluation.reports import write_json
 
     if options.json:
         _check_place(options.json)

@@ -21,18 +21,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pragworld_interp.layer_tables import p_text
-from pragworld_interp.layers import (
+from pragworld_interp.layer_report import (
     By,
     Intervention,
     LayerReport,
     Role,
     selected,
 )
-from pragworld_interp.records import encoded
-from pragworld_tasks import reports
+from pragworld_interp.layer_tables import p_text
+from pragworld_interp.serialization import encoded
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.metrics import Bools, Floats, Ints
+from pragworld_tasks.evaluation import reports
+from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints
 
 Null = Literal["shift", "permutation"]
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from pragworld_interp.layers import By, LayerReport, Role, selected, titles
-from pragworld_tasks import reports
+from pragworld_interp.layer_report import By, LayerReport, Role, selected, titles
+from pragworld_tasks.evaluation import reports
 
 
 def to_text(report: LayerReport) -> str:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layers import ModelIdentity
-from pragworld_tasks.documents import Document
+from pragworld_interp.layer_report import ModelIdentity
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import label_prompt
+from pragworld_tasks.evaluation.prompts import label_prompt
 
 Quantization = Literal["4bit", "8bit"]
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.effects import PairEffect, Positions
-from pragworld_interp.layers import DIGITS
+from pragworld_interp.layer_report import DIGITS
 from pragworld_interp.packing import Tokens, Tree, grow, packed, padded
+from pragworld_interp.patching_report import PairEffect, Positions
 from pragworld_interp.runs import Group
 from pragworld_interp.sweep import Lane, Layer, climb
 

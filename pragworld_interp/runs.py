@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from pragworld_interp.journal import Journal
 from pragworld_interp.loading import Fed
-from pragworld_tasks.documents import Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
 # Tokens that go through a block in one go. On a CPU more is slower, since less stays in its cache.

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 from pragworld_tasks import link as links
-from pragworld_tasks.commands import run_command
-from pragworld_tasks.documents import ReleasedSplit
+from pragworld_tasks.command_line import run_command
+from pragworld_tasks.data.documents import ReleasedSplit
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.world_model.collect import add_collect
-from pragworld_tasks.world_model.decompose import add_decompose
-from pragworld_tasks.world_model.paraphrase import add_paraphrase
+from pragworld_tasks.sensitivity.collect import add_collect
+from pragworld_tasks.sensitivity.decompose import add_decompose
+from pragworld_tasks.sensitivity.paraphrase import add_paraphrase
 
 SPLITS: tuple[ReleasedSplit, ...] = get_args(ReleasedSplit)
 
@@ -169,10 +169,10 @@ def _add_generate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 def _generate(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
-    from pragworld_tasks.dialogues import show
+    from pragworld_tasks.data.documents import ALTERATIONS
+    from pragworld_tasks.dialogues import display as show
     from pragworld_tasks.dialogues.export import write
     from pragworld_tasks.dialogues.generate import Settings, generate
-    from pragworld_tasks.documents import ALTERATIONS
 
     if bool(options.out) == options.show:
         raise InputError("generate: give either --out FILE, to write, or --show, to read")
@@ -194,7 +194,7 @@ def _generate(options: argparse.Namespace) -> None:
 
 
 def _alter(options: argparse.Namespace) -> None:
-    from pragworld_tasks.dialogues.plain_text import altered_text
+    from pragworld_tasks.text_alterations.alter import altered_text
 
     print(altered_text(options.conversation, options.entities, options.alteration, options.seed))
 
@@ -213,7 +213,7 @@ def _list(_: argparse.Namespace) -> None:
 
 
 def _data_status(options: argparse.Namespace) -> None:
-    from pragworld_tasks.sources import FILES, cache_folder, locate, named_folder
+    from pragworld_tasks.data.sources import FILES, cache_folder, locate, named_folder
 
     splits = _splits(options)
     print(f"PRAGWORLD_DATA: {named_folder() or 'not set'}\ncache: {cache_folder()}")
@@ -224,15 +224,15 @@ def _data_status(options: argparse.Namespace) -> None:
 
 
 def _data_fetch(options: argparse.Namespace) -> None:
-    from pragworld_tasks.sources import fetch
+    from pragworld_tasks.data.sources import fetch
 
     for split in _splits(options):
         print(f"{split}: {fetch(split)}")
 
 
 def _data_check(options: argparse.Namespace) -> None:
-    from pragworld_tasks.audit import audit, to_text
-    from pragworld_tasks.sources import FILES, locate
+    from pragworld_tasks.data.audit import audit, to_text
+    from pragworld_tasks.data.sources import FILES, locate
 
     if options.folder and not options.folder.is_dir():
         raise InputError(
@@ -270,10 +270,10 @@ def _splits(options: argparse.Namespace) -> tuple[ReleasedSplit, ...]:
 
 
 def _score(options: argparse.Namespace) -> None:
-    from pragworld_tasks import reports
-    from pragworld_tasks.responses import read_predictions
-    from pragworld_tasks.scoring import compare, score
-    from pragworld_tasks.sources import load
+    from pragworld_tasks.data.sources import load
+    from pragworld_tasks.evaluation import reports
+    from pragworld_tasks.evaluation.responses import read_predictions
+    from pragworld_tasks.evaluation.scoring import compare, score
 
     documents = load(options.split)
     predictions = read_predictions(options.responses, documents)

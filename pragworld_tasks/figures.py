@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pragworld_tasks import reports
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation import reports
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

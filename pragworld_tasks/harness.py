@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.documents import Answer, Document, ReleasedSplit
+from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit
+from pragworld_tasks.data.sources import load
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.metrics import Tally, robust_tally, tallies, tally
-from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
-from pragworld_tasks.sources import load
+from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import ModelConfig, TrlParser
 
+from pragworld_tasks.data.splits import GENERATED, NAMES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.splits import GENERATED, NAMES
 from pragworld_train.config import LayerRegularizedSFTConfig, model_config
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # TRL's own use of it, which nobody who reads this could change.
     warnings.filterwarnings("ignore", ".*gradient_checkpointing` is deprecated", FutureWarning)
     if words[:1] == ["study"]:
-        from pragworld_train import study
+        from pragworld_train.experiments import study
 
         study.main(words[1:])
     elif words[:1] == ["probe"]:
-        from pragworld_train import probing
+        from pragworld_train.experiments import probing
 
         probing.main(words[1:])
     else:
@@ -222,7 +222,8 @@ def _check_config(words: list[str]) -> None:
 def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: ModelConfig) -> None:
     import torch
 
-    from pragworld_train import data, outcome
+    from pragworld_train import artifacts as outcome
+    from pragworld_train import data
 
     launched = int(os.environ.get("WORLD_SIZE", "1"))
     if training.world_size != launched:  # each would do all of it, in the same folder

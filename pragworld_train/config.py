@@ -7,7 +7,7 @@ from typing import Any, get_args
 from transformers import AutoConfig
 from trl import SFTConfig
 
-from pragworld_interp.layers import By, LayerReport, read_layers, selected
+from pragworld_interp.layer_report import By, LayerReport, read_layers, selected
 from pragworld_interp.loading import check_folder, first_line
 from pragworld_tasks.errors import InputError
 from pragworld_train.losses import Reduction

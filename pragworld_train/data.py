@@ -7,10 +7,10 @@ from typing import Any
 
 from datasets import Dataset
 
-from pragworld_tasks.documents import ALTERATIONS, Document
+from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.splits import GENERATED, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import label_prompt
-from pragworld_tasks.splits import GENERATED, named_documents
+from pragworld_tasks.evaluation.prompts import label_prompt
 
 # Settings of the generator that have options of their own.
 _ELSEWHERE = {"split": "dataset_train_split", "held_out_alteration": "held_out_alteration"}

@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 
 from pragworld_interp.loading import Model
-from pragworld_tasks import reports
-from pragworld_tasks.documents import Document
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.link import task_folder
-from pragworld_tasks.metrics import (
+from pragworld_tasks.evaluation import reports
+from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Interval,
     McNemar,
@@ -31,8 +29,10 @@ from pragworld_tasks.metrics import (
     bootstrap_difference_intervals,
     mcnemar,
 )
-from pragworld_tasks.responses import read_predictions
-from pragworld_tasks.scoring import compare, shown_tallies, to_run
+from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.scoring import compare, shown_tallies, to_run
+from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.link import task_folder
 
 # What launchers tell a process of its fellows. The command runs alone.
 _OF_LAUNCHERS = (

@@ -27,8 +27,8 @@ from trl import SFTTrainer
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
 from pragworld_train.config import LayerRegularizedSFTConfig, check_layers, check_model
+from pragworld_train.hooks import MlpReader, places, token_mask
 from pragworld_train.losses import LabelProbe, ula_loss
-from pragworld_train.mlp_outputs import MlpReader, places, token_mask
 from pragworld_train.probes import new_probes, read_weights, write_probes
 
 _PROBES = "label_probes"  # the name of the model's part that they are

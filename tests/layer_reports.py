@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pragworld_interp.layers import (
+from pragworld_interp.layer_report import (
     Intervention,
     LayerReport,
     ModelIdentity,
@@ -12,8 +12,8 @@ from pragworld_interp.layers import (
     data_identity,
     layer_report,
 )
-from pragworld_tasks.documents import ALTERATIONS, Document, Split
-from pragworld_tasks.metrics import Floats
+from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
+from pragworld_tasks.evaluation.metrics import Floats
 
 QUICK = Settings(resamples=60, halvings=30)
 

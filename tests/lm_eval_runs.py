@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from pragworld_tasks.documents import Document, Split
+from pragworld_tasks.data.documents import Document, Split
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
 from pragworld_tasks.harness import PUBLISHED
-from pragworld_tasks.metrics import tallies
-from pragworld_tasks.responses import read_predictions
-from pragworld_tasks.scoring import shown_tallies, to_released_run, to_run
-from pragworld_tasks.sources import FILES
 
 
 class Evaluation:

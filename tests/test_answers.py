@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pragworld_tasks.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
 
-from pragworld_tasks import articulations
-from pragworld_tasks.articulations import WORDINGS, Worded, worded_prompt
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.evaluation import articulations
+from pragworld_tasks.evaluation.articulations import WORDINGS, Worded, worded_prompt
+from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.harness import records
-from pragworld_tasks.metrics import Floats
-from pragworld_tasks.prompts import label_prompt
 from pragworld_tasks.tiny import folder
 
 METRICS: dict[str, Callable[[Sequence[Worded]], float]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from command_runs import run_command
 from places import SAMPLES
 
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.data.sources import FILES
 
 
 def test_status_says_where_each_split_is(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from servers import serve
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.sensitivity.paraphrases import shipped
 from pragworld_tasks.tiny import folder
-from pragworld_tasks.world_model.paraphrases import shipped
 
 TASK = "world_model_travel_commute"
 

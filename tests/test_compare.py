@@ -21,9 +21,9 @@ from pragworld_interp.compare import (
     to_json,
     to_text,
 )
-from pragworld_interp.layers import Intervention, LayerReport, Role, selected
+from pragworld_interp.layer_report import Intervention, LayerReport, Role, selected
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.metrics import Floats
+from pragworld_tasks.evaluation.metrics import Floats
 
 
 def with_effects(effects: Floats, report: LayerReport | None = None) -> LayerReport:

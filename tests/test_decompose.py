@@ -11,13 +11,13 @@ import pytest
 from command_runs import run_command
 from servers import serve
 
-from pragworld_tasks.decomposition import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.world_model.plots import figures
-from pragworld_tasks.world_model.questions import DOMAINS, domain_of, questions
-from pragworld_tasks.world_model.report import Agreement, agreement, report, to_json, to_text
-from pragworld_tasks.world_model.samples import _KEYS, read_samples
-from pragworld_tasks.world_model.tasks import prompts
+from pragworld_tasks.sensitivity.decomposition import SCALES, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.figures import figures
+from pragworld_tasks.sensitivity.questions import DOMAINS, domain_of, questions
+from pragworld_tasks.sensitivity.report import Agreement, agreement, report, to_json, to_text
+from pragworld_tasks.sensitivity.samples import _KEYS, read_samples
+from pragworld_tasks.sensitivity.task_metrics import prompts
 
 PARAPHRASES = 6
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import f_oneway, ks_2samp
 from sklearn.metrics import mutual_info_score
 
-from pragworld_tasks.decomposition import (
+from pragworld_tasks.evaluation.metrics import Floats, Ints
+from pragworld_tasks.sensitivity.decomposition import (
     NAMES,
     SCALES,
     Cells,
@@ -29,8 +30,7 @@ from pragworld_tasks.decomposition import (
     rescale,
     unbiased,
 )
-from pragworld_tasks.metrics import Floats, Ints
-from pragworld_tasks.resampling import (
+from pragworld_tasks.sensitivity.resampling import (
     articulation_p,
     decompose,
     numbers,

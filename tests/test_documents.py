@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 from places import SAMPLES
 
-from pragworld_tasks.documents import Document, read_entity_tracking, read_manual, read_synthetic
+from pragworld_tasks.data.documents import (
+    Document,
+    read_entity_tracking,
+    read_manual,
+    read_synthetic,
+)
+from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sources import FILES
 
 MANUAL = SAMPLES / FILES["manual"].path
 SYNTHETIC = SAMPLES / FILES["synthetic"].path

@@ -17,9 +17,9 @@ from command_runs import run_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.breakdowns import alteration_category, length_bucket, question_type
-from pragworld_tasks.dialogues import export, show
-from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.data.documents import ALTERATIONS, Document, read_generated, read_manual
+from pragworld_tasks.dialogues import display as show
+from pragworld_tasks.dialogues import export
 from pragworld_tasks.dialogues.compose import compose, opening_share, utterances
 from pragworld_tasks.dialogues.generate import (
     SPLITS,
@@ -30,11 +30,12 @@ from pragworld_tasks.dialogues.generate import (
     make_group,
 )
 from pragworld_tasks.dialogues.questions import FORMS, evaluate
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, singular, words
 from pragworld_tasks.dialogues.world import interpret
-from pragworld_tasks.documents import ALTERATIONS, Document, read_generated, read_manual
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.breakdowns import alteration_category, length_bucket, question_type
 
 # Of the documents of five groups of every split. If it changes, so must `generate.VERSION`.
 CHECKSUM = "1beb939a3116e83f581a24c34a4baaeec3f736c5c42ea83b9b646a63fe6d7d7e"

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
-from pragworld_tasks.answers import read_answer, read_answer_released
+from pragworld_tasks.data.documents import Document, read_manual
+from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
-from pragworld_tasks.documents import Document, read_manual
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
+from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.scoring import to_released_run, to_run
 from pragworld_tasks.harness import (
     Clustered,
     ZeroShotOnly,
@@ -29,9 +32,6 @@ from pragworld_tasks.harness import (
     share_stderr,
 )
 from pragworld_tasks.link import task_folder
-from pragworld_tasks.metrics import tallies
-from pragworld_tasks.scoring import to_released_run, to_run
-from pragworld_tasks.sources import FILES
 
 DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
 RECORDS = records(DOCUMENTS)

@@ -18,8 +18,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp import ablation, patching
 from pragworld_interp.cli import main
-from pragworld_interp.effects import PatchingReport, read_effects
-from pragworld_interp.layers import Intervention, LayerReport, read_layers, write_layers
+from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
+from pragworld_interp.patching_report import PatchingReport, read_effects
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import folder
@@ -456,7 +456,7 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
 def test_a_figure_shows_every_model_of_patching_by_its_adapter(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pragworld_interp import plots
+    from pragworld_interp import figures as plots
 
     patching = run("patch")
     head, *rest = patching.read_text().splitlines(keepends=True)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest
 
-from pragworld_interp.layer_tables import to_text
-from pragworld_interp.layers import (
+from pragworld_interp.layer_report import (
     Intervention,
     Outcome,
     Settings,
@@ -31,10 +30,11 @@ from pragworld_interp.layers import (
     to_json,
     write_layers,
 )
-from pragworld_tasks.documents import Document
+from pragworld_interp.layer_tables import to_text
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.metrics import Floats, bootstrap_difference_intervals, tally
-from pragworld_tasks.scoring import Share
+from pragworld_tasks.evaluation.metrics import Floats, bootstrap_difference_intervals, tally
+from pragworld_tasks.evaluation.scoring import Share
 
 Sweep = tuple[list[Document], Floats]
 

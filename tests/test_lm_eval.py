@@ -8,10 +8,10 @@ import pytest
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import ROOT, SAMPLES
 
-from pragworld_tasks.answers import read_answer
-from pragworld_tasks.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.responses import read_predictions
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.evaluation.answers import read_answer
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.responses import read_predictions
 
 PAPER = ("pragworld_manual", "pragworld_synthetic", "pragworld_entity_tracking")
 TASKS = [task + kind for kind in ("", "_label", "_mc") for task in PAPER]

@@ -7,14 +7,14 @@ import pytest
 from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
-from pragworld_tasks.answers import read_answer
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
-from pragworld_tasks.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.metrics import tallies
-from pragworld_tasks.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.scoring import to_run
+from pragworld_tasks.evaluation.answers import read_answer
+from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.tiny import folder
 
 SETTINGS = Settings(groups=12, seed=7)

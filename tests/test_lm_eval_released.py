@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score
 
-from pragworld_tasks.answers import read_answer_released
+from pragworld_tasks.evaluation.answers import read_answer_released
 
 TASKS = (
     "pragworld_manual",

@@ -14,10 +14,10 @@ from servers import serve
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.sensitivity.paraphrases import shipped
+from pragworld_tasks.sensitivity.questions import questions
+from pragworld_tasks.sensitivity.task_metrics import dataset, mu, own_dataset, score_responses
 from pragworld_tasks.tiny import folder
-from pragworld_tasks.world_model.paraphrases import shipped
-from pragworld_tasks.world_model.questions import questions
-from pragworld_tasks.world_model.tasks import dataset, mu, own_dataset, score_responses
 
 TASK = "world_model_travel_commute"
 METRICS = {

@@ -25,7 +25,7 @@ from pragworld_interp.loading import Fed, Model, fed, load
 from pragworld_interp.packing import padded
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import label_prompt
+from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.tiny import folder
 
 TINY = str(folder())

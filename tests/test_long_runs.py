@@ -168,7 +168,7 @@ def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None
 
 
 def documented(number: int) -> Group:
-    from pragworld_tasks.documents import Document
+    from pragworld_tasks.data.documents import Document
 
     document = Document(0, "c", "q", "yes", number, True, None, None, "manual", number, True)
     return Group((document,), ([1],), (frozenset(),))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.metrics import accuracy_score, recall_score
 
-from pragworld_tasks.metrics import (
+from pragworld_tasks.evaluation.metrics import (
     NO,
     UNREADABLE,
     YES,

@@ -29,15 +29,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pragworld_tasks.cli import main
+from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.world_model import candidates, paraphrases, survey
-from pragworld_tasks.world_model.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint
-from pragworld_tasks.world_model.extraction import extract, extraction_prompt, read_extracted
-from pragworld_tasks.world_model.journal import Answer, Journal, Request
-from pragworld_tasks.world_model.paraphrases import Paraphrase
-from pragworld_tasks.world_model.questions import Question, questions
-from pragworld_tasks.world_model.selection import distances, farthest_first, spread
-from pragworld_tasks.world_model.translation import DISTANT, LANGUAGES, chain
+from pragworld_tasks.request_journal import Answer, Journal, Request
+from pragworld_tasks.sensitivity import candidates, paraphrases, survey
+from pragworld_tasks.sensitivity.extraction import extract, extraction_prompt, read_extracted
+from pragworld_tasks.sensitivity.paraphrases import Paraphrase
+from pragworld_tasks.sensitivity.questions import Question, questions
+from pragworld_tasks.sensitivity.selection import distances, farthest_first, spread
+from pragworld_tasks.sensitivity.translation import DISTANT, LANGUAGES, chain
 
 KEY = "sk-not-to-be-seen-anywhere"
 MIAMI = questions()["travel_miami"]
@@ -763,8 +763,8 @@ def test_a_question_without_an_extraction_prompt() -> None:
 def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
     with serve(tmp_path, "--schedule", "1:hang,2:hang") as server:
         code = (
-            "from pragworld_tasks.world_model.extraction import *\n"
-            "from pragworld_tasks.world_model.questions import questions\n"
+            "from pragworld_tasks.sensitivity.extraction import *\n"
+            "from pragworld_tasks.sensitivity.questions import questions\n"
             f"endpoint = Endpoint({server.url!r}, 'm', 1, timeout=600)\n"
             "question = questions()['travel_miami']\n"
             f"extract(endpoint, question, ['=> 1', '=> 2'], Path({str(tmp_path / 'kept')!r}))\n"

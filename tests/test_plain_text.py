@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.dialogues.inflection import article, number_forms, number_words, read_number
-from pragworld_tasks.dialogues.plain_text import (
+from pragworld_tasks.data.documents import ALTERATIONS, read_manual, read_synthetic
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.text_alterations.alter import (
     Altered,
     Entities,
     alter,
@@ -25,9 +27,12 @@ from pragworld_tasks.dialogues.plain_text import (
     variable_substitution,
     variable_swap,
 )
-from pragworld_tasks.documents import ALTERATIONS, read_manual, read_synthetic
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.text_alterations.inflection import (
+    article,
+    number_forms,
+    number_words,
+    read_number,
+)
 
 Function = Callable[[str, Entities, random.Random], Altered | None]
 FUNCTIONS: tuple[Function, ...] = (

@@ -12,14 +12,14 @@ from layer_reports import make_documents, make_report, random_report, to_yes
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pragworld_interp.effects import PatchedProbability
-from pragworld_interp.layers import LayerReport, selected
-from pragworld_interp.plots import (
+from pragworld_interp.figures import (
     accuracy_figure,
     alterations_figure,
     patching_figure,
 )
-from pragworld_tasks.documents import ALTERATIONS
+from pragworld_interp.layer_report import LayerReport, selected
+from pragworld_interp.patching_report import PatchedProbability
+from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
 
 LONG = "a-rather-long-name-of-a-model-v2-Instruct + adapter"
@@ -274,7 +274,7 @@ def test_what_cannot_be_drawn_is_refused(
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = """
 import sys
-import pragworld_interp.compare, pragworld_interp.layers, pragworld_interp.plots
+import pragworld_interp.compare, pragworld_interp.layer_report, pragworld_interp.figures
 print({"matplotlib", "torch"} & set(sys.modules))
 """
     output = subprocess.run(

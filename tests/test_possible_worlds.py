@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from possible_worlds import PossibleWorlds
 
+from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.alterations import edits
-from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
 from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
 from pragworld_tasks.dialogues.questions import words as words_of
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, words
 from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, interpret, resolve
-from pragworld_tasks.documents import ALTERATIONS
 
 CHUNKS = 8
 DIALOGUES = 2500  # in a chunk, at least

@@ -11,7 +11,7 @@ from sklearn.neural_network import MLPClassifier
 from pragworld_interp.loading import Model, fed, load
 from pragworld_tasks.tiny import folder as tiny_folder
 from pragworld_train.data import chosen
-from pragworld_train.probing import fitted, probed, read, read_probed
+from pragworld_train.experiments.probing import fitted, probed, read, read_probed
 
 
 def test_outputs_are_those_of_each_prompt_alone() -> None:

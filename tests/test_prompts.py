@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import evaluation_prompt, label_prompt, split_prompt
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt, split_prompt
 
 DOCUMENT = {"context": "A: Hi\nB: {question}", "question": "Did A say hi?"}
 

@@ -18,7 +18,7 @@ from pragworld_tasks.quantities.mentions import mentions
 from pragworld_tasks.quantities.numerals import numerals
 from pragworld_tasks.quantities.plain import plain
 from pragworld_tasks.quantities.units import asked
-from pragworld_tasks.world_model.questions import questions
+from pragworld_tasks.sensitivity.questions import questions
 
 ANSWERS = Path(__file__).parent / "answers"
 TOLERANCE = 0.01  # relative

@@ -16,7 +16,7 @@ import pragworld_interp.patching
 from pragworld_interp import reference, tree_attention
 from pragworld_interp.ablation import Ablation, module_of
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layers import Module, Replacement
+from pragworld_interp.layer_report import Module, Replacement
 from pragworld_interp.packing import Batch, Tokens, grow, packed, padded, takes_trees
 from pragworld_interp.patching import Pair, Patched, aligned
 from pragworld_tasks.errors import InputError

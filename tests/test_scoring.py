@@ -12,10 +12,10 @@ import pytest
 from command_runs import run_command
 from places import SAMPLES
 
-from pragworld_tasks.documents import read_manual
+from pragworld_tasks.data.documents import read_manual
+from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.responses import read_predictions
-from pragworld_tasks.sources import FILES
+from pragworld_tasks.evaluation.responses import read_predictions
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
 

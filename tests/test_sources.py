@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from places import SAMPLES
 
-from pragworld_tasks import sources
+from pragworld_tasks.data import sources
+from pragworld_tasks.data.sources import FILES, cache_folder, fetch, load, locate
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sources import FILES, cache_folder, fetch, load, locate
 
 MANUAL = FILES["manual"]
 FETCH = (sys.executable, "-m", "pragworld_tasks", "data", "fetch", "manual")
@@ -122,7 +122,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     server = Server()
     monkeypatch.setenv("PRAGWORLD_URL", server.url)
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("pragworld_tasks.sources.time.sleep", lambda _: None)
+    monkeypatch.setattr("pragworld_tasks.data.sources.time.sleep", lambda _: None)
     yield server
     server.http.shutdown()
     server.http.server_close()

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import yaml
 
-from pragworld_interp.layers import read_layers
+from pragworld_interp.layer_report import read_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import folder as tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.evaluation import asked, samples_files
-from pragworld_train.probing import read_probed
+from pragworld_train.experiments.probing import read_probed
 
 MODEL = ("--model_name_or_path", str(tiny_folder()))
 LAYERS = ("--useful_layers", "1", "2", "--harmful_layers", "4")

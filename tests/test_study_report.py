@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pragworld_tasks.metrics import Tally, bootstrap_intervals
-from pragworld_train.study_report import _draws, _measured
+from pragworld_tasks.evaluation.metrics import Tally, bootstrap_intervals
+from pragworld_train.experiments.study_report import _draws, _measured
 
 
 def tallies(seeds: int, groups: int, level: float, seed: int = 0) -> list[Tally]:

@@ -11,12 +11,12 @@ from command_runs import run_command
 from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_tasks.answers import likelier_answer
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
-from pragworld_tasks.documents import Document
-from pragworld_tasks.metrics import tallies
-from pragworld_tasks.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.scoring import to_run
+from pragworld_tasks.evaluation.answers import likelier_answer
+from pragworld_tasks.evaluation.metrics import tallies
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.tiny import folder
 
 

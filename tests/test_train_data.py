@@ -8,7 +8,7 @@ import pytest
 from places import SAMPLES
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.prompts import label_prompt, split_prompt
+from pragworld_tasks.evaluation.prompts import label_prompt, split_prompt
 from pragworld_train.data import chosen, held_out, to_dataset
 
 

@@ -23,7 +23,7 @@ from train_runs import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from pragworld_interp.layers import Intervention, LayerReport, selected, write_layers
+from pragworld_interp.layer_report import Intervention, LayerReport, selected, write_layers
 from pragworld_tasks.errors import InputError
 
 ROWS = make_rows(8)

@@ -41,7 +41,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from pragworld_tasks.dialogues.generate import Settings, documents, generate
 from pragworld_tasks.errors import InputError
 from pragworld_train.data import to_dataset
-from pragworld_train.mlp_outputs import places, token_mask
+from pragworld_train.hooks import places, token_mask
 from pragworld_train.probes import FILE, load_probes
 
 TINY = Path(__file__).parents[1] / "pragworld_tasks" / "tiny"

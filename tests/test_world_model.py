@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.world_model.paraphrases import (
+from pragworld_tasks.sensitivity.paraphrases import (
     check,
     checked,
     fault,
@@ -16,8 +16,8 @@ from pragworld_tasks.world_model.paraphrases import (
     shipped,
     similarity,
 )
-from pragworld_tasks.world_model.questions import questions, slot_of
-from pragworld_tasks.world_model.tasks import prompts
+from pragworld_tasks.sensitivity.questions import questions, slot_of
+from pragworld_tasks.sensitivity.task_metrics import prompts
 
 PROMPT = (
     "I drive {miles} miles, five days a week, at 3.5 miles a liter. How much is $2,000 of that?"

@@ -8,8 +8,8 @@ now refer to. What the altered dialogue means is computed anew.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.grammar import is_one
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Words
 from pragworld_tasks.dialogues.world import (
     ALL,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from zlib import crc32
 
-from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.grammar import say
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.topics import MIX, TOPICS, Circle
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Words
 from pragworld_tasks.dialogues.world import (

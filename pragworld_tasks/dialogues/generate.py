@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Literal, get_args
 
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
-from pragworld_tasks.dialogues.chance import Chance
 from pragworld_tasks.dialogues.compose import SHARES, Dialogue, compose, opening_share, utterances
 from pragworld_tasks.dialogues.questions import (
     FORMS,
@@ -28,6 +28,7 @@ from pragworld_tasks.dialogues.questions import (
     evaluate,
 )
 from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Words, words
 from pragworld_tasks.dialogues.world import (
     Exchange,
@@ -38,7 +39,6 @@ from pragworld_tasks.dialogues.world import (
     mentioned,
     resolve,
 )
-from pragworld_tasks.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.errors import InputError
 
 VERSION = "1"  # of the generator: any change to what a seed gives is a new one

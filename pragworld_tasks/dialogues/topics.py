@@ -7,7 +7,7 @@ have to be kept apart.
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,

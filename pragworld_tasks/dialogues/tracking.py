@@ -7,17 +7,17 @@ known, so accuracy can be shown by it.
 
 from collections.abc import Iterator, Sequence
 
-from pragworld_tasks.dialogues.chance import Chance
+from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose, utterances
 from pragworld_tasks.dialogues.generate import LONG_LENGTHS, SPLIT_SHARES, VERSION, Settings
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, by_answer
 from pragworld_tasks.dialogues.questions import words as question_words
+from pragworld_tasks.dialogues.stable_random import Chance
 from pragworld_tasks.dialogues.world import (
     Exchange,
     interpret,
     mentioned,
 )
-from pragworld_tasks.documents import Answer, Document
 
 LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
 _KINDS: tuple[Kind, ...] = ("only-entity", "quantity", "universal", "existential")

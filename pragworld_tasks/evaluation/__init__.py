@@ -1,0 +1,1 @@
+"""Prompts, answers, metrics and reports: from documents and responses to numbers."""

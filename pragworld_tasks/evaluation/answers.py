@@ -1,0 +1,133 @@
+"""Yes or no out of what a model wrote.
+
+`read_answer` is ours. It looks where an answer stands, at the start of the response or behind a
+label such as `Answer:`, takes it out of whatever it is wrapped in, and refuses to guess elsewhere:
+an unreadable response counts as wrong and its share is reported. `read_answer_released` is the
+reading behind the paper's tables.
+"""
+
+import re
+import unicodedata
+
+from pragworld_tasks.data.documents import Answer
+
+# What an answer may be wrapped in: punctuation, brackets, quotes, markdown, tags such as <answer>,
+# LaTeX's \boxed{. A line of it at most, and each piece readable in one way only, so that no
+# response takes long.
+_PIECE = r"</?[^\W_]\w{0,19}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
+_WRAPPING = rf"(?:{_PIECE}|[\W_]){{0,80}}"
+_WRAPPING_ON_LINE = rf"(?:{_PIECE}|[^\w\n]|_){{0,80}}"
+# The word itself: no part of another (`no-one`), of a phrase that answers nothing (`no idea`) or
+# of a condition (`yes if`).
+_WORD = (
+    r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|info|information|one|longer|matter|doubt|"
+    r"problem|question|worries|mention|evidence|indication|way[ \t]+(?:to|of))\b))"
+    r"(?![^\W_]|[-'\u2019][^\W_]|[ \t]+(?:if|unless)\b)"
+)
+# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, just the two.
+_OTHER = r"(?!(?P=word))(?:yes|no)(?![^\W_])"
+_NOT_CHOICES = (
+    rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"
+    rf"(?!{_WRAPPING_ON_LINE}\band\b{_WRAPPING}{_OTHER}(?![ \t]+[^\W_]))"
+    rf"(?!{_WRAPPING_ON_LINE}{_OTHER}{_WRAPPING_ON_LINE}(?:\n|$))"
+)
+# What announces an answer: `Answer:`, `so the correct answer is`, a heading on a line of its own.
+_LABEL = (
+    r"(?:(?:so|thus|hence|therefore|the|my|your|our|final|correct|short|best|right|most|likely|"
+    r"i[ \t]+(?:think|believe|would[ \t]+say|conclude)(?:[ \t]+that)?),?[ \t_]+){0,5}"
+    r"(?:answer|ans|label|response|output|verdict|conclusion|result|decision|prediction|solution|"
+    r"judge?ment)"
+    r"(?:[ \t]+(?:here|to[ \t]+(?:the|this|your)[ \t]+question)|"
+    r"[ \t]*\(yes[ \t]*(?:/|or)[ \t]*no\))?"
+    rf"{_WRAPPING_ON_LINE}(?:(?:is|(?:would|should|must|will)[ \t]+be)"
+    r"(?:[ \t]+(?:clearly|definitely|likely|probably|therefore|simply))?\b"
+    r"|(?<=[-:=*_\u2013\u2014\u2192])|(?=\n))"
+)
+
+# Reasoning before the answer: a block in tags, as several families of models write it, or what is
+# left of one whose opening tag stood in the prompt.
+_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection)"
+_REASONING = re.compile(
+    rf"\s*(?:[<\[\u25c1](?P<tag>{_THINKING})[>\]\u25b7].*?[<\[\u25c1]/(?P=tag)[>\]\u25b7]"
+    r"|<\|begin_of_thought\|>.*?<\|end_of_thought\|>"
+    r"|<\|channel\|>analysis.*?<\|channel\|>final<\|message\|>|analysis.*?assistantfinal)",
+    re.DOTALL,
+)
+_REASONING_OPENS = re.compile(
+    rf"\s*(?:[<\[\u25c1]{_THINKING}[>\]\u25b7]|<\|begin_of_thought\|>|<\|channel\|>analysis)"
+)
+_REASONING_ENDS = re.compile(r".*?[<\[\u25c1]/(?:think|thinking|reasoning)[>\]\u25b7]", re.DOTALL)
+
+_AT_THE_START = re.compile(
+    rf"(?:\d{{1,2}}[.)][ \t]+)?{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}"
+)
+_BEHIND_A_LABEL = re.compile(
+    rf"(?:^|[\n.,;:!?])[^\w\n]{{0,8}}{_LABEL}{_WRAPPING}{_WORD}{_NOT_CHOICES}"
+)
+_BOXED = re.compile(rf"\\boxed\b{_WRAPPING_ON_LINE}{_WORD}{_NOT_CHOICES}")
+_ALONE_ON_A_LINE = re.compile(rf"^{_WRAPPING_ON_LINE}{_WORD}{_WRAPPING_ON_LINE}$", re.MULTILINE)
+_FURTHER_DOWN = (_BEHIND_A_LABEL, _BOXED, _ALONE_ON_A_LINE)
+# A word that `no` may belong to (`No apples`), and not one that a sentence begins with (`No he`).
+_NOUN_BEHIND = re.compile(
+    r"[ \t]+(?!(?:i|you|he|she|it|we|they|the|this|that|these|those|there|a|an|not|both|all|some|"
+    r"only|because|since|as|but|alice|bob|person|speaker|listener)\b)[^\W_]"
+)
+
+_ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
+
+
+def read_answer(response: str) -> Answer | None:
+    """The answer that a response gives, or None where it gives none that can be read.
+
+    Reasoning before the answer is skipped; reasoning that never ends leaves no answer. Then an
+    answer at the start of the response decides, whatever explanation follows. Where there is none,
+    answers behind a label (`Final answer: no`, `so the answer is yes`), in a LaTeX box or alone on
+    a line count, if all of them agree; and they count for more than a `no` that may belong to the
+    word behind it (`No apples are left, so the answer is yes`). The choices given back (`yes or
+    no?`) are not an answer.
+
+    Never raises.
+    """
+    text = "".join(
+        character
+        for character in unicodedata.normalize("NFKC", response).lower()
+        if unicodedata.category(character) != "Cf"  # zero-width marks
+    )
+    while reasoning := _REASONING.match(text):
+        text = text[reasoning.end() :]
+    if _REASONING_OPENS.match(text):
+        return None
+    if rest := _REASONING_ENDS.match(text):
+        text = text[rest.end() :]
+    text = text.strip()
+    first = _AT_THE_START.match(text)
+    if first and not (first["word"] == "no" and _NOUN_BEHIND.match(text, first.end())):
+        return _ANSWERS[first["word"]]
+    found = {match["word"] for pattern in _FURTHER_DOWN for match in pattern.finditer(text)}
+    if len(found) == 1:
+        return _ANSWERS[found.pop()]
+    return _ANSWERS[first["word"]] if first else None
+
+
+def read_answer_released(response: str) -> Answer | None:
+    """The answer as the released scoring reads it, or None: the first line, else its first word.
+
+    The released code ends with an error on an empty response; here that is unreadable too.
+    """
+    first_line = response.strip().split("\n")[0].strip().lower().replace(",", "")
+    words = first_line.split()
+    first_word = words[0].replace(".", "") if words else ""
+    for text in (first_line, first_word):
+        if text in ("(yes)", "yes)", "yes"):
+            return "yes"
+        if text in ("(no)", "no)", "no"):
+            return "no"
+    return None
+
+
+def likelier_answer(yes: float, no: float) -> Answer | None:
+    """The answer with the greater log-likelihood.
+
+    None where they are equal, or are not numbers, as broken half-precision models give them.
+    """
+    return "yes" if yes > no else "no" if no > yes else None

@@ -1,0 +1,225 @@
+"""PragWorld under rewording: every document in ten wordings, and what the answers vary with.
+
+A group's documents are intents: what differs between them is the conversation. The wordings are
+articulations: what differs between them is how one is told to read and to answer, how the question
+is put and how the speakers are introduced; the gold answer stays. Since the probabilities of yes
+and no are known, so is the distribution of a model's answers, and the decomposition by entropy
+(`decomposition.entropy_components`) is exact: no sampling, no floor.
+"""
+
+import functools
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from string import Template
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from lm_eval.utils import warning_once
+
+from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.sources import load
+from pragworld_tasks.evaluation.answers import likelier_answer
+from pragworld_tasks.evaluation.metrics import Tally
+from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.harness import generator_settings, logger, records, shown_error
+from pragworld_tasks.sensitivity.decomposition import entropy_components
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
+
+# Beside Prompt 2 of the PragWorld paper, which is wording 0.
+_REWORDINGS = (
+    "Here is a conversation between two people.\n$context\n\n"
+    "Question about the conversation: $question\n"
+    "Reply with yes or with no, and nothing else.\nAnswer:",
+    "Two speakers, one dialogue:\n$context\n\n"
+    "Going by what is said in it: $question\nOne word, yes or no:",
+    "Please read the following exchange carefully.\n\n$context\n\n"
+    "Somebody who has followed the exchange is asked: $question\n"
+    "The person may only say yes or no. The person says:",
+    "You will be given a question, and then a conversation in which two persons take part. "
+    "The answer has to be yes or no.\n\nQuestion: $question\n\nConversation:\n$context\n\nAnswer:",
+    "Transcript\n----------\n$context\n----------\nQ: $question\nA (yes/no):",
+    "I overheard the following.\n$context\n\n"
+    "Could you help me with a question about it? $question\n"
+    "A plain yes or no will do.\nYour reply:",
+    "The speakers below take turns.\n\n$context\n\n"
+    "TASK: decide whether the correct answer to the question is yes or no.\n"
+    "QUESTION: $question\nDECISION:",
+    "$context\n\n"
+    "Having read this talk between two people, how would you answer? $question\n"
+    "Answer no or yes.\nAnswer:",
+    "Consider what these two say to each other:\n$context\n\n"
+    'On the basis of their words alone, respond to this with "yes" or "no": $question\nResponse:',
+)
+WORDINGS = 1 + len(_REWORDINGS)
+
+
+def worded_prompt(document: Mapping[str, Any]) -> str:
+    """The prompt of a document in its wording.
+
+    Args:
+        document: anything with a `context`, a `question` and a `wording`, 0 to 9; 0 is Prompt 2.
+    """
+    if document["wording"] == 0:
+        return label_prompt(document)
+    template = Template(_REWORDINGS[document["wording"] - 1])
+    return template.substitute(context=document["context"], question=document["question"])
+
+
+# Data sets ----------------------------------------------------------------------------------------
+
+
+def dataset(pragworld_split: ReleasedSplit, **_: Any) -> dict[str, "Dataset"]:
+    """The documents of a split, each in ten wordings, as the data set `test`.
+
+    Raises:
+        InputError: the split's file cannot be had or is malformed.
+    """
+    return _worded(load(pragworld_split))
+
+
+def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
+    """Generated documents, each in ten wordings, as the data set `test`.
+
+    Args:
+        metadata: what `--metadata` says, as for `harness.generated_dataset`.
+
+    Raises:
+        InputError: a setting is impossible.
+    """
+    from pragworld_tasks.dialogues.generate import documents, generate
+
+    return _worded(list(documents(generate(generator_settings(metadata)))))
+
+
+def _worded(documents: Sequence[Document]) -> dict[str, "Dataset"]:
+    from datasets import Dataset
+
+    reworded = [
+        {**record, "wording": wording}
+        for record in records(documents)
+        for wording in range(WORDINGS)
+    ]
+    return {"test": Dataset.from_list(reworded)}
+
+
+# Results of one document in one wording -----------------------------------------------------------
+
+
+class Worded(NamedTuple):
+    """The item of a document in a wording, under every metric.
+
+    Attributes:
+        group, size: its group and how many documents that has in the whole split.
+        row: of the document.
+        wording: 0 to 9.
+        yes: probability of yes, yes and no being all there is.
+        right: whether the likelier answer is the gold one.
+    """
+
+    group: int
+    size: int
+    row: int
+    wording: int
+    yes: float
+    right: bool
+
+
+def score_likelihoods(
+    record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
+) -> dict[str, Worded]:
+    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
+    (yes, _), (no, _) = results
+    item = Worded(
+        record["group"],
+        record["group_size"],
+        record["row"],
+        record["wording"],
+        (1 + math.tanh((yes - no) / 2)) / 2,  # the logistic function, which cannot overflow
+        likelier_answer(yes, no) == record["answer"],
+    )
+    return {f"{name}{end}": item for name in METRICS for end in ("", "_stderr")}
+
+
+# Aggregations -------------------------------------------------------------------------------------
+
+
+def _share(name: str, items: Sequence[Worded]) -> float:
+    """One of `METRICS` over the groups of which every document is there in every wording."""
+    return _tallies(tuple(items))[name].share
+
+
+def _share_stderr(name: str, items: Sequence[Worded]) -> float | str:
+    """Its standard error, groups being independent; where there is none, N/A."""
+    return shown_error(_tallies(tuple(items))[name].standard_error)
+
+
+# lm-eval calls an aggregation with nothing but the items, so each metric has one of its own.
+ps = functools.partial(_share, "ps")
+ps_stderr = functools.partial(_share_stderr, "ps")
+as_ = functools.partial(_share, "as")
+as_stderr = functools.partial(_share_stderr, "as")
+mu = functools.partial(_share, "mu")
+mu_stderr = functools.partial(_share_stderr, "mu")
+mvs = functools.partial(_share, "mvs")
+mvs_stderr = functools.partial(_share_stderr, "mvs")
+acc = functools.partial(_share, "acc")
+acc_stderr = functools.partial(_share_stderr, "acc")
+acc_worst_wording = functools.partial(_share, "acc_worst_wording")
+acc_worst_wording_stderr = functools.partial(_share_stderr, "acc_worst_wording")
+robust_acc = functools.partial(_share, "robust_acc")
+robust_acc_stderr = functools.partial(_share_stderr, "robust_acc")
+
+
+@functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same
+def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
+    """The metrics by name: two numbers for each whole group, whose sums are divided.
+
+    Entropies are summed over groups before one is divided by another, so a group of which a model
+    is certain, whose own shares would be noise over nothing, weighs as little as it should.
+    """
+    groups = _whole_groups(items)
+    parts, right = [], []  # of each group
+    for group in groups:
+        yes = np.array([[item.yes for item in document] for document in group]).T
+        found = entropy_components(np.stack([yes, 1 - yes], axis=-1), np.ones_like(yes))
+        shares = np.nan_to_num([found.ps, found.as_, found.mu])  # of an entropy of 0
+        parts.append(shares * found.variance)
+        right.append(np.array([[item.right for item in document] for document in group]))
+    purpose, articulation, chance = np.reshape(parts, (len(groups), 3)).T
+    total = purpose + articulation + chance
+    documents = np.array([len(one) for one in right], dtype=np.float64)
+    by_wording = np.reshape([one.sum(axis=0) for one in right], (len(groups), WORDINGS))
+    worst = by_wording.sum(axis=0).argmin()
+    return {
+        "ps": Tally(purpose, total),
+        "as": Tally(articulation, total),
+        "mu": Tally(chance, total),
+        "mvs": Tally(purpose, purpose + articulation),
+        "acc": Tally(by_wording.sum(axis=1) / WORDINGS, documents),
+        "acc_worst_wording": Tally(by_wording[:, worst].astype(np.float64), documents),
+        "robust_acc": Tally(np.array([float(one.all()) for one in right]), np.ones(len(groups))),
+    }
+
+
+def _whole_groups(items: Sequence[Worded]) -> list[list[list[Worded]]]:
+    """The items by group, document and wording, of whole groups; warns of others."""
+    groups: dict[int, dict[int, list[Worded]]] = defaultdict(lambda: defaultdict(list))
+    for item in sorted(items):
+        groups[item.group][item.row].append(item)
+    whole = [
+        list(documents.values())
+        for documents in groups.values()
+        if sum(map(len, documents.values())) == WORDINGS * next(iter(documents.values()))[0].size
+    ]
+    if len(whole) < len(groups):
+        warning_once(
+            logger,
+            f"rewording: of {len(groups)} groups, {len(groups) - len(whole)} lack documents or "
+            f"wordings (--limit or --samples) and do not count; {len(whole)} are whole and do",
+        )
+    return whole

@@ -1,0 +1,53 @@
+"""How results are broken down: by alteration, length of the conversation, type of question."""
+
+import re
+
+from pragworld_tasks.data.documents import ALTERATIONS, Document
+
+NOT_ALTERED = "Not Altered"
+LENGTH_BUCKETS = ("short", "medium", "long")
+QUESTION_TYPES = ("sure", "know", "quantity", "universal", "existential", "only-entity", "other")
+
+# Tried in this order; the first that is found in the question names its type.
+_TYPE_PATTERNS = {
+    "sure": r"\bsure\b",
+    "know": r"\bknows?\b",
+    "quantity": r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
+    "universal": r"\b(all|every|each)\b",
+    "existential": r"\bsome\b",
+    # Something is somewhere, or somebody put it there.
+    "only-entity": r"\b(is|are|was|were)\b.*\b(in|at) the\b"
+    r"|\bdid (the )?\w+ (put|place|leave)\b",
+}
+
+
+def alteration_category(document: Document) -> str:
+    """One of `ALTERATIONS`, or "Not Altered" (paper, Table 5)."""
+    return document.alteration or NOT_ALTERED
+
+
+def length_bucket(document: Document) -> str:
+    """One of `LENGTH_BUCKETS`, by lines of the context: under 11, 11 to 15, over 15 (Table 6)."""
+    lines = document.context.strip().count("\n") + 1
+    return "short" if lines < 11 else "medium" if lines <= 15 else "long"
+
+
+def question_type(document: Document) -> str:
+    """One of `QUESTION_TYPES` (Table 8), by the words of the question.
+
+    The paper gives no rule. This one reproduces its counts on the manual split for sure, know,
+    quantity and existential; "all of the" is universal here, where the paper seems to put some of
+    these with the questions that only name an entity.
+    """
+    question = " ".join(document.question.lower().split())
+    for name, pattern in _TYPE_PATTERNS.items():
+        if re.search(pattern, question):
+            return name
+    return "other"
+
+
+BREAKDOWNS = {
+    "alteration": (alteration_category, (*ALTERATIONS, NOT_ALTERED)),
+    "length": (length_bucket, LENGTH_BUCKETS),
+    "question type": (question_type, QUESTION_TYPES),
+}

@@ -1,0 +1,122 @@
+"""Responses that exist already: files of them, read into answers.
+
+They come as JSON lines: the released `outputs.jsonl`, or `{"row": n, "response": "..."}`, or
+lm-eval's `samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.files import Where, read_json_lines
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What responses answer, a place for each document.
+
+    Attributes:
+        ours: answers by `read_answer`.
+        released: answers by `read_answer_released`, which the paper's tables rest on.
+    """
+
+    ours: list[Answer | None]
+    released: list[Answer | None]
+
+
+def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Predictions:
+    """The answers in files of responses, in the order of `documents`.
+
+    Args:
+        paths: the files. Responses that do not say which row they are to are taken in their order,
+            one file after the other: the released runs on the synthetic split come in two files.
+        documents: the split that was asked.
+
+    Raises:
+        InputError: a line holds no response, a row is missing, out of range or there twice, or a
+            response is to something else than the document in its row.
+    """
+    by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
+    numbered: bool | None = None
+    for path in paths:
+        for where, record in read_json_lines(path):
+            row = _row_of(record, where)
+            if numbered is None:
+                numbered = row is not None
+            if numbered != (row is not None):
+                where.refuse("some responses have a 'row' and some have none; give each one")
+            if row is None:
+                row = len(by_row)
+            if not 0 <= row < len(documents):
+                last = len(documents) - 1
+                where.refuse(
+                    f"response to row {row}, but the split has rows 0 to {last}; "
+                    "is it to another split?"
+                )
+            if row in by_row:
+                where.refuse(f"row {row} is there twice; give the responses of one run")
+            _check_document(record, documents[row], where)
+            by_row[row] = _answers_of(record, where)
+    missing = [row for row in range(len(documents)) if row not in by_row]
+    if missing:
+        names = ", ".join(map(str, paths))
+        raise InputError(
+            f"{names}: {len(by_row)} responses for {len(documents)} documents; "
+            f"row {missing[0]} is the first without one; give a whole run, without --limit"
+        )
+    answers = [by_row[row] for row in range(len(documents))]
+    return Predictions([ours for ours, _ in answers], [released for _, released in answers])
+
+
+def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
+    """The row that a record says it is about; None where it does not say."""
+    row = record.get("row")
+    if "doc" in record or "filtered_resps" in record:
+        document = record.get("doc")
+        if not isinstance(document, Mapping) or not {"row", "context", "question"} <= set(document):
+            where.refuse("not a sample of a pragworld task; give those of a task on this split")
+        row = document["row"]
+    if row is not None and (not isinstance(row, int) or isinstance(row, bool)):
+        where.refuse(f"'row' is {row!r}, not a whole number")
+    return row
+
+
+def _check_document(record: Mapping[str, Any], document: Document, where: Where) -> None:
+    """Refuses a response whose record shows that something else was asked."""
+    asked = record.get("doc", {})
+    prompt = str(record.get("prompt", ""))
+    for part in ("context", "question"):
+        text = getattr(document, part)
+        if asked.get(part, text) != text or ("prompt" in record and text not in prompt):
+            where.refuse(
+                f"the response is to another {part} than row {document.row} of the "
+                f"{document.split} split has; is it to another split?"
+            )
+
+
+def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None, Answer | None]:
+    """The answer in our reading and in the released one."""
+    if "filtered_resps" in record:
+        responses = record["filtered_resps"]
+        if isinstance(responses, list) and len(responses) == 2:
+            try:
+                answer = likelier_answer(*(float(likelihood) for likelihood, _ in responses))
+            except (TypeError, ValueError):
+                where.refuse("'filtered_resps' are not the log-likelihoods of yes and of no")
+            return answer, answer
+        if not isinstance(responses, list) or len(responses) != 1:
+            where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
+        response = responses[0]
+    elif "response" in record:
+        response = record["response"]
+    else:
+        where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
+    if response is None:  # an API that refused to answer
+        return None, None
+    if not isinstance(response, str):
+        where.refuse(f"the response is {type(response).__name__}, not text")
+    return read_answer(response), read_answer_released(response)

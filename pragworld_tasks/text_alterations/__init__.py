@@ -1,0 +1,1 @@
+"""The seven alterations of any conversation that is given as text."""

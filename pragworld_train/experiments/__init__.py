@@ -1,0 +1,1 @@
+"""Experiments with trained models: the study, its report, and probes of finished models."""
