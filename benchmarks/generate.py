@@ -6,7 +6,7 @@ python benchmarks/generate.py
 import sys
 import time
 
-from pragworld_tasks.dialogues.generate import SPLITS, Settings, Split, documents, generate
+from pragworld_tasks.dialogues.generate import SPLITS, GeneratorSettings, Split, documents, generate
 
 GROUPS = 500
 LIMIT = 2000  # documents per second
@@ -15,13 +15,15 @@ LIMIT = 2000  # documents per second
 def documents_per_second(split: Split) -> float:
     """Of processor time, so that a busy machine does not count."""
     start = time.process_time()
-    made = sum(1 for _ in documents(generate(Settings(groups=GROUPS, seed=1, split=split))))
+    made = sum(
+        1 for _ in documents(generate(GeneratorSettings(groups=GROUPS, seed=1, split=split)))
+    )
     return made / (time.process_time() - start)
 
 
 def main() -> None:
     """Prints the documents per second of each split, beside the limit."""
-    for _ in documents(generate(Settings(groups=20))):
+    for _ in documents(generate(GeneratorSettings(groups=20))):
         pass  # imports, and words that are looked up once
     print(f"{GROUPS} groups of each split; documents per second, at least {LIMIT}:")
     slow = []

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
-from pragworld_tasks.dialogues.generate import Settings, documents, generate, make_group
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate, make_group
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import to_run
@@ -53,7 +53,7 @@ class Limits:
             self.broken.append(f"{name}: {percent:.2f} % ({allowed})")
 
 
-def some_documents(settings: Settings, number: int) -> list[Document]:
+def some_documents(settings: GeneratorSettings, number: int) -> list[Document]:
     """The first so many documents."""
     groups = (make_group(settings, group) for group in count())
     return list(islice(documents(groups), number))
@@ -128,11 +128,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--train-documents", type=int, default=20_000)
     options = parser.parse_args()
-    settings = Settings(groups=options.groups, seed=options.seed, split="test")
+    settings = GeneratorSettings(groups=options.groups, seed=options.seed, split="test")
     test = list(documents(generate(settings)))
     limits = Limits()
     check_balance(test, limits)
-    training = Settings(seed=options.seed, split="train")
+    training = GeneratorSettings(seed=options.seed, split="train")
     check_words(some_documents(training, options.train_documents), test, limits)
     print("\n".join(["", "broken:", *limits.broken]) if limits.broken else "\nall within limits")
     return 1 if limits.broken else 0

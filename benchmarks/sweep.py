@@ -34,7 +34,7 @@ from pragworld_interp.loading import fed
 from pragworld_interp.runs import Group
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 LIMIT = 4.0  # times as fast as the loop and pyvene, at least
@@ -84,7 +84,7 @@ def some_documents(count: int) -> list[Document]:
         every = sources.load("manual")
     else:
         print("no manual split here: generated documents", file=sys.stderr)
-        every = list(documents(generate(Settings(groups=count))))
+        every = list(documents(generate(GeneratorSettings(groups=count))))
     last = every[count - 1].group
     return [document for document in every if document.group <= last]
 

@@ -46,7 +46,7 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer
 
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
 
@@ -146,7 +146,7 @@ def make_trainer(task: Task, way: str) -> Any:
             hls_weight=WEIGHT,
         )
     kinds = {"plain": SFTTrainer, "ours": LayerRegularizedSFTTrainer, "released": Released}
-    rows = list(documents(generate(Settings(groups=BATCH * task.steps, split="train"))))
+    rows = list(documents(generate(GeneratorSettings(groups=BATCH * task.steps, split="train"))))
     trainer = kinds[way](
         model,
         args,

@@ -434,7 +434,7 @@ def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
 
 def _compare(options: argparse.Namespace) -> None:
     from pragworld_interp import compare
-    from pragworld_tasks.evaluation.reports import write_json
+    from pragworld_tasks.files import write_json
 
     if options.json:
         _check_place(options.json)

@@ -29,7 +29,6 @@ from pragworld_tasks.data.documents import (
     has_alterations,
 )
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     RESAMPLES,
@@ -45,7 +44,7 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Difference, Share
-from pragworld_tasks.files import read_text
+from pragworld_tasks.files import read_text, write_whole
 
 Role = Literal["useful", "harmful", "neutral"]
 By = Literal["sign", "evidence"]
@@ -592,7 +591,7 @@ def write_layers(report: LayerReport, path: Path) -> None:
     documents = [json.dumps(one, allow_nan=False) for one in content.pop("documents")]
     head = json.dumps(content, indent=2, allow_nan=False).removesuffix("\n}")
     rows = ",\n    ".join(documents)
-    reports.write_whole(path, f'{head},\n  "documents": [\n    {rows}\n  ]\n}}\n'.encode())
+    write_whole(path, f'{head},\n  "documents": [\n    {rows}\n  ]\n}}\n'.encode())
 
 
 def read_layers(path: Path) -> LayerReport:

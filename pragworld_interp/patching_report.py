@@ -18,7 +18,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import reports
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import read_json_lines, read_text
+from pragworld_tasks.files import read_json_lines, read_text, write_whole
 
 # Which of the aligned positions are patched: all, or those that hold the dialogue.
 Positions = Literal["all", "dialogue"]
@@ -181,7 +181,7 @@ def write_effects(report: PatchingReport, path: Path) -> None:
     }
     lines = [head, *({**encoded(pair), "kept": pair.kept} for pair in report.pairs)]
     text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-    reports.write_whole(path, text.encode())
+    write_whole(path, text.encode())
 
 
 def are_effects(path: Path) -> bool:

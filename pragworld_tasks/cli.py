@@ -172,12 +172,12 @@ def _generate(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.documents import ALTERATIONS
     from pragworld_tasks.dialogues import display as show
     from pragworld_tasks.dialogues.export import write
-    from pragworld_tasks.dialogues.generate import Settings, generate
+    from pragworld_tasks.dialogues.generate import GeneratorSettings, generate
 
     if bool(options.out) == options.show:
         raise InputError("generate: give either --out FILE, to write, or --show, to read")
     groups = options.groups if options.groups is not None else 20 if options.show else 200
-    settings = Settings(
+    settings = GeneratorSettings(
         groups=groups,
         seed=options.seed,
         split=options.split,
@@ -274,6 +274,7 @@ def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation import reports
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import compare, score
+    from pragworld_tasks.files import write_json
 
     documents = load(options.split)
     predictions = read_predictions(options.responses, documents)
@@ -281,7 +282,7 @@ def _score(options: argparse.Namespace) -> None:
     if options.against:
         comparison = compare(documents, predictions, read_predictions(options.against, documents))
     if options.json:
-        reports.write_json(options.json, reports.to_json(report, comparison))
+        write_json(options.json, reports.to_json(report, comparison))
     print(reports.to_text(report))
     if comparison:
         print(reports.comparison_to_text(comparison))

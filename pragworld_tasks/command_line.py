@@ -1,33 +1,55 @@
-"""How a command of ours runs, and how it ends where a shell or its user ends it."""
+"""How a command runs, and how it ends when its user, its input or a shell ends it."""
 
 import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
 
 from pragworld_tasks.errors import InputError
 
 
-def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
-    """Runs the `run` of what the arguments (None: those of the command line) are parsed to."""
-    options = parser.parse_args(arguments)
+def end_with(error: InputError) -> NoReturn:
+    """End the process with the error's message on one line and exit status 2."""
+    print(error, file=sys.stderr)
+    sys.exit(2)
+
+
+@contextmanager
+def clean_exit() -> Iterator[None]:
+    """Turn what ends a command early into one line and an exit status, without a traceback.
+
+    An `InputError` exits with 2, Ctrl-C with 130, and a reader of our output that has gone, such
+    as `head`, with 141.
+    """
     try:
-        options.run(options)
+        yield
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has gone, as `head` does
+    except InputError as error:
+        end_with(error)
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
 
 
+def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
+    """Parse the arguments (None: those of the command line) and call the `run` of the result."""
+    options = parser.parse_args(arguments)
+    with clean_exit():
+        options.run(options)
+
+
 def at_least(options: object, **least: int) -> None:
-    """Refuses options, by their names, that are less than they have to be.
+    """Refuse options, given by name, that are smaller than they have to be.
 
     Raises:
-        InputError: one of them is.
+        InputError: An option is too small.
     """
     for name, needed in least.items():
         if (given := getattr(options, name)) < needed:
-            raise InputError(f"--{name} {given}: at least {needed} is needed")
+            raise InputError(f"--{name} {given}: must be at least {needed}")

@@ -10,7 +10,6 @@ Environment variables:
 
 import asyncio
 import contextlib
-import logging
 import math
 import os
 import random
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.log import logger
 from pragworld_tasks.request_journal import Answer, Journal, Request
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ FAILURES_IN_A_ROW = 5  # of requests, each with all its retries; then it is the 
 _NO_KEY = "none"  # the client wants one
 
 Result = TypeVar("Result")
-
-_logger = logging.getLogger("lm_eval.pragworld")
 
 
 @dataclass(frozen=True)
@@ -264,7 +262,7 @@ class Connection:
         """Asks a model at its own temperature from now on; some answer at no other."""
         if model not in self._untempered:
             self._untempered.add(model)
-            _logger.warning("%s answers at its own temperature only, not at the one given", model)
+            logger.warning("%s answers at its own temperature only, not at the one given", model)
 
     def _read(self, completion: "ChatCompletion") -> tuple[str, str]:
         """The text, or nothing and what is wrong."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
+from pragworld_tasks.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,4 +81,4 @@ def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
         yield figure
         content = io.BytesIO()
         figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
-    reports.write_whole(path, content.getvalue())
+    write_whole(path, content.getvalue())

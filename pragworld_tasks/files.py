@@ -1,8 +1,9 @@
 """Text and JSON lines out of files, and the place in them that a message names."""
 
+import contextlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -82,3 +83,32 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise InputError(f"{option} {text!r:.80}: not a JSON object")
     return given
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes JSON, all of it or nothing.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes beside `path`, then renames: the file is whole or as it was.
+
+    Raises:
+        InputError: it cannot be written there.
+    """
+    path = path.resolve()  # so that a link stays one
+    partial = path.with_name(path.name + ".partial")
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder refuses
+            path.write_bytes(content)
+        else:
+            partial.write_bytes(content)
+            partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):  # there may be no such place at all
+            partial.unlink(missing_ok=True)
+        raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error

@@ -1,146 +1,149 @@
-"""The functions that the task YAML names: data sets, results of a document, aggregations.
+"""Everything that the task YAML names, and nothing else: lm-eval's way into this package.
 
-lm-eval hands `process_results` one document at a time, collects what it returns under each metric,
-and gives each metric's aggregation the list. Several processes may have taken part, so the list is
-in no particular order; with `--limit` it lacks documents. What an aggregation needs to know of a
-document therefore travels in its item.
-
-Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
-error. It has none for aggregations that are not its own and would show N/A; ours, with documents
-clustered by group, takes that place. (In the results file a `<metric>_stderr_stderr` is left over,
-lm-eval's N/A for the standard error of ours.)
+This is also where a user's mistake becomes one line. lm-eval would show an `InputError` with a
+traceback, so the functions that can raise one end the process with its message instead.
 """
 
-import logging
-import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from lm_eval.api.samplers import ContextSampler
-from lm_eval.utils import warning_once
 
-from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit
+from pragworld_tasks.command_line import end_with
+from pragworld_tasks.data.documents import Document, ReleasedSplit, to_records
 from pragworld_tasks.data.sources import load
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
-from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.evaluation.articulations import (
+    articulation_share,
+    articulation_share_stderr,
+    score_worded_likelihoods,
+    worded_prompt,
+    worded_records,
+)
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.task_metrics import (
+    robust_share,
+    robust_share_stderr,
+    score_likelihoods,
+    score_response,
+    share,
+    share_stderr,
+)
+from pragworld_tasks.sensitivity.task_metrics import (
+    all_responses,
+    estimate,
+    estimate_stderr,
+    first_paraphrases,
+    own_question_records,
+    question_records,
+    score_responses,
+    unreadable,
+    unreadable_stderr,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from pragworld_tasks.dialogues.generate import Settings
+__all__ = [
+    "all_responses",
+    "evaluation_prompt",
+    "first_paraphrases",
+    "label_prompt",
+    "robust_share",
+    "robust_share_stderr",
+    "score_likelihoods",
+    "score_response",
+    "score_responses",
+    "score_worded_likelihoods",
+    "share",
+    "share_stderr",
+    "unreadable",
+    "unreadable_stderr",
+    "worded_prompt",
+]
 
-PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # what the released grouping changes
+Parameters = ParamSpec("Parameters")
 
-# Accuracy in generated entity tracking, by how many turns ago what is asked was last spoken of.
-TURNS_AGO = {
-    "acc_0_turns_ago": range(1),
-    "acc_1_to_2_turns_ago": range(1, 3),
-    "acc_3_to_5_turns_ago": range(3, 6),
-    "acc_6_or_more_turns_ago": range(6, 1000),
-}
 
-# Below lm-eval's own logger, so that its format and verbosity hold here too.
-logger = logging.getLogger("lm_eval.pragworld")
+def _data_set(
+    records: Callable[Parameters, Iterable[Mapping[str, Any]]],
+) -> Callable[Parameters, dict[str, "Dataset"]]:
+    """Return a function for `custom_dataset`: the records as the data set `test`.
+
+    lm-eval passes all of `--metadata` and `--model_args` along; the functions read what is theirs.
+    """
+
+    @functools.wraps(records)
+    def data_set(*args: Parameters.args, **kwargs: Parameters.kwargs) -> dict[str, "Dataset"]:
+        from datasets import Dataset
+
+        try:
+            return {"test": Dataset.from_list(list(records(*args, **kwargs)))}
+        except InputError as error:
+            end_with(error)
+
+    return data_set
 
 
 # Data sets ----------------------------------------------------------------------------------------
 
 
-def dataset(pragworld_split: ReleasedSplit, **_: Any) -> dict[str, "Dataset"]:
-    """The documents of a split as the data set `test`.
-
-    lm-eval passes all of `--metadata` and `--model_args` along; none of that matters here.
-
-    Raises:
-        InputError: the split's file cannot be had or is malformed.
-    """
-    from datasets import Dataset
-
-    return {"test": Dataset.from_list(records(load(pragworld_split)))}
+@_data_set
+def released_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
+    """Return the documents of a released split."""
+    return to_records(load(pragworld_split))
 
 
-def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
-    """Generated documents as the data set `test`.
-
-    Args:
-        metadata: what `--metadata` says, and whatever else lm-eval passes along. Read are the
-            fields of `dialogues.generate.Settings`: groups, seed, split, domains and
-            held_out_alteration.
-
-    Raises:
-        InputError: a setting is impossible.
-    """
-    from datasets import Dataset
-
-    from pragworld_tasks.dialogues.generate import documents, generate
-
-    made = documents(generate(generator_settings(metadata)))
-    return {"test": Dataset.from_list(records(list(made)))}
+@_data_set
+def released_articulation_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
+    """Return the documents of a released split, each in ten wordings."""
+    return worded_records(load(pragworld_split))
 
 
-def generated_originals_dataset(**metadata: Any) -> dict[str, "Dataset"]:
-    """The same without altered variants, whose text is almost that of their originals.
-
-    Raises:
-        InputError: a setting is impossible.
-    """
-    from datasets import Dataset
-
-    from pragworld_tasks.dialogues.generate import documents, generate
-
-    made = documents(generate(generator_settings(metadata)))
-    return {"test": Dataset.from_list(records([one for one in made if one.is_original]))}
+@_data_set
+def generated_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return generated documents; `metadata` may hold the fields of `GeneratorSettings`."""
+    return to_records(_generated(metadata))
 
 
-def generated_tracking_dataset(**metadata: Any) -> dict[str, "Dataset"]:
-    """Generated entity tracking as the data set `test`; the same settings, groups being dialogues.
+@_data_set
+def generated_originals_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return generated documents without altered variants, which repeat their originals."""
+    return to_records([document for document in _generated(metadata) if document.is_original])
 
-    Raises:
-        InputError: a setting is impossible.
-    """
-    from datasets import Dataset
 
+@_data_set
+def generated_articulation_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return generated documents, each in ten wordings."""
+    return worded_records(_generated(metadata))
+
+
+@_data_set
+def generated_tracking_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return generated entity tracking; the settings' groups are dialogues."""
+    from pragworld_tasks.dialogues.generate import GeneratorSettings
     from pragworld_tasks.dialogues.tracking import tracking_documents
 
-    made = tracking_documents(generator_settings(metadata))
-    return {"test": Dataset.from_list(records(list(made)))}
+    return to_records(list(tracking_documents(GeneratorSettings.from_metadata(metadata))))
 
 
-def generator_settings(metadata: Mapping[str, Any]) -> "Settings":
-    """The generator's settings among the names and values of `--metadata`.
-
-    Raises:
-        InputError: an impossible one.
-    """
-    from pragworld_tasks.dialogues.generate import Settings
-
-    given = {
-        field.name: metadata[field.name] for field in fields(Settings) if field.name in metadata
-    }
-    if isinstance(given.get("domains"), str):
-        given["domains"] = tuple(name.strip() for name in given["domains"].split(","))
-    return Settings(**given)
+@_data_set
+def question_dataset(world_model_question: str, **metadata: Any) -> list[dict[str, Any]]:
+    """Return the prompts of one of the fifteen questions."""
+    return question_records(world_model_question, metadata)
 
 
-def records(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """The documents as dictionaries, with two keys more than fields.
+@_data_set
+def own_question_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return the prompts of a question of the user's own."""
+    return own_question_records(metadata)
 
-    `group_size` and `released_group_size` are the numbers of documents that the whole groups have.
-    """
-    sizes = Counter(document.group for document in documents)
-    released_sizes = Counter(document.released_group for document in documents)
-    return [
-        {
-            **asdict(document),
-            "group_size": sizes[document.group],
-            "released_group_size": released_sizes[document.released_group],
-        }
-        for document in documents
-    ]
+
+def _generated(metadata: Mapping[str, Any]) -> list[Document]:
+    from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+
+    return list(documents(generate(GeneratorSettings.from_metadata(metadata))))
 
 
 class ZeroShotOnly(ContextSampler):
@@ -151,139 +154,48 @@ class ZeroShotOnly(ContextSampler):
     """
 
     def sample(self, n: int, *_: Any, **__: Any) -> Sequence[dict[str, Any]]:
-        """Nothing, for nothing asked. Raises `InputError` for more."""
+        """Return no examples where none are wanted; otherwise end with one line."""
         if n:
-            raise InputError(f"the pragworld tasks are zero-shot; leave out --num_fewshot {n}")
+            end_with(
+                InputError(
+                    f"--num_fewshot {n}: the pragworld tasks are zero-shot; leave the option out"
+                )
+            )
         return []
 
 
-# Results of one document --------------------------------------------------------------------------
+# Aggregations: lm-eval passes nothing but items, so each metric has a function of its own ---------
 
+articulation_ps = functools.partial(articulation_share, "ps")
+articulation_ps_stderr = functools.partial(articulation_share_stderr, "ps")
+articulation_as = functools.partial(articulation_share, "as")
+articulation_as_stderr = functools.partial(articulation_share_stderr, "as")
+articulation_mu = functools.partial(articulation_share, "mu")
+articulation_mu_stderr = functools.partial(articulation_share_stderr, "mu")
+articulation_mvs = functools.partial(articulation_share, "mvs")
+articulation_mvs_stderr = functools.partial(articulation_share_stderr, "mvs")
+articulation_acc = functools.partial(articulation_share, "acc")
+articulation_acc_stderr = functools.partial(articulation_share_stderr, "acc")
+articulation_acc_worst_wording = functools.partial(articulation_share, "acc_worst_wording")
+articulation_acc_worst_wording_stderr = functools.partial(
+    articulation_share_stderr, "acc_worst_wording"
+)
+articulation_robust_acc = functools.partial(articulation_share, "robust_acc")
+articulation_robust_acc_stderr = functools.partial(articulation_share_stderr, "robust_acc")
 
-class Clustered(NamedTuple):
-    """A document's item under `<metric>_stderr`.
-
-    Attributes:
-        group: the group it belongs to, which is what is independent of other groups.
-        right: 1.0 or 0.0; None where the metric does not ask about the document.
-    """
-
-    group: int
-    right: float | None
-
-
-class InGroup(NamedTuple):
-    """A document's item under robust accuracy and its standard error.
-
-    Attributes:
-        group: the group it belongs to, which is what is independent of other groups.
-        robust_group: the group of which all documents have to be right.
-        size: how many documents `robust_group` has in the whole split.
-        right: 1.0 or 0.0.
-    """
-
-    group: int
-    robust_group: int
-    size: int
-    right: float
-
-
-def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
-    """A document's items by metric, from the response that was generated."""
-    response = results[0] or ""  # an API may refuse and send nothing
-    return _items(record, read_answer(response), read_answer_released(response))
-
-
-def score_likelihoods(
-    record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
-) -> dict[str, Any]:
-    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
-    (yes, _), (no, _) = results
-    answer = likelier_answer(yes, no)
-    return _items(record, answer, answer)
-
-
-def _items(
-    record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
-) -> dict[str, Any]:
-    """What a document contributes to each metric that its split is shown with.
-
-    Which documents a metric asks about is known in `metrics.tallies` alone, so each document is
-    scored as a run of its own.
-    """
-    document = Document(**{field.name: record[field.name] for field in fields(Document)})
-    shown = shown_tallies(to_run([document], [answer]), document.split)
-    sizes = {"robust_acc": (document.group, record["group_size"])}
-    if document.split == "manual":
-        released = tallies(to_released_run([document], [released_answer]))
-        shown |= {f"{name}_published": released[name] for name in PUBLISHED}
-        sizes["robust_acc_published"] = (
-            document.released_group,
-            record["released_group_size"],
-        )
-    if document.turns_ago is not None:
-        for name, turns in TURNS_AGO.items():
-            asked = [document.turns_ago in turns]
-            shown[name] = tally([answer == document.answer], asked, [document.group])
-    items: dict[str, Any] = {}
-    for name, one in shown.items():
-        right = float(one.right.sum()) if one.total.any() else None
-        if name in sizes:
-            in_group = InGroup(document.group, *sizes[name], float(one.right.sum()))
-            items |= {name: in_group, f"{name}_stderr": in_group}
-        else:
-            items |= {name: right, f"{name}_stderr": Clustered(document.group, right)}
-    return items
-
-
-# Aggregations -------------------------------------------------------------------------------------
-
-
-def share(items: Sequence[float | None]) -> float:
-    """Mean over the documents that the metric asks about; NaN where there are none."""
-    asked = [item for item in items if item is not None]
-    return math.fsum(asked) / len(asked) if asked else math.nan
-
-
-def share_stderr(items: Sequence[Clustered]) -> float | str:
-    """Standard error of `share`, documents clustered by group; where there is none, N/A."""
-    asked = [item.right is not None for item in items]
-    right = [item.right or 0.0 for item in items]
-    return shown_error(tally(right, asked, [item.group for item in items]).standard_error)
-
-
-def robust_share(items: Sequence[InGroup]) -> float:
-    """Share of whole groups with every document right; NaN, and a warning, where none is whole."""
-    whole = _of_whole_groups(items)
-    groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
-    if whole_groups < groups:
-        warning_once(
-            logger,
-            f"robust accuracy: of {groups} groups, {groups - whole_groups} lack documents (--limit "
-            f"or --samples) and do not count; {whole_groups} are whole and do",
-        )
-    return _robust_tally(whole).share
-
-
-def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
-    """Standard error of `robust_share`; where there is none, N/A."""
-    return shown_error(_robust_tally(_of_whole_groups(items)).standard_error)
-
-
-def shown_error(standard_error: float) -> float | str:
-    """What lm-eval's tables and averages expect in place of a standard error that is undefined."""
-    return "N/A" if math.isnan(standard_error) else standard_error
-
-
-def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
-    """The items of those groups of which every document is there."""
-    present = Counter(item.robust_group for item in items)
-    return [item for item in items if present[item.robust_group] == item.size]
-
-
-def _robust_tally(items: Sequence[InGroup]) -> Tally:
-    return robust_tally(
-        [item.right == 1.0 for item in items],
-        [item.robust_group for item in items],
-        [item.group for item in items],
-    )
+ps = functools.partial(estimate, "published", "ps")
+ps_stderr = functools.partial(estimate_stderr, "published", "ps")
+as_ = functools.partial(estimate, "published", "as")
+as_stderr = functools.partial(estimate_stderr, "published", "as")
+mu = functools.partial(estimate, "published", "mu")
+mu_stderr = functools.partial(estimate_stderr, "published", "mu")
+mvs = functools.partial(estimate, "published", "mvs")
+mvs_stderr = functools.partial(estimate_stderr, "published", "mvs")
+variance = functools.partial(estimate, "published", "variance")
+variance_stderr = functools.partial(estimate_stderr, "published", "variance")
+ps_unbiased = functools.partial(estimate, "unbiased", "ps")
+ps_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "ps")
+as_unbiased = functools.partial(estimate, "unbiased", "as")
+as_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "as")
+mu_unbiased = functools.partial(estimate, "unbiased", "mu")
+mu_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "mu")

@@ -13,7 +13,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
+from pragworld_tasks.files import write_json, write_whole
 from pragworld_tasks.link import task_folder
 from pragworld_train import evaluation
 from pragworld_train.data import Chosen
@@ -174,11 +174,11 @@ def write(
         "log": [_finite(line) for line in history],
         "evaluation": [evaluation.to_json(change) for change in found],
     }
-    reports.write_json(folder / FILE, content)
+    write_json(folder / FILE, content)
     card = folder / "README.md"
     begun = card.read_text(encoding="utf-8") if card.is_file() else ""
     begun = begun.partition(_HEADING)[0].rstrip()
-    reports.write_whole(card, f"{begun}\n\n{_section(content, found)}".encode())
+    write_whole(card, f"{begun}\n\n{_section(content, found)}".encode())
 
 
 def push(folder: Path, repository: str, token: str | None) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import ModelConfig, TrlParser
 
+from pragworld_tasks.command_line import clean_exit
 from pragworld_tasks.data.splits import GENERATED, NAMES
 from pragworld_tasks.errors import InputError
 from pragworld_train.config import LayerRegularizedSFTConfig, model_config
@@ -148,16 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     # TRL's own use of it, which nobody who reads this could change.
     warnings.filterwarnings("ignore", ".*gradient_checkpointing` is deprecated", FutureWarning)
-    if words[:1] == ["study"]:
-        from pragworld_train.experiments import study
+    with clean_exit():
+        if words[:1] == ["study"]:
+            from pragworld_train.experiments import study
 
-        study.main(words[1:])
-    elif words[:1] == ["probe"]:
-        from pragworld_train.experiments import probing
+            study.main(words[1:])
+        elif words[:1] == ["probe"]:
+            from pragworld_train.experiments import probing
 
-        probing.main(words[1:])
-    else:
-        _train(*parsed(words))
+            probing.main(words[1:])
+        else:
+            _train(*parsed(words))
 
 
 def parser() -> TrlParser:

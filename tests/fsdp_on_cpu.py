@@ -19,7 +19,7 @@ from accelerate.utils import DistributedType
 from peft import LoraConfig
 from torch.distributed.tensor import DTensor
 
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.tiny import folder as tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
@@ -76,7 +76,9 @@ def train(
     trainer = LayerRegularizedSFTTrainer(
         model=str(tiny_folder()),
         args=args,
-        train_dataset=to_dataset(list(documents(generate(Settings(groups=10, split="train"))))),
+        train_dataset=to_dataset(
+            list(documents(generate(GeneratorSettings(groups=10, split="train"))))
+        ),
         peft_config=LoraConfig(r=4, target_modules=["q_proj", "down_proj"], lora_alpha=32)
         if kind == "lora"
         else None,

@@ -17,7 +17,7 @@ from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
-from pragworld_tasks.harness import PUBLISHED
+from pragworld_tasks.evaluation.task_metrics import PUBLISHED
 
 
 class Evaluation:

@@ -12,22 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
 
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
-from pragworld_tasks.evaluation import articulations
+from pragworld_tasks import harness
+from pragworld_tasks.data.documents import to_records
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.evaluation.articulations import WORDINGS, Worded, worded_prompt
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.harness import records
 from pragworld_tasks.tiny import folder
 
 METRICS: dict[str, Callable[[Sequence[Worded]], float]] = {
-    "ps": articulations.ps,
-    "as": articulations.as_,
-    "mu": articulations.mu,
-    "mvs": articulations.mvs,
-    "acc": articulations.acc,
-    "acc_worst_wording": articulations.acc_worst_wording,
-    "robust_acc": articulations.robust_acc,
+    "ps": harness.articulation_ps,
+    "as": harness.articulation_as,
+    "mu": harness.articulation_mu,
+    "mvs": harness.articulation_mvs,
+    "acc": harness.articulation_acc,
+    "acc_worst_wording": harness.articulation_acc_worst_wording,
+    "robust_acc": harness.articulation_robust_acc,
 }
 
 
@@ -150,7 +150,7 @@ def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
         *("--metadata", settings),
     )
     assert evaluation.returncode == 0, evaluation.log
-    made = records(list(documents(generate(Settings(groups=4, seed=5, split="test")))))
+    made = to_records(list(documents(generate(GeneratorSettings(groups=4, seed=5, split="test")))))
     samples = evaluation.samples("pragworld_generated_articulation")
     assert len(samples) == WORDINGS * len(made)
     found = []

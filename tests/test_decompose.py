@@ -160,7 +160,7 @@ def test_agreement_is_to_one_percent() -> None:
 def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     process = run_command("decompose", path, "--extractor", "llm", "--model", "reader")
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr == "--extractor llm: which? Give --base-url and --model\n"
 
 

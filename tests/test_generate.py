@@ -23,8 +23,8 @@ from pragworld_tasks.dialogues import export
 from pragworld_tasks.dialogues.compose import compose, opening_share, utterances
 from pragworld_tasks.dialogues.generate import (
     SPLITS,
+    GeneratorSettings,
     Group,
-    Settings,
     documents,
     generate,
     make_group,
@@ -43,7 +43,7 @@ CHECKSUM = "1beb939a3116e83f581a24c34a4baaeec3f736c5c42ea83b9b646a63fe6d7d7e"
 
 @pytest.fixture(scope="module")
 def groups() -> list[Group]:
-    return list(generate(Settings(groups=1200, seed=1, split="test")))
+    return list(generate(GeneratorSettings(groups=1200, seed=1, split="test")))
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +58,11 @@ def yes_share(some: Sequence[Document]) -> float:
 def test_the_same_settings_give_the_same_documents_on_every_machine() -> None:
     code = """
 import hashlib
-from pragworld_tasks.dialogues.generate import SPLITS, Settings, documents, generate
+from pragworld_tasks.dialogues.generate import SPLITS, GeneratorSettings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
 digest = hashlib.sha256()
 for split in SPLITS:
-    settings = Settings(groups=5, seed=3, split=split)
+    settings = GeneratorSettings(groups=5, seed=3, split=split)
     for document in (*documents(generate(settings)), *tracking_documents(settings)):
         digest.update(repr(document).encode())
 print(digest.hexdigest())
@@ -79,7 +79,7 @@ print(digest.hexdigest())
 
 
 def test_a_group_does_not_depend_on_how_many_are_made_nor_on_other_randomness() -> None:
-    settings = Settings(groups=3, seed=2, split="train")
+    settings = GeneratorSettings(groups=3, seed=2, split="train")
     random.seed(5)
     assert list(generate(settings)) == [make_group(settings, number) for number in range(3)]
     assert make_group(dataclasses.replace(settings, groups=9), 2) == make_group(settings, 2)
@@ -87,7 +87,7 @@ def test_a_group_does_not_depend_on_how_many_are_made_nor_on_other_randomness() 
 
 def test_seeds_and_splits_give_different_dialogues() -> None:
     contexts = {
-        make_group(Settings(seed=seed, split=split), 0).variants[0].lines
+        make_group(GeneratorSettings(seed=seed, split=split), 0).variants[0].lines
         for seed in range(3)
         for split in SPLITS
     }
@@ -177,7 +177,7 @@ def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -
     for split in SPLITS[:3]:
         shares[split] = {
             opening_share(variant.dialogue.exchanges)
-            for group in generate(Settings(groups=150, seed=3, split=split))
+            for group in generate(GeneratorSettings(groups=150, seed=3, split=split))
             for variant in group.variants
         }
     assert shares == {"train": {0, 1}, "validation": {2}, "test": {3}}
@@ -199,7 +199,7 @@ def test_only_test_vocabulary_has_the_held_out_words() -> None:
     for domain in DOMAINS:
         held_out, regular = words(domain, "held out"), words(domain, "regular")
         for split in SPLITS:
-            settings = Settings(groups=30, split=split, domains=(domain,))
+            settings = GeneratorSettings(groups=30, split=split, domains=(domain,))
             text = " ".join(
                 word
                 for document in documents(generate(settings))
@@ -231,7 +231,7 @@ def test_test_long_is_longer_than_anything_in_train() -> None:
     lengths = {
         split: [
             len(variant.lines)
-            for group in generate(Settings(groups=100, split=split))
+            for group in generate(GeneratorSettings(groups=100, split=split))
             for variant in group.variants
         ]
         for split in ("train", "test_long")
@@ -244,7 +244,7 @@ def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
     alteration: str,
 ) -> None:
     for split in ("train", "validation", "test"):
-        settings = Settings(groups=15, split=split, held_out_alteration=alteration)
+        settings = GeneratorSettings(groups=15, split=split, held_out_alteration=alteration)
         for group in generate(settings):
             has = alteration in {variant.alteration for variant in group.variants}
             assert has == (split == "test")
@@ -258,7 +258,7 @@ def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
 def test_any_settings_give_good_english_as_far_as_rules_tell(
     seed: int, split: str, domains: set[str]
 ) -> None:
-    settings = Settings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))  # type: ignore[arg-type]
+    settings = GeneratorSettings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))  # type: ignore[arg-type]
     group = make_group(settings, 0)
     for variant in group.variants:
         for number, line in enumerate(variant.lines):
@@ -277,7 +277,7 @@ def test_any_settings_give_good_english_as_far_as_rules_tell(
 
 
 def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path: Path) -> None:
-    made = list(generate(Settings(groups=40, seed=9)))
+    made = list(generate(GeneratorSettings(groups=40, seed=9)))
     assert export.write(made, tmp_path / "x.csv") == sum(len(group.variants) for group in made)
     assert read_generated(tmp_path / "x.csv") == list(documents(made))
     # And so does the reader of the released manual split, but for the split's name.
@@ -295,7 +295,7 @@ def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path:
 def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> None:
     from datasets import Dataset, load_from_disk
 
-    made = list(generate(Settings(groups=5)))
+    made = list(generate(GeneratorSettings(groups=5)))
     export.write(made, tmp_path / name)
     if name == "x.jsonl":
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
@@ -318,7 +318,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
         raise InputError("half way")
 
     def made() -> Iterator[Group]:
-        yield from generate(Settings(groups=2))
+        yield from generate(GeneratorSettings(groups=2))
         failing()
 
     for name in ("x.csv", "x.jsonl", "x.parquet", "x"):
@@ -345,7 +345,7 @@ def test_impossible_settings_are_refused_in_one_line(
 ) -> None:
     arguments = [str(tmp_path / word) if word.startswith("x.") else word for word in arguments]
     process = run_command("generate", *arguments)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert message in process.stderr
     assert process.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
@@ -356,7 +356,7 @@ def test_generate_writes_and_says_how_many(tmp_path: Path) -> None:
     process = run_command("generate", "--groups", "6", "--seed", "4", "--out", str(path))
     assert process.returncode == 0, process.stderr
     assert process.stdout == f"{path}: {len(read_generated(path))} documents in 6 groups\n"
-    settings = Settings(groups=6, seed=4, split="train")
+    settings = GeneratorSettings(groups=6, seed=4, split="train")
     assert read_generated(path) == list(documents(generate(settings)))
 
 
@@ -370,7 +370,7 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
 
 
 def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
-    made = list(generate(Settings(groups=60)))
+    made = list(generate(GeneratorSettings(groups=60)))
     assert show.select(made, 5, (), each=0) == made[:5]
     assert show.select(made, 7, ["not to be had"], each=9) == made[:7]
     needed = show.select(made, 20, ALTERATIONS, each=3)
@@ -391,7 +391,7 @@ def test_topics_that_exclude_each_other_end_in_an_error_rather_than_never() -> N
 
 
 def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:
-    made = list(tracking_documents(Settings(groups=60)))
+    made = list(tracking_documents(GeneratorSettings(groups=60)))
     assert yes_share(made) == 0.5
     by_dialogue: dict[int, list[Document]] = defaultdict(list)
     for document in made:
@@ -405,7 +405,7 @@ def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:
 
 
 def test_turns_ago_counts_the_exchanges_since_what_is_asked_was_spoken_of() -> None:
-    made = list(tracking_documents(Settings(groups=40)))
+    made = list(tracking_documents(GeneratorSettings(groups=40)))
     assert {document.turns_ago for document in made} >= {0, 1, 2, 3, 5}
     for document in made:
         assert document.turns_ago is not None

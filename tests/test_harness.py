@@ -11,19 +11,17 @@ from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import Document, read_manual
+from pragworld_tasks.data.documents import Document, read_manual, to_records
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import to_released_run, to_run
+from pragworld_tasks.evaluation.task_metrics import Clustered
 from pragworld_tasks.harness import (
-    Clustered,
     ZeroShotOnly,
-    dataset,
-    records,
+    released_dataset,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -34,7 +32,7 @@ from pragworld_tasks.harness import (
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
-RECORDS = records(DOCUMENTS)
+RECORDS = to_records(DOCUMENTS)
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
     min_size=len(DOCUMENTS),
@@ -79,13 +77,13 @@ def test_the_task_files_list_the_metrics_that_there_are() -> None:
         split: file.read(SAMPLES / file.path)[0] for split, file in FILES.items()
     }
     some["altered"] = some.pop("synthetic")
-    settings = Settings(groups=1)
+    settings = GeneratorSettings(groups=1)
     some["generated_entity_tracking"] = next(tracking_documents(settings))
     by_file = [*some.items(), ("altered", next(documents(generate(settings))))]
     for name, document in by_file:
         listed = load_yaml(task_folder() / f"_metrics_{name}.yaml")["metric_list"]
         aggregations = {one["metric"]: one["aggregation"] for one in listed}
-        assert set(aggregations) == set(score_response(records([document])[0], ["No"]))
+        assert set(aggregations) == set(score_response(to_records([document])[0], ["No"]))
         for metric, function in aggregations.items():
             stem = "robust_share" if metric.startswith("robust") else "share"
             assert function.__name__ == stem + ("_stderr" if metric.endswith("_stderr") else "")
@@ -93,7 +91,7 @@ def test_the_task_files_list_the_metrics_that_there_are() -> None:
 
 def test_entity_tracking_has_no_robust_accuracy() -> None:
     split = FILES["entity_tracking"]
-    record = records(split.read(SAMPLES / split.path))[0]
+    record = to_records(split.read(SAMPLES / split.path))[0]
     metrics = [name for name in score_response(record, ["No"]) if not name.endswith("_stderr")]
     assert metrics == ["acc", "yes_acc", "no_acc", "unreadable"]
 
@@ -122,18 +120,22 @@ def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
     assert math.isnan(share(items["original_acc"]))
 
 
-def test_few_shot_examples_are_refused() -> None:
+def test_few_shot_examples_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     sampler = ZeroShotOnly(RECORDS)
     assert list(sampler.sample(0)) == []
-    with pytest.raises(InputError, match="zero-shot"):
+    with pytest.raises(SystemExit) as ended:
         sampler.sample(1, eval_doc=RECORDS[0])
+    assert ended.value.code == 2
+    assert "zero-shot" in capsys.readouterr().err
 
 
 def test_data_set_is_documents_whatever_else_lm_eval_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    documents = dataset("manual", version=1.0, split="other", pretrained="some/model")["test"]
+    documents = released_dataset("manual", version=1.0, split="other", pretrained="some/model")[
+        "test"
+    ]
     assert list(documents) == RECORDS
     fields = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**fields) == DOCUMENTS[0]

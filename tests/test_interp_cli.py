@@ -20,7 +20,7 @@ from pragworld_interp import ablation, patching
 from pragworld_interp.cli import main
 from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
 from pragworld_interp.patching_report import PatchingReport, read_effects
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import folder
 
@@ -306,7 +306,7 @@ def test_the_command_prints_that_one_line_and_ends_with_an_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     process = run_interp(*arguments)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stdout == ""
     assert re.fullmatch(r"[^\n]+\n", process.stderr), process.stderr
     assert not list(tmp_path.iterdir())
@@ -316,7 +316,7 @@ def test_the_command_prints_that_one_line_and_ends_with_an_error(
 
 
 def test_a_limit_takes_the_first_groups_whole(run: Run) -> None:
-    asked = [one for one in documents(generate(Settings(groups=4))) if one.group < 2]
+    asked = [one for one in documents(generate(GeneratorSettings(groups=4))) if one.group < 2]
     report = read_layers(run("ablate"))
     assert (report.data.groups, report.data.documents) == (2, len(asked))
     assert [one.row for one in report.documents] == [one.row for one in asked]

@@ -121,7 +121,7 @@ def test_a_limit_leaves_out_the_groups_that_it_cuts(
 
 def test_few_shot_examples_are_refused(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
     evaluation = lm_eval(*model_arguments, "--tasks", "pragworld_manual", "--num_fewshot", "2")
-    assert evaluation.returncode == 1
+    assert evaluation.returncode == 2
     assert "Traceback" not in evaluation.log
     last = evaluation.log.splitlines()[-1]
     assert last == "the pragworld tasks are zero-shot; leave out --num_fewshot 2"
@@ -131,7 +131,7 @@ def test_data_that_cannot_be_had_is_one_line(
     lm_eval: LmEval, model_arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     evaluation = lm_eval(*model_arguments, "--tasks", "pragworld_manual", data=tmp_path / "none")
-    assert evaluation.returncode == 1
+    assert evaluation.returncode == 2
     assert "Traceback" not in evaluation.log
     assert evaluation.log.splitlines()[-1].endswith("none: no such folder; correct or unset it")
 

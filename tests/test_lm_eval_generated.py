@@ -8,16 +8,17 @@ from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.scoring import to_run
+from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
 from pragworld_tasks.tiny import folder
 
-SETTINGS = Settings(groups=12, seed=7)
+SETTINGS = GeneratorSettings(groups=12, seed=7)
 TASKS = ("pragworld_generated", "pragworld_generated_label", "pragworld_generated_mc")
 TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_tracking_mc")
 
@@ -85,7 +86,7 @@ def test_accuracy_is_shown_by_how_long_ago_it_was_said(fresh: Evaluation, task: 
     for document, answer in zip(asked(fresh, task), answers(fresh, task), strict=True):
         by_turns.setdefault(document.turns_ago, []).append(answer == document.answer)
     shown = fresh.metrics(task)
-    for name, turns in harness.TURNS_AGO.items():
+    for name, turns in TURNS_AGO.items():
         right = [one for turn, some in by_turns.items() if turn in turns for one in some]
         assert shown[name] == pytest.approx(sum(right) / len(right))
 
@@ -107,10 +108,19 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
 )
 def test_impossible_metadata_is_refused(metadata: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        harness.generated_dataset(**metadata)
+        GeneratorSettings.from_metadata(metadata)
+
+
+def test_a_mistake_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
+    evaluation = lm_eval(
+        *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')
+    )
+    assert evaluation.returncode == 2
+    assert evaluation.log.splitlines()[-1] == "groups=0: at least one is needed"
+    assert "Traceback" not in evaluation.log
 
 
 def test_other_metadata_is_none_of_our_business() -> None:
     made = harness.generated_dataset(groups=2, pretrained="x", domains="shop", split="test_long")
-    expected = Settings(groups=2, domains=("shop",), split="test_long")
+    expected = GeneratorSettings(groups=2, domains=("shop",), split="test_long")
     assert made["test"]["context"] == [one.context for one in documents(generate(expected))]

@@ -13,10 +13,15 @@ from places import ROOT
 from servers import serve
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.harness import mu
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.paraphrases import shipped
 from pragworld_tasks.sensitivity.questions import questions
-from pragworld_tasks.sensitivity.task_metrics import dataset, mu, own_dataset, score_responses
+from pragworld_tasks.sensitivity.task_metrics import (
+    own_question_records,
+    question_records,
+    score_responses,
+)
 from pragworld_tasks.tiny import folder
 
 TASK = "world_model_travel_commute"
@@ -177,7 +182,7 @@ def test_a_question_of_ones_own_that_lacks_something(
     metadata: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:
-        own_dataset(**metadata)
+        own_question_records(metadata)
     assert message in str(error.value)
 
 
@@ -185,5 +190,5 @@ def test_paraphrases_of_another_question_are_refused(tmp_path: Path) -> None:
     mine = tmp_path / "mine.jsonl"
     mine.write_text('{"text": "How far is {town}?"}\n')
     with pytest.raises(InputError) as error:
-        dataset("travel_commute", paraphrases=str(mine))
+        question_records("travel_commute", {"paraphrases": str(mine)})
     assert str(error.value).startswith(f"{mine}, row 0: not exactly one {{distance_km}}")

@@ -23,13 +23,13 @@ from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Fed, Model, fed, load
 from pragworld_interp.packing import padded
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.tiny import folder
 
 TINY = str(folder())
-DOCUMENTS = list(documents(generate(Settings(groups=1))))
+DOCUMENTS = list(documents(generate(GeneratorSettings(groups=1))))
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}"

@@ -98,7 +98,7 @@ def test_a_run_does_not_go_on_with_weights_that_have_changed(tmp_path: Path) -> 
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
     again = run_interp(*command)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "results of another run (model, " in again.stderr
 
 

@@ -373,7 +373,7 @@ def test_a_package_that_is_not_installed(package: str, tmp_path: Path) -> None:
         *arguments("http://x/v1", tmp_path / "mine.jsonl", "words", "--question", MIAMI.name),
         PYTHONPATH=str(tmp_path),
     )
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr.count("\n") == 1
     assert process.stderr.startswith(f"no package {package} ")
     assert "pip install 'pragworld[paraphrase]'" in process.stderr
@@ -384,7 +384,7 @@ def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) 
     process = run_command(
         *arguments("http://x/v1", tmp_path / "mine.jsonl", "words", "--prompt", "How are you?")
     )
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr.startswith("prompt 'How are you?': 0 slots; ")
     assert process.stderr.count("\n") == 1
 
@@ -806,7 +806,7 @@ def test_a_file_with_faults(
     own = ["check-paraphrases", str(path), "--prompt", "How far is {town} from here, friend?"]
     with pytest.raises(SystemExit) as ended:
         main([*own, "--embeddings", str(embeddings)])
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
         "1: not exactly one {town}: How far is it?",

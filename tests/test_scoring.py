@@ -303,7 +303,7 @@ def test_bad_responses_are_refused_in_one_line(
 
 def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
     process = run_score("--split", "manual", "--responses", tmp_path / "none.jsonl")
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr == SAID + f"{tmp_path}/none.jsonl: No such file or directory\n"
 
 
@@ -318,7 +318,7 @@ def test_a_report_that_cannot_be_written_says_so(tmp_path: Path, name: str, expe
     right = gold(tmp_path / "right.jsonl")
     out = f"{tmp_path}/{name}"
     process = run_score("--split", "manual", "--responses", right, "--json", out)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr.endswith(expected)
     assert "Traceback" not in process.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["right.jsonl"]
@@ -337,7 +337,7 @@ def test_nothing_is_shown_before_all_input_is_read(tmp_path: Path) -> None:
     right = gold(tmp_path / "right.jsonl")
     none = tmp_path / "none.jsonl"
     process = run_score("--split", "manual", "--responses", right, "--against", none)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stdout == ""
     assert process.stderr == SAID + f"{none}: No such file or directory\n"
 

@@ -226,7 +226,7 @@ def test_without_network_the_message_says_what_to_do(tmp_path: Path) -> None:
         "PRAGWORLD_CACHE": str(cache),
     }
     process = subprocess.run(FETCH, capture_output=True, text=True, env=environment)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "Traceback" not in process.stderr
     *retries, message = process.stderr.splitlines()
     assert len(retries) == sources.ATTEMPTS - 1
@@ -274,7 +274,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(server: Server) -> None:
     server.behaviours = [whole]
     limited = ["bash", "-c", 'ulimit -f 100; trap "" XFSZ; exec "$@"', "bash", *FETCH]
     process = subprocess.run(limited, capture_output=True, text=True)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "Traceback" not in process.stderr
     assert process.stderr.endswith("File too large; set PRAGWORLD_CACHE to another folder\n")
     assert left_in_cache() == []

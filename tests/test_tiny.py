@@ -12,7 +12,7 @@ from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
@@ -25,7 +25,7 @@ def scores() -> dict[str, float]:
     """Metrics on a fresh test split by Prompt 2, the likelier label."""
     tokenizer = AutoTokenizer.from_pretrained(folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(folder()).eval()
-    asked = list(documents(generate(Settings(groups=300, seed=20_261_121))))
+    asked = list(documents(generate(GeneratorSettings(groups=300, seed=20_261_121))))
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
     for start in range(0, len(asked), 64):

@@ -98,7 +98,7 @@ def test_an_unknown_setting_in_a_yaml_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_mistake_ends_the_command_without_a_traceback() -> None:
     process = run_train("--model_name_or_path", MODEL, "--ula_weight", "1e-3")
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert process.stderr.splitlines()[-1] == (
         "ula_weight 0.001: no useful layers given; name them, or a layers.json"
     )

@@ -38,7 +38,7 @@ from train_runs import (
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_tasks.dialogues.generate import Settings, documents, generate
+from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 from pragworld_tasks.errors import InputError
 from pragworld_train.data import to_dataset
 from pragworld_train.hooks import places, token_mask
@@ -489,7 +489,7 @@ def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_probes_learn_what_layers_know(tmp_path: Path) -> None:
     """The whole of it on a model and data that come along: accuracy of probes rises, HLS falls."""
-    dialogues = list(documents(generate(Settings(groups=6, split="train"))))
+    dialogues = list(documents(generate(GeneratorSettings(groups=6, split="train"))))
     args = settings(
         tmp_path,
         useful_layers=[2, 3],

@@ -9,10 +9,11 @@ from 0, as the papers' code does; the line is the one an editor shows.
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import split_prompt
@@ -77,6 +78,23 @@ class Document:
 def has_alterations(split: Split) -> bool:
     """Whether a split has altered variants, and with them robust accuracy and its like."""
     return not split.endswith("entity_tracking")
+
+
+def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Return the documents as dictionaries, with two keys more than fields.
+
+    `group_size` and `released_group_size` are the numbers of documents in the whole groups.
+    """
+    sizes = Counter(document.group for document in documents)
+    released_sizes = Counter(document.released_group for document in documents)
+    return [
+        {
+            **asdict(document),
+            "group_size": sizes[document.group],
+            "released_group_size": released_sizes[document.released_group],
+        }
+        for document in documents
+    ]
 
 
 def read_manual(path: Path) -> list[Document]:

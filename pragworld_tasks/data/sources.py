@@ -12,7 +12,6 @@ Environment variables:
 """
 
 import contextlib
-import logging
 import os
 import socket
 import time
@@ -32,6 +31,7 @@ from pragworld_tasks.data.documents import (
 )
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_text
+from pragworld_tasks.log import logger
 
 if TYPE_CHECKING:
     from requests import Session
@@ -41,9 +41,6 @@ COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
 _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
 ATTEMPTS = 5
 TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
-
-# Below lm-eval's own logger, so that its format and verbosity hold here too.
-_logger = logging.getLogger("lm_eval.pragworld")
 
 
 @dataclass(frozen=True)
@@ -98,9 +95,9 @@ def load(split: ReleasedSplit) -> list[Document]:
     location = locate(split)
     path = location.path if location else fetch(split)
     documents = FILES[split].read(path)
-    _logger.info("%s: %d documents from %s", split, len(documents), path)
+    logger.info("%s: %d documents from %s", split, len(documents), path)
     if differences := deviations(documents):
-        _logger.warning("%s is not the released file: %s", path, "; ".join(differences))
+        logger.warning("%s is not the released file: %s", path, "; ".join(differences))
     return documents
 
 
@@ -130,7 +127,7 @@ def locate(split: ReleasedSplit) -> Location | None:
     if folder is not None:
         if _is_file(folder / path):
             return Location(folder / path, "named folder")
-        _logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, path)
+        logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, path)
     cached = cache_folder() / path
     return Location(cached, "cache") if _is_file(cached) else None
 
@@ -212,7 +209,7 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause = 2**attempt / 4
-                _logger.warning("%s: %s; again in %g s", url, problem, pause)
+                logger.warning("%s: %s; again in %g s", url, problem, pause)
                 time.sleep(pause)
             fresh = not partial.exists()
             try:

@@ -34,11 +34,10 @@ def named_documents(
         if given:
             raise InputError(f"{option} is for the split {GENERATED}, not for {name}")
         return sources.load(name), None  # type: ignore[arg-type]
-    from pragworld_tasks.dialogues.generate import Settings, documents, generate
-    from pragworld_tasks.harness import generator_settings
+    from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
 
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(GeneratorSettings)]
     if unknown := [setting for setting in given if setting not in known]:
         raise InputError(f"{option}: no setting {unknown[0]!r}; there are {', '.join(known)}")
-    made = generator_settings(given)
+    made = GeneratorSettings.from_metadata(given)
     return list(documents(generate(made))), json.loads(json.dumps(asdict(made)))

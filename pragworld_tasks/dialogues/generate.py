@@ -9,11 +9,11 @@ All is determined by `VERSION`, the settings and a group's number, on every mach
 not depend on how many are made.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
@@ -61,7 +61,7 @@ _MOST_WORDS = 4  # that an alteration may change in an utterance; an inserted se
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GeneratorSettings:
     """What is generated.
 
     Attributes:
@@ -101,6 +101,20 @@ class Settings:
             raise InputError(
                 f"no alteration {self.held_out_alteration!r}; there are {', '.join(ALTERATIONS)}"
             )
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
+        """Return the settings among the names and values of lm-eval's `--metadata`.
+
+        Raises:
+            InputError: A setting is impossible.
+        """
+        given = {
+            field.name: metadata[field.name] for field in fields(cls) if field.name in metadata
+        }
+        if isinstance(given.get("domains"), str):
+            given["domains"] = tuple(name.strip() for name in given["domains"].split(","))
+        return cls(**given)
 
     def words(self, domain: Domain) -> Words:
         """The words that dialogues of the split are made of."""
@@ -143,7 +157,7 @@ class Group:
     variants: tuple[Variant, ...]
 
 
-def generate(settings: Settings) -> Iterator[Group]:
+def generate(settings: GeneratorSettings) -> Iterator[Group]:
     """The groups, one after the other."""
     for number in range(settings.groups):
         yield make_group(settings, number)
@@ -252,7 +266,7 @@ def _topics(alteration: str, form: Form, answer: Answer) -> list[str]:
     return [by_answer[answer]] * 2 + [by_answer["no" if answer == "yes" else "yes"]]
 
 
-def make_group(settings: Settings, number: int) -> Group:
+def make_group(settings: GeneratorSettings, number: int) -> Group:
     """The group of that number."""
     held_out = settings.held_out_alteration
     training = settings.split in ("train", "validation")

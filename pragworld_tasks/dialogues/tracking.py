@@ -9,7 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose, utterances
-from pragworld_tasks.dialogues.generate import LONG_LENGTHS, SPLIT_SHARES, VERSION, Settings
+from pragworld_tasks.dialogues.generate import (
+    LONG_LENGTHS,
+    SPLIT_SHARES,
+    VERSION,
+    GeneratorSettings,
+)
 from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, by_answer
 from pragworld_tasks.dialogues.questions import words as question_words
 from pragworld_tasks.dialogues.stable_random import Chance
@@ -23,7 +28,7 @@ LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
 _KINDS: tuple[Kind, ...] = ("only-entity", "quantity", "universal", "existential")
 
 
-def tracking_documents(settings: Settings) -> Iterator[Document]:
+def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
     """Documents on as many dialogues as the settings have groups; a dialogue is a group.
 
     Args:

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit
-from pragworld_tasks.data.sources import load
+from pragworld_tasks.data.documents import Document, to_records
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.harness import generator_settings, logger, records, shown_error
+from pragworld_tasks.evaluation.task_metrics import shown_error
+from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.decomposition import entropy_components
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    pass
 
 METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 
@@ -70,41 +70,13 @@ def worded_prompt(document: Mapping[str, Any]) -> str:
     return template.substitute(context=document["context"], question=document["question"])
 
 
-# Data sets ----------------------------------------------------------------------------------------
-
-
-def dataset(pragworld_split: ReleasedSplit, **_: Any) -> dict[str, "Dataset"]:
-    """The documents of a split, each in ten wordings, as the data set `test`.
-
-    Raises:
-        InputError: the split's file cannot be had or is malformed.
-    """
-    return _worded(load(pragworld_split))
-
-
-def generated_dataset(**metadata: Any) -> dict[str, "Dataset"]:
-    """Generated documents, each in ten wordings, as the data set `test`.
-
-    Args:
-        metadata: what `--metadata` says, as for `harness.generated_dataset`.
-
-    Raises:
-        InputError: a setting is impossible.
-    """
-    from pragworld_tasks.dialogues.generate import documents, generate
-
-    return _worded(list(documents(generate(generator_settings(metadata)))))
-
-
-def _worded(documents: Sequence[Document]) -> dict[str, "Dataset"]:
-    from datasets import Dataset
-
-    reworded = [
+def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Return a record for each document in each wording."""
+    return [
         {**record, "wording": wording}
-        for record in records(documents)
+        for record in to_records(documents)
         for wording in range(WORDINGS)
     ]
-    return {"test": Dataset.from_list(reworded)}
 
 
 # Results of one document in one wording -----------------------------------------------------------
@@ -129,7 +101,7 @@ class Worded(NamedTuple):
     right: bool
 
 
-def score_likelihoods(
+def score_worded_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, Worded]:
     """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
@@ -148,31 +120,14 @@ def score_likelihoods(
 # Aggregations -------------------------------------------------------------------------------------
 
 
-def _share(name: str, items: Sequence[Worded]) -> float:
+def articulation_share(name: str, items: Sequence[Worded]) -> float:
     """One of `METRICS` over the groups of which every document is there in every wording."""
     return _tallies(tuple(items))[name].share
 
 
-def _share_stderr(name: str, items: Sequence[Worded]) -> float | str:
+def articulation_share_stderr(name: str, items: Sequence[Worded]) -> float | str:
     """Its standard error, groups being independent; where there is none, N/A."""
     return shown_error(_tallies(tuple(items))[name].standard_error)
-
-
-# lm-eval calls an aggregation with nothing but the items, so each metric has one of its own.
-ps = functools.partial(_share, "ps")
-ps_stderr = functools.partial(_share_stderr, "ps")
-as_ = functools.partial(_share, "as")
-as_stderr = functools.partial(_share_stderr, "as")
-mu = functools.partial(_share, "mu")
-mu_stderr = functools.partial(_share_stderr, "mu")
-mvs = functools.partial(_share, "mvs")
-mvs_stderr = functools.partial(_share_stderr, "mvs")
-acc = functools.partial(_share, "acc")
-acc_stderr = functools.partial(_share_stderr, "acc")
-acc_worst_wording = functools.partial(_share, "acc_worst_wording")
-acc_worst_wording_stderr = functools.partial(_share_stderr, "acc_worst_wording")
-robust_acc = functools.partial(_share, "robust_acc")
-robust_acc_stderr = functools.partial(_share_stderr, "robust_acc")
 
 
 @functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same

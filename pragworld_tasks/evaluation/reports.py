@@ -1,13 +1,9 @@
 """Reports and comparisons as tables for people and as JSON for programs."""
 
-import contextlib
-import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, Interval, McNemar
 from pragworld_tasks.evaluation.scoring import Comparison, Report, Share
 
@@ -42,35 +38,6 @@ def to_json(report: Report, comparison: Comparison | None = None) -> dict[str, A
             "mcnemar_groups": comparison.on_groups._asdict() if comparison.on_groups else None,
         }
     return shown
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes JSON, all of it or nothing.
-
-    Raises:
-        InputError: it cannot be written there.
-    """
-    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes beside `path`, then renames: the file is whole or as it was.
-
-    Raises:
-        InputError: it cannot be written there.
-    """
-    path = path.resolve()  # so that a link stays one
-    partial = path.with_name(path.name + ".partial")
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder refuses
-            path.write_bytes(content)
-        else:
-            partial.write_bytes(content)
-            partial.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # there may be no such place at all
-            partial.unlink(missing_ok=True)
-        raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error
 
 
 def to_text(report: Report) -> str:

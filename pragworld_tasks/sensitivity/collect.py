@@ -250,7 +250,7 @@ class _Asker:
         """
         from lm_eval.evaluator import evaluate
 
-        from pragworld_tasks.harness import logger
+        from pragworld_tasks.log import logger
 
         repeats = task.config.repeats
         try:
@@ -316,7 +316,7 @@ def _append(path: Path, chunk: _Chunk, samples: Iterable[Mapping[str, Any]]) -> 
 
 def _done(path: Path) -> set[str]:
     """The names of the chunks that are whole; what a kill left of another is taken off the file."""
-    from pragworld_tasks.evaluation.reports import write_whole
+    from pragworld_tasks.files import write_whole
 
     if not path.exists():
         return set()
@@ -360,7 +360,7 @@ def _task_settings(task: "Task") -> dict[str, Any]:
 
 def _keep_settings(folder: Path, settings: Mapping[str, Any], tasks: Mapping[str, "Task"]) -> None:
     """Writes the settings, or refuses to go on with responses that had others."""
-    from pragworld_tasks.evaluation.reports import write_json
+    from pragworld_tasks.files import write_json
 
     path = folder / _SETTINGS
     given = json.loads(

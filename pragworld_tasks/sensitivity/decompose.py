@@ -62,8 +62,8 @@ def add_decompose(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _decompose(options: argparse.Namespace) -> None:
-    from pragworld_tasks.evaluation import reports
     from pragworld_tasks.figures import FORMATS
+    from pragworld_tasks.files import write_json
     from pragworld_tasks.sensitivity.decomposition import SCALES
     from pragworld_tasks.sensitivity.figures import figures
     from pragworld_tasks.sensitivity.report import agreement, report, to_json, to_text
@@ -87,7 +87,7 @@ def _decompose(options: argparse.Namespace) -> None:
         }
     found = report(samples, options.scale, options.draws, options.seed, agreements)
     if options.json:
-        reports.write_json(options.json, to_json(found))
+        write_json(options.json, to_json(found))
     print(to_text(found))
     if options.plot:
         for path in figures(found, options.plot, options.format):

@@ -1,7 +1,6 @@
 """The value of a response, as a model reads it (arXiv 2506.16584, section 4 and appendix C)."""
 
 import asyncio
-import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pragworld_tasks.endpoint import (
     run,
 )
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.log import logger
 from pragworld_tasks.request_journal import Journal, Request
 from pragworld_tasks.sensitivity.questions import Question
 
@@ -30,8 +30,6 @@ _NOTHING = 'If no value can be inferred from the text, return "None".'
 
 _NUMBER = r"(?:-?\$|\$?-)?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
 _EXTRACTED = re.compile(rf"({_NUMBER})(?:\s?[-\u2013]\s?({_NUMBER}))?", re.ASCII)
-
-_logger = logging.getLogger("lm_eval.pragworld")
 
 
 def extraction_prompt(question: Question, response: str) -> str:
@@ -96,7 +94,7 @@ def extract(
         counts.update(kinds)
     if lost := kinds["unreadable"] + kinds["no answer"]:
         unreadable = [one for one in answers if one and read_extracted(one)[1] == "unreadable"]
-        _logger.warning(
+        logger.warning(
             "%s: %d of %d values are missing, for %s gave neither a number nor None%s",
             *(question.name, lost, len(found), endpoint.model),
             f", as in {unreadable[0]!r:.80}" if unreadable else "",

@@ -118,7 +118,7 @@ def _add_check(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _paraphrase(options: argparse.Namespace) -> None:
     from pragworld_tasks.endpoint import Endpoint, require_client, run
-    from pragworld_tasks.evaluation.reports import write_whole
+    from pragworld_tasks.files import write_whole
     from pragworld_tasks.request_journal import Journal
     from pragworld_tasks.sensitivity import selection
 

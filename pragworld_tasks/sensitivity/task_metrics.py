@@ -17,8 +17,8 @@ from lm_eval.utils import warning_once
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Tally, tally
-from pragworld_tasks.harness import logger, shown_error
-from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.evaluation.task_metrics import shown_error
+from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity import paraphrases, resampling
 from pragworld_tasks.sensitivity.decomposition import nest_prompts
 from pragworld_tasks.sensitivity.questions import Question, questions, slot_of
@@ -37,29 +37,27 @@ SMALL = 10  # paraphrases in world_model_small
 # Data sets ----------------------------------------------------------------------------------------
 
 
-def dataset(world_model_question: str, **metadata: Any) -> dict[str, "Dataset"]:
+def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The prompts of one of the fifteen questions as the data set `test`.
 
     Args:
-        world_model_question: its name.
+        name: of the question.
         metadata: what `--metadata` says, and whatever else lm-eval passes along. Read is
             `paraphrases`, a file to be taken in place of the paraphrases that come along.
 
     Raises:
         InputError: the file cannot be used.
     """
-    from datasets import Dataset
-
-    question = questions()[world_model_question]
+    question = questions()[name]
     file = metadata.get("paraphrases")
     if file:
         wordings = paraphrases.checked(_path(file), question.prompt, question.slot)
     else:
         wordings = paraphrases.shipped(question.name)
-    return {"test": Dataset.from_list(prompts(question, [wording.text for wording in wordings]))}
+    return prompts(question, [wording.text for wording in wordings])
 
 
-def own_dataset(**metadata: Any) -> dict[str, "Dataset"]:
+def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The prompts of a question of the user's own as the data set `test`.
 
     Args:
@@ -69,8 +67,6 @@ def own_dataset(**metadata: Any) -> dict[str, "Dataset"]:
     Raises:
         InputError: one of them is missing or cannot be used.
     """
-    from datasets import Dataset
-
     for name, example in (("paraphrases", "mine.jsonl"), ("values", ["A", "B"]), ("unit", "hour")):
         if not metadata.get(name):
             raise InputError(
@@ -89,12 +85,14 @@ def own_dataset(**metadata: Any) -> dict[str, "Dataset"]:
         raise InputError(f"world_model_own: 'values' is {values!r}; a value is there twice")
     if not isinstance(unit, str):
         raise InputError(f"world_model_own: 'unit' is {unit!r}; give a word, as \"hour\"")
+    from pragworld_tasks.quantities import read_quantity
+
     read_quantity("", unit)  # which refuses what is no unit, before anything is asked
     texts = [wording.text for wording in paraphrases.read(path)]
     slot = slot_of(texts[0])
     paraphrases.checked(path, texts[0], slot)
     question = Question(path.stem, texts[0], shown, unit)
-    return {"test": Dataset.from_list(prompts(question, texts))}
+    return prompts(question, texts)
 
 
 def _path(file: Any) -> Path:
@@ -155,6 +153,8 @@ def score_responses(
     record: Mapping[str, Any], results: Sequence[Sequence[str | None]]
 ) -> dict[str, Any]:
     """A prompt's items by metric, from all its responses."""
+    from pragworld_tasks.quantities import read_quantity
+
     responses = [response or "" for response in results[0]]  # an API may refuse and send nothing
     values = tuple(
         read_quantity(response, record["unit"], record["prompt"]) for response in responses
@@ -179,35 +179,16 @@ def _decomposed(items: tuple[Prompted, ...]) -> resampling.Decomposition:
     return resampling.decompose(nested, permutations=0)
 
 
-def _value(estimator: str, name: str, items: Sequence[Prompted]) -> float:
+def estimate(estimator: str, name: str, items: Sequence[Prompted]) -> float:
     """One number of `published` or `unbiased`; NaN where it is not defined."""
     number: resampling.Number = getattr(_decomposed(tuple(items)), estimator)[name]
     return number.value
 
 
-def _standard_error(estimator: str, name: str, items: Sequence[Prompted]) -> float | str:
+def estimate_stderr(estimator: str, name: str, items: Sequence[Prompted]) -> float | str:
     """Its standard error; where there is none, N/A."""
     number: resampling.Number = getattr(_decomposed(tuple(items)), estimator)[name]
     return shown_error(number.standard_error)
-
-
-# lm-eval calls an aggregation with nothing but the items, so each metric has one of its own.
-variance = functools.partial(_value, "published", "variance")
-variance_stderr = functools.partial(_standard_error, "published", "variance")
-ps = functools.partial(_value, "published", "ps")
-ps_stderr = functools.partial(_standard_error, "published", "ps")
-as_ = functools.partial(_value, "published", "as")
-as_stderr = functools.partial(_standard_error, "published", "as")
-mu = functools.partial(_value, "published", "mu")
-mu_stderr = functools.partial(_standard_error, "published", "mu")
-mvs = functools.partial(_value, "published", "mvs")
-mvs_stderr = functools.partial(_standard_error, "published", "mvs")
-ps_unbiased = functools.partial(_value, "unbiased", "ps")
-ps_unbiased_stderr = functools.partial(_standard_error, "unbiased", "ps")
-as_unbiased = functools.partial(_value, "unbiased", "as")
-as_unbiased_stderr = functools.partial(_standard_error, "unbiased", "as")
-mu_unbiased = functools.partial(_value, "unbiased", "mu")
-mu_unbiased_stderr = functools.partial(_standard_error, "unbiased", "mu")
 
 
 def unreadable(items: Sequence[Prompted]) -> float:

@@ -26,7 +26,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import reports
 from pragworld_tasks.evaluation.metrics import LEVEL, Interval, bootstrap_intervals, tally
-from pragworld_tasks.files import read_text
+from pragworld_tasks.files import read_text, write_json
 from pragworld_train.data import chosen
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
@@ -261,5 +261,5 @@ def main(arguments: Sequence[str]) -> None:
         decoder, training, asked, options.probe_hidden_size, options.seed, options.chat_template
     )
     if options.out:
-        reports.write_json(options.out, {**SCHEMA, "model": asdict(identity), **asdict(found)})
+        write_json(options.out, {**SCHEMA, "model": asdict(identity), **asdict(found)})
     print(to_text(found))

@@ -29,7 +29,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
+from pragworld_tasks.files import write_json, write_whole
 from pragworld_train import artifacts as outcome
 from pragworld_train import data
 from pragworld_train.cli import parsed, parser
@@ -131,9 +131,9 @@ def main(arguments: Sequence[str]) -> None:
     ):
         list(pool.map(lambda run: _do(study, run, bar), study.runs))
     report = study_report.report(study.runs, study.useful, study.harmful, study.held_out)
-    reports.write_json(study.folder / "study.json", {**SCHEMA, **study_report.to_json(report)})
+    write_json(study.folder / "study.json", {**SCHEMA, **study_report.to_json(report)})
     text = study_report.to_text(report)
-    reports.write_whole(study.folder / "study.md", text.encode())
+    write_whole(study.folder / "study.md", text.encode())
     study_report.figure(report, study.folder / "study.png")
     print(text)
 
@@ -279,7 +279,7 @@ def _keep_plan(study: Study) -> None:
             raise InputError(
                 f"{path}: a study with other settings; name another --output_dir, or remove this"
             )
-        reports.write_whole(path, text.encode())
+        write_whole(path, text.encode())
 
 
 # The work -----------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""Items of single documents and their aggregation: the metrics as lm-eval computes them.
+
+lm-eval hands `process_results` one document at a time, collects what it returns under each metric,
+and gives each metric's aggregation the list. Several processes may have taken part, so the list is
+in no particular order; with `--limit` it lacks documents. What an aggregation needs to know of a
+document therefore travels in its item.
+
+Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
+error. It has none for aggregations that are not its own and would show N/A; ours, with documents
+clustered by group, takes that place. (In the results file a `<metric>_stderr_stderr` is left over,
+lm-eval's N/A for the standard error of ours.)
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from lm_eval.utils import warning_once
+
+from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
+from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
+from pragworld_tasks.log import logger
+
+PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # what the released grouping changes
+
+# Accuracy in generated entity tracking, by how many turns ago what is asked was last spoken of.
+TURNS_AGO = {
+    "acc_0_turns_ago": range(1),
+    "acc_1_to_2_turns_ago": range(1, 3),
+    "acc_3_to_5_turns_ago": range(3, 6),
+    "acc_6_or_more_turns_ago": range(6, 1000),
+}
+
+
+# Results of one document --------------------------------------------------------------------------
+
+
+class Clustered(NamedTuple):
+    """A document's item under `<metric>_stderr`.
+
+    Attributes:
+        group: the group it belongs to, which is what is independent of other groups.
+        right: 1.0 or 0.0; None where the metric does not ask about the document.
+    """
+
+    group: int
+    right: float | None
+
+
+class InGroup(NamedTuple):
+    """A document's item under robust accuracy and its standard error.
+
+    Attributes:
+        group: the group it belongs to, which is what is independent of other groups.
+        robust_group: the group of which all documents have to be right.
+        size: how many documents `robust_group` has in the whole split.
+        right: 1.0 or 0.0.
+    """
+
+    group: int
+    robust_group: int
+    size: int
+    right: float
+
+
+def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
+    """A document's items by metric, from the response that was generated."""
+    response = results[0] or ""  # an API may refuse and send nothing
+    return _items(record, read_answer(response), read_answer_released(response))
+
+
+def score_likelihoods(
+    record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
+) -> dict[str, Any]:
+    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
+    (yes, _), (no, _) = results
+    answer = likelier_answer(yes, no)
+    return _items(record, answer, answer)
+
+
+def _items(
+    record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
+) -> dict[str, Any]:
+    """What a document contributes to each metric that its split is shown with.
+
+    Which documents a metric asks about is known in `metrics.tallies` alone, so each document is
+    scored as a run of its own.
+    """
+    document = Document(**{field.name: record[field.name] for field in fields(Document)})
+    shown = shown_tallies(to_run([document], [answer]), document.split)
+    sizes = {"robust_acc": (document.group, record["group_size"])}
+    if document.split == "manual":
+        released = tallies(to_released_run([document], [released_answer]))
+        shown |= {f"{name}_published": released[name] for name in PUBLISHED}
+        sizes["robust_acc_published"] = (
+            document.released_group,
+            record["released_group_size"],
+        )
+    if document.turns_ago is not None:
+        for name, turns in TURNS_AGO.items():
+            asked = [document.turns_ago in turns]
+            shown[name] = tally([answer == document.answer], asked, [document.group])
+    items: dict[str, Any] = {}
+    for name, one in shown.items():
+        right = float(one.right.sum()) if one.total.any() else None
+        if name in sizes:
+            in_group = InGroup(document.group, *sizes[name], float(one.right.sum()))
+            items |= {name: in_group, f"{name}_stderr": in_group}
+        else:
+            items |= {name: right, f"{name}_stderr": Clustered(document.group, right)}
+    return items
+
+
+# Aggregations -------------------------------------------------------------------------------------
+
+
+def share(items: Sequence[float | None]) -> float:
+    """Mean over the documents that the metric asks about; NaN where there are none."""
+    asked = [item for item in items if item is not None]
+    return math.fsum(asked) / len(asked) if asked else math.nan
+
+
+def share_stderr(items: Sequence[Clustered]) -> float | str:
+    """Standard error of `share`, documents clustered by group; where there is none, N/A."""
+    asked = [item.right is not None for item in items]
+    right = [item.right or 0.0 for item in items]
+    return shown_error(tally(right, asked, [item.group for item in items]).standard_error)
+
+
+def robust_share(items: Sequence[InGroup]) -> float:
+    """Share of whole groups with every document right; NaN, and a warning, where none is whole."""
+    whole = _of_whole_groups(items)
+    groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
+    if whole_groups < groups:
+        warning_once(
+            logger,
+            f"robust accuracy: of {groups} groups, {groups - whole_groups} lack documents (--limit "
+            f"or --samples) and do not count; {whole_groups} are whole and do",
+        )
+    return _robust_tally(whole).share
+
+
+def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
+    """Standard error of `robust_share`; where there is none, N/A."""
+    return shown_error(_robust_tally(_of_whole_groups(items)).standard_error)
+
+
+def shown_error(standard_error: float) -> float | str:
+    """What lm-eval's tables and averages expect in place of a standard error that is undefined."""
+    return "N/A" if math.isnan(standard_error) else standard_error
+
+
+def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
+    """The items of those groups of which every document is there."""
+    present = Counter(item.robust_group for item in items)
+    return [item for item in items if present[item.robust_group] == item.size]
+
+
+def _robust_tally(items: Sequence[InGroup]) -> Tally:
+    return robust_tally(
+        [item.right == 1.0 for item in items],
+        [item.robust_group for item in items],
+        [item.group for item in items],
+    )
