@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.evaluation.reasoning import strip_reasoning
 
 # What an answer may be wrapped in: punctuation, brackets, quotes, markdown, tags such as <answer>,
 # LaTeX's \boxed{. A line of it at most, and each piece readable in one way only, so that no
@@ -44,20 +45,6 @@ _LABEL = (
     r"|(?<=[-:=*_\u2013\u2014\u2192])|(?=\n))"
 )
 
-# Reasoning before the answer: a block in tags, as several families of models write it, or what is
-# left of one whose opening tag stood in the prompt.
-_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection)"
-_REASONING = re.compile(
-    rf"\s*(?:[<\[\u25c1](?P<tag>{_THINKING})[>\]\u25b7].*?[<\[\u25c1]/(?P=tag)[>\]\u25b7]"
-    r"|<\|begin_of_thought\|>.*?<\|end_of_thought\|>"
-    r"|<\|channel\|>analysis.*?<\|channel\|>final<\|message\|>|analysis.*?assistantfinal)",
-    re.DOTALL,
-)
-_REASONING_OPENS = re.compile(
-    rf"\s*(?:[<\[\u25c1]{_THINKING}[>\]\u25b7]|<\|begin_of_thought\|>|<\|channel\|>analysis)"
-)
-_REASONING_ENDS = re.compile(r".*?[<\[\u25c1]/(?:think|thinking|reasoning)[>\]\u25b7]", re.DOTALL)
-
 _AT_THE_START = re.compile(
     rf"(?:\d{{1,2}}[.)][ \t]+)?{_WRAPPING}(?:{_LABEL}{_WRAPPING})?{_WORD}{_NOT_CHOICES}"
 )
@@ -90,16 +77,10 @@ def read_answer(response: str) -> Answer | None:
     """
     text = "".join(
         character
-        for character in unicodedata.normalize("NFKC", response).lower()
+        for character in unicodedata.normalize("NFKC", response)
         if unicodedata.category(character) != "Cf"  # zero-width marks
     )
-    while reasoning := _REASONING.match(text):
-        text = text[reasoning.end() :]
-    if _REASONING_OPENS.match(text):
-        return None
-    if rest := _REASONING_ENDS.match(text):
-        text = text[rest.end() :]
-    text = text.strip()
+    text = strip_reasoning(text).lower()
     first = _AT_THE_START.match(text)
     if first and not (first["word"] == "no" and _NOUN_BEHIND.match(text, first.end())):
         return _ANSWERS[first["word"]]

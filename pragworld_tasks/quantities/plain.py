@@ -7,6 +7,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from pragworld_tasks.evaluation.reasoning import strip_reasoning
+
 Span = tuple[int, int]
 
 LONGEST = 20_000  # characters that are read of an answer: its end
@@ -15,16 +17,6 @@ LONGEST = 20_000  # characters that are read of an answer: its end
 _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\ue000", "\ue001", "\ue002", "\ue003"
 
 _TIMES = "\N{MULTIPLICATION SIGN}"  # an asterisk in the end, when no asterisk is markup
-
-# Reasoning before the answer, and what is left of one that never ends.
-_TAG = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection)"
-_REASONING_ENDS = re.compile(
-    rf"[<\[\u25c1]/{_TAG}[>\]\u25b7]|<\|end_of_thought\|>|<\|channel\|>final<\|message\|>"
-    r"|assistantfinal"
-)
-_REASONING_OPENS = re.compile(
-    rf"\s*(?:[<\[\u25c1]{_TAG}[>\]\u25b7]|<\|begin_of_thought\|>|<\|channel\|>analysis)"
-)
 
 # One character for another, before and after compatibility forms are resolved.
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True))
@@ -99,19 +91,11 @@ class Plain:
 
 def plain(response: str) -> Plain:
     """The answer of a response without reasoning and markup; empty if its reasoning never ends."""
-    text = _SPACED_THOUSANDS.sub(",", _without_reasoning(response)[-LONGEST:])
+    text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-LONGEST:])
     text = _KEYCAP.sub(r"\n\1. ", text.translate(_BEFORE_NFKC))
     text = unicodedata.normalize("NFKC", text).translate(_AFTER_NFKC)
     text = "".join(one for one in text if one.isascii() or unicodedata.category(one) != "Cf")
     return _unmarked(_without_markdown(_without_latex(text)))
-
-
-def _without_reasoning(text: str) -> str:
-    """What comes behind the last end of reasoning."""
-    ends = [match.end() for match in _REASONING_ENDS.finditer(text)]
-    if ends:
-        return text[ends[-1] :]
-    return "" if _REASONING_OPENS.match(text) else text
 
 
 def _without_latex(text: str) -> str:

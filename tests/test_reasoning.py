@@ -1,0 +1,73 @@
+"""Reasoning is stripped in one way: neither reader of answers takes a thought for an answer."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pragworld_tasks.evaluation.answers import read_answer
+from pragworld_tasks.evaluation.reasoning import strip_reasoning
+from pragworld_tasks.quantities import read_quantity
+
+MARKS = [
+    ("<think>", "</think>"),
+    ("<Thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<reflection>", "</reflection>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+]
+opens, closes = st.sampled_from([mark for mark, _ in MARKS]), st.sampled_from(MARKS)
+text = st.text("abc xyz.\n", max_size=12)
+
+
+@pytest.mark.parametrize(("opening", "closing"), MARKS)
+def test_blocks_are_removed_and_unfinished_ones_are_no_answer(opening: str, closing: str) -> None:
+    assert strip_reasoning(f"{opening}yes{closing}\n\nno") == "no"
+    assert strip_reasoning(f"no\n{opening}yes?{closing}") == "no"
+    assert strip_reasoning(f"yes at first{closing}no") == "no"
+    assert strip_reasoning(f"{opening}a{opening}b{closing}no") == "no"
+    assert strip_reasoning(f"{opening}a{closing}{opening}yes") == ""
+    assert strip_reasoning(f"{opening}yes") == ""
+
+
+@pytest.mark.parametrize(
+    ("response", "stripped"),
+    [
+        # The two readers once disagreed on these: each read one of them and refused the other.
+        ("<think>a</think><think>b", ""),
+        ("text </reflection>no", "no"),
+        ("<thinking>a<reflection>b</reflection>c yes", ""),
+        ("<thinking>a<reflection>b</reflection>c</thinking>no", "no"),
+        ("<think>a</thinking>no", "no"),
+        ("analysisThe user wants yes.assistantfinalno", "no"),
+        ("analysisThe user wants yes", ""),
+        ("Analysis: no", "Analysis: no"),
+        ("nothing to strip", "nothing to strip"),
+    ],
+)
+def test_special_cases(response: str, stripped: str) -> None:
+    assert strip_reasoning(response) == stripped
+
+
+def test_both_readers_strip_alike() -> None:
+    assert read_answer("<think>a</think><think>no") is None
+    assert read_quantity("<think>a</think><think>It takes 6 hours", "hour") is None
+    assert read_answer("yes </reflection>no") == "no"
+    assert read_quantity("It takes 5 hours </reflection>It takes 6 hours", "hour") == 6
+
+
+@given(text, closes, text)
+@example("", ("<think>", "</think>"), "")
+def test_what_is_behind_the_reasoning_is_kept(
+    thought: str, marks: tuple[str, str], answer: str
+) -> None:
+    opening, closing = marks
+    assert strip_reasoning(f"{opening}{thought}{closing}{answer}") == answer.strip()
+    assert strip_reasoning(f"{thought}{closing}{answer}") == answer.strip()
+    assert strip_reasoning(f"{answer}{opening}{thought}") == answer.strip()
+
+
+@pytest.mark.parametrize("unit", ["<think>", "</think>", "<think></think>"])
+def test_time_is_proportional_to_length(unit: str) -> None:
+    assert strip_reasoning(unit * 200_000) == ""  # would take hours if it were quadratic
