@@ -6,13 +6,14 @@ python benchmarks/generate.py
 import sys
 import time
 
-from pragworld_tasks.dialogues.generate import SPLITS, GeneratorSettings, Split, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratedSplit, GeneratorSettings
 
 GROUPS = 500
 LIMIT = 2000  # documents per second
 
 
-def documents_per_second(split: Split) -> float:
+def documents_per_second(split: GeneratedSplit) -> float:
     """Of processor time, so that a busy machine does not count."""
     start = time.process_time()
     made = sum(
@@ -27,7 +28,7 @@ def main() -> None:
         pass  # imports, and words that are looked up once
     print(f"{GROUPS} groups of each split; documents per second, at least {LIMIT}:")
     slow = []
-    for split in SPLITS:
+    for split in GENERATED_SPLITS:
         speed = documents_per_second(split)
         slow += [split] if speed < LIMIT else []
         print(f"{split:16} {speed:7.0f} {'' if speed >= LIMIT else '  too slow'}".rstrip())

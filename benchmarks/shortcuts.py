@@ -17,7 +17,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate, make_group
+from pragworld_tasks.dialogues.generate import documents, generate, make_group
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import to_run

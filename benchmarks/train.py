@@ -46,7 +46,8 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer
 
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
 

@@ -39,13 +39,20 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
-from pragworld_tasks.dialogues.generate import SPLIT_SHARES, VERSION
 from pragworld_tasks.dialogues.grammar import NUMBERS
-from pragworld_tasks.dialogues.questions import FORMS, Kind, Question, askable, by_answer, evaluate
-from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.stable_random import Chance
+from pragworld_tasks.dialogues.questions import (
+    FORMS,
+    Kind,
+    Question,
+    askable,
+    by_answer,
+    evaluate,
+    question_text,
+)
+from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.topics import TOPICS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Words, words
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Vocabulary, domain_vocabulary
 from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
@@ -123,10 +130,10 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    chance = Chance("the tokenizer's dialogues")
+    rng = StableRandom("the tokenizer's dialogues")
     texts = []
     for _ in range(6000):
-        lesson = make_lesson(chance, 1.0, 6, 12)
+        lesson = make_lesson(rng, 1.0, 6, 12)
         texts.append(lesson.context)
         texts += [f"{question}{answer}" for _, question, answer, _ in lesson.questions]
     tokenizer.train_from_iterator(texts, trainer)
@@ -160,7 +167,7 @@ class Lesson:
     questions: list[tuple[str, str, str, str]]
 
 
-def make_lesson(chance: Chance, difficulty: float, exchanges: int, questions: int) -> Lesson:
+def make_lesson(rng: StableRandom, difficulty: float, exchanges: int, questions: int) -> Lesson:
     """A dialogue of the training split with questions, as many with the answer yes as with no.
 
     Args:
@@ -175,49 +182,49 @@ def make_lesson(chance: Chance, difficulty: float, exchanges: int, questions: in
     easy = 0.3 - 0.2 * min(1.0, difficulty / _NARROW)
     open_share = 0.4 - 0.3 * breadth
     tempting = 0.6 * breadth
-    kinds = _KINDS[chance.happens(2 * breadth) + chance.happens(2 * breadth)]
-    domain = chance.pick(DOMAINS) if chance.happens(2 * breadth) else "household"
-    known_words = _some_words(words(domain, "regular"), breadth)
-    if chance.happens(2 * breadth):  # as in the test split: a few topics, and others between them
-        topics = chance.sample(tuple(TOPICS), chance.below(3))
+    kinds = _KINDS[rng.happens(2 * breadth) + rng.happens(2 * breadth)]
+    domain = rng.choice(DOMAINS) if rng.happens(2 * breadth) else "household"
+    known_words = _some_words(domain_vocabulary(domain, "regular"), breadth)
+    if rng.happens(2 * breadth):  # as in the test split: a few topics, and others between them
+        topics = rng.sample(tuple(TOPICS), rng.below(3))
     else:
         simple = _SIMPLE[: 1 + round(4 * min(1.0, 3 * breadth))]
-        topics = [chance.pick(simple) for _ in range(exchanges)]
-    dialogue = compose(domain, known_words, exchanges, topics, chance, SPLIT_SHARES["train"])
+        topics = [rng.choice(simple) for _ in range(exchanges)]
+    dialogue = compose(domain, known_words, exchanges, topics, rng, SPLIT_SHARES["train"])
     state, known = interpret(dialogue.resolved), mentioned(dialogue.resolved)
     asked: list[tuple[str, str, str, str]] = []
     opened = list(_open_questions(state, dialogue))
-    for question, answer in chance.sample(opened, round(questions * open_share)):
+    for question, answer in rng.sample(opened, round(questions * open_share)):
         asked.append(("open", question, f" {answer}", f" {answer}"))
     spoken_of = [set(exchange.names) for exchange in dialogue.resolved]
     for _ in range(4 * questions):
         if len(asked) >= questions:
             break
-        kind = chance.pick(kinds)
-        form = chance.pick(FORMS[kind])
+        kind = rng.choice(kinds)
+        form = rng.choice(FORMS[kind])
         possible = by_answer(askable(form, kind, known, state), state)
         if not possible[True]:
             continue
-        yes = chance.pick(possible[True])
+        yes = rng.choice(possible[True])
         near = [
             candidate
             for candidate in possible[False]
             if any(here.issuperset(filter(None, candidate[2:5])) for here in spoken_of)
         ]
-        if not possible[False] or chance.happens(easy):
-            another = _about_others(yes, known_words, known, state, chance)
+        if not possible[False] or rng.happens(easy):
+            another = _about_others(yes, known_words, known, state, rng)
             if another is None:
                 continue
             no = another
         else:
-            no = chance.pick(near if near and chance.happens(tempting) else possible[False])
+            no = rng.choice(near if near and rng.happens(tempting) else possible[False])
         for candidate, word in ((yes, "yes"), (no, "no")):
-            worded = candidate._replace(knower=chance.below(2), wording=chance.below(6))
-            prompt = "evaluation" if chance.happens(0.5) else "label"
+            worded = candidate._replace(knower=rng.below(2), wording=rng.below(6))
+            prompt = "evaluation" if rng.happens(0.5) else "label"
             answer = f"{word})" if prompt == "evaluation" else f" {word}"
-            text = question_words(worded, dialogue.cast)
+            text = question_text(worded, dialogue.cast)
             asked.append((prompt, text, answer, _rests_on(worded, state, dialogue)))
-    asked = chance.shuffled(asked)[: questions + 2]
+    asked = rng.shuffled(asked)[: questions + 2]
     return Lesson("\n".join(utterances(dialogue)), asked)
 
 
@@ -239,40 +246,38 @@ def _breadth(difficulty: float) -> float:
     return max(0.0, (difficulty - _NARROW) / (1 - _NARROW))
 
 
-def _some_words(all_words: Words, breadth: float) -> Words:
+def _some_words(all_words: Vocabulary, breadth: float) -> Vocabulary:
     """A quarter of the words at first, all of them in the end; none is taken away again."""
     share = 0.25 ** (1 - breadth)
     women = [name for name in all_words.agents if name in WOMEN]
     men = [name for name in all_words.agents if name not in WOMEN]
-    return Words(
+    return Vocabulary(
         (*women[: round(share * len(women))], *men[: round(share * len(men))]),
         all_words.things[: max(8, round(share * len(all_words.things)))],
         all_words.places[: max(5, round(share * len(all_words.places)))],
     )
 
 
-def _another(names: Sequence[str], mentioned: Sequence[str], chance: Chance) -> str:
+def _another(names: Sequence[str], mentioned: Sequence[str], rng: StableRandom) -> str:
     """One of the names that is not mentioned, if there is one."""
-    return chance.pick([name for name in names if name not in mentioned] or names)
+    return rng.choice([name for name in names if name not in mentioned] or names)
 
 
 def _about_others(
-    question: Question, known: Words, mentioned: Mentioned, state: State, chance: Chance
+    question: Question, known: Vocabulary, mentioned: Mentioned, state: State, rng: StableRandom
 ) -> Question | None:
     """The question with one of its names replaced by one that makes the answer no.
 
     None where a few tries find none, as where the dialogue mentions all the words there are.
     """
     for _ in range(300):
-        slot = chance.pick(
-            [slot for slot in ("agent", "thing", "place") if getattr(question, slot)]
-        )
+        slot = rng.choice([slot for slot in ("agent", "thing", "place") if getattr(question, slot)])
         if slot == "agent":
-            other = question._replace(agent=_another(known.agents, mentioned.agents, chance))
+            other = question._replace(agent=_another(known.agents, mentioned.agents, rng))
         elif slot == "thing":
-            other = question._replace(thing=_another(known.things, mentioned.things, chance))
+            other = question._replace(thing=_another(known.things, mentioned.things, rng))
         else:
-            other = question._replace(place=_another(known.places, mentioned.places, chance))
+            other = question._replace(place=_another(known.places, mentioned.places, rng))
         if evaluate(other, state) is False and other != question:
             return other
     return None
@@ -355,12 +360,12 @@ class Batcher:
             return []
         return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    def batch(self, lessons: Sequence[Lesson], chance: Chance) -> dict[str, torch.Tensor]:
+    def batch(self, lessons: Sequence[Lesson], rng: StableRandom) -> dict[str, torch.Tensor]:
         """Input ids, positions, mask (1, where a token sees another), targets and loss weights."""
         rows: list[tuple[Tokens, list[int], list[int], list[int]]] = []
         contexts = self.ids([lesson.context for lesson in lessons])
         for lesson, context in zip(lessons, contexts, strict=True):
-            head = self.parts[chance.pick(("evaluation", "label"))][0]
+            head = self.parts[rng.choice(("evaluation", "label"))][0]
             ids, kinds = [self.begin, head, *context], [0] * (len(context) + 2)
             positions, targets = list(range(len(ids))), [-1, *context, -1]
             start = len(ids)
@@ -492,24 +497,24 @@ def train(settings: Settings, folder: Path) -> None:
         torch.optim.AdamW(others, lr=settings.other_rate, betas=(0.9, 0.98), weight_decay=0.0),
     ]
     rates = [settings.matrix_rate, settings.other_rate]
-    chance = Chance(f"pragworld-tiny {settings.seed}")
+    rng = StableRandom(f"pragworld-tiny {settings.seed}")
     labels = torch.tensor(tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"]))
     log: list[dict[str, float]] = []
     begun = time.monotonic()
     sums, difficulty = [0.0] * 4, 0.0
     for step in range(1, settings.steps + 1):
         # One length a batch: little padding. Half the lessons are easier, lest much be new at once.
-        exchanges = 2 + chance.below(2 + round(7 * _breadth(difficulty)))
+        exchanges = 2 + rng.below(2 + round(7 * _breadth(difficulty)))
         lessons = [
             make_lesson(
-                chance,
-                difficulty * (1 if chance.happens(0.5) else chance.below(100) / 100),
+                rng,
+                difficulty * (1 if rng.happens(0.5) else rng.below(100) / 100),
                 exchanges,
                 min(settings.questions, 3 + 2 * exchanges),
             )
             for _ in range(settings.dialogues)
         ]
-        batch = batcher.batch(lessons, chance)
+        batch = batcher.batch(lessons, rng)
         done = step / settings.steps
         factor = min(1.0, done / settings.warm_up, (1 - done) / settings.cool_down)
         for optimizer, rate in zip(optimizers, rates, strict=True):
@@ -558,7 +563,7 @@ def train(settings: Settings, folder: Path) -> None:
     record = {
         "settings": asdict(settings),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "generator_version": VERSION,
+        "generator_version": GENERATOR_VERSION,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "python": platform.python_version(),

@@ -19,8 +19,9 @@ from accelerate.utils import DistributedType
 from peft import LoraConfig
 from torch.distributed.tensor import DTensor
 
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
-from pragworld_tasks.tiny import folder as tiny_folder
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
 

@@ -14,11 +14,12 @@ from lm_eval_runs import LmEval
 
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import to_records
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.articulations import WORDINGS, Worded, worded_prompt
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
 METRICS: dict[str, Callable[[Sequence[Worded]], float]] = {
     "ps": harness.articulation_ps,
@@ -145,7 +146,7 @@ def test_groups_that_lack_something_do_not_count() -> None:
 def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
     settings = '{"groups": 4, "seed": 5}'
     evaluation = lm_eval(
-        *("--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "32"),
+        *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "32"),
         *("--tasks", "pragworld_generated_articulation,pragworld_generated_mc", "--log_samples"),
         *("--metadata", settings),
     )

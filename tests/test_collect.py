@@ -19,7 +19,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.paraphrases import shipped
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
 TASK = "world_model_travel_commute"
 
@@ -36,7 +36,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_small_model(few: Path, output: Path, *more: str) -> tuple[str, ...]:
     return (
         *("collect", "--tasks", TASK, "--output_path", str(output), "--chunk", "1"),
-        *("--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "25"),
+        *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "25"),
         *("--gen_kwargs", "max_gen_toks=6", "--metadata", json.dumps({"paraphrases": str(few)})),
         *more,
     )

@@ -17,27 +17,22 @@ from command_runs import run_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.data.documents import ALTERATIONS, Document, read_generated, read_manual
-from pragworld_tasks.dialogues import display as show
-from pragworld_tasks.dialogues import export
+from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.readers import read_generated, read_manual
 from pragworld_tasks.dialogues.compose import compose, opening_share, utterances
-from pragworld_tasks.dialogues.generate import (
-    SPLITS,
-    GeneratorSettings,
-    Group,
-    documents,
-    generate,
-    make_group,
-)
+from pragworld_tasks.dialogues.display import select_groups
+from pragworld_tasks.dialogues.export import write_groups
+from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
 from pragworld_tasks.dialogues.questions import FORMS, evaluate
-from pragworld_tasks.dialogues.stable_random import Chance
+from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratorSettings
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.tracking import tracking_documents
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, singular, words
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary, singular
 from pragworld_tasks.dialogues.world import interpret
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import alteration_category, length_bucket, question_type
 
-# Of the documents of five groups of every split. If it changes, so must `generate.VERSION`.
+# Of the documents of five groups of every split. If it changes, so must `GENERATOR_VERSION`.
 CHECKSUM = "1beb939a3116e83f581a24c34a4baaeec3f736c5c42ea83b9b646a63fe6d7d7e"
 
 
@@ -58,10 +53,11 @@ def yes_share(some: Sequence[Document]) -> float:
 def test_the_same_settings_give_the_same_documents_on_every_machine() -> None:
     code = """
 import hashlib
-from pragworld_tasks.dialogues.generate import SPLITS, GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 digest = hashlib.sha256()
-for split in SPLITS:
+for split in GENERATED_SPLITS:
     settings = GeneratorSettings(groups=5, seed=3, split=split)
     for document in (*documents(generate(settings)), *tracking_documents(settings)):
         digest.update(repr(document).encode())
@@ -89,9 +85,9 @@ def test_seeds_and_splits_give_different_dialogues() -> None:
     contexts = {
         make_group(GeneratorSettings(seed=seed, split=split), 0).variants[0].lines
         for seed in range(3)
-        for split in SPLITS
+        for split in GENERATED_SPLITS
     }
-    assert len(contexts) == 3 * len(SPLITS)
+    assert len(contexts) == 3 * len(GENERATED_SPLITS)
 
 
 def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
@@ -174,7 +170,7 @@ def test_the_breakdown_by_words_finds_the_type_that_was_asked(groups: list[Group
 
 def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -> None:
     shares: dict[str, set[int]] = {}
-    for split in SPLITS[:3]:
+    for split in GENERATED_SPLITS[:3]:
         shares[split] = {
             opening_share(variant.dialogue.exchanges)
             for group in generate(GeneratorSettings(groups=150, seed=3, split=split))
@@ -197,8 +193,11 @@ def test_equal_texts_belong_to_the_same_share(groups: list[Group]) -> None:
 
 def test_only_test_vocabulary_has_the_held_out_words() -> None:
     for domain in DOMAINS:
-        held_out, regular = words(domain, "held out"), words(domain, "regular")
-        for split in SPLITS:
+        held_out, regular = (
+            domain_vocabulary(domain, "held out"),
+            domain_vocabulary(domain, "regular"),
+        )
+        for split in GENERATED_SPLITS:
             settings = GeneratorSettings(groups=30, split=split, domains=(domain,))
             text = " ".join(
                 word
@@ -214,12 +213,15 @@ def test_only_test_vocabulary_has_the_held_out_words() -> None:
 
 
 def test_there_are_enough_words() -> None:
-    all_words = [words(domain, "regular") for domain in DOMAINS]
+    all_words = [domain_vocabulary(domain, "regular") for domain in DOMAINS]
     assert len({name for each in all_words for name in each.agents}) >= 60
     assert len({name for each in all_words for name in each.things}) >= 60
     assert len({name for each in all_words for name in each.places}) >= 30
     for domain in DOMAINS:
-        regular, held_out = words(domain, "regular"), words(domain, "held out")
+        regular, held_out = (
+            domain_vocabulary(domain, "regular"),
+            domain_vocabulary(domain, "held out"),
+        )
         for slot in ("agents", "things", "places"):
             assert not set(getattr(regular, slot)) & set(getattr(held_out, slot))
         for thing in (*regular.things, *held_out.things):
@@ -252,7 +254,7 @@ def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
 
 @given(
     seed=st.integers(0, 10**6),
-    split=st.sampled_from(SPLITS),
+    split=st.sampled_from(GENERATED_SPLITS),
     domains=st.sets(st.sampled_from(DOMAINS), min_size=1),
 )
 def test_any_settings_give_good_english_as_far_as_rules_tell(
@@ -270,7 +272,7 @@ def test_any_settings_give_good_english_as_far_as_rules_tell(
             assert "None" not in line
             wrong = r"\b(one are|are one(?! or)|there is (two|three)|I does|you does|i)\b"
             assert not re.search(wrong, said.replace("One", "one")), said
-    assert group.question_words.endswith("?")
+    assert group.question_text.endswith("?")
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ def test_any_settings_give_good_english_as_far_as_rules_tell(
 
 def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path: Path) -> None:
     made = list(generate(GeneratorSettings(groups=40, seed=9)))
-    assert export.write(made, tmp_path / "x.csv") == sum(len(group.variants) for group in made)
+    assert write_groups(made, tmp_path / "x.csv") == sum(len(group.variants) for group in made)
     assert read_generated(tmp_path / "x.csv") == list(documents(made))
     # And so does the reader of the released manual split, but for the split's name.
     as_manual = [
@@ -296,7 +298,7 @@ def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> Non
     from datasets import Dataset, load_from_disk
 
     made = list(generate(GeneratorSettings(groups=5)))
-    export.write(made, tmp_path / name)
+    write_groups(made, tmp_path / name)
     if name == "x.jsonl":
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
         read = [json.loads(line) for line in lines]
@@ -323,7 +325,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
     for name in ("x.csv", "x.jsonl", "x.parquet", "x"):
         with pytest.raises(InputError):
-            export.write(made(), tmp_path / name)
+            write_groups(made(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -331,11 +333,11 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--out", "x.txt"], "cannot write '.txt'; end it in .csv, .jsonl or .parquet"),
-        (["--out", "x.csv", "--groups", "0"], "groups=0: at least one is needed"),
-        (["--out", "x.csv", "--split", "dev"], "no generated split 'dev'; there are train,"),
-        (["--out", "x.csv", "--domains", "house"], "no domain 'house'; there are household,"),
-        (["--out", "x.csv", "--domains", ""], "no domain ''; there are household,"),
-        (["--out", "x.csv", "--held-out-alteration", "Swap"], "no alteration 'Swap'; there are"),
+        (["--out", "x.csv", "--groups", "0"], "groups must be at least 1, not 0"),
+        (["--out", "x.csv", "--split", "dev"], "there is no generated split 'dev'; use train,"),
+        (["--out", "x.csv", "--domains", "house"], "there is no domain 'house'; use household,"),
+        (["--out", "x.csv", "--domains", ""], "there is no domain ''; use household,"),
+        (["--out", "x.csv", "--held-out-alteration", "Swap"], "there is no alteration 'Swap'; use Negation,"),
         ([], "give either --out FILE, to write, or --show, to read"),
         (["--out", "x.csv", "--show"], "give either --out FILE, to write, or --show, to read"),
     ],
@@ -371,9 +373,9 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
 
 def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
     made = list(generate(GeneratorSettings(groups=60)))
-    assert show.select(made, 5, (), each=0) == made[:5]
-    assert show.select(made, 7, ["not to be had"], each=9) == made[:7]
-    needed = show.select(made, 20, ALTERATIONS, each=3)
+    assert select_groups(made, 5, (), each=0) == made[:5]
+    assert select_groups(made, 7, ["not to be had"], each=9) == made[:7]
+    needed = select_groups(made, 20, ALTERATIONS, each=3)
     assert len(needed) == 20
     for alteration in ALTERATIONS:
         has = [alteration in {variant.alteration for variant in one.variants} for one in needed]
@@ -385,9 +387,9 @@ def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
 
 def test_topics_that_exclude_each_other_end_in_an_error_rather_than_never() -> None:
     """Nobody is asked twice where they went, and a dialogue has four people at most."""
-    known = words("household", "regular")
+    known = domain_vocabulary("household", "regular")
     with pytest.raises(ValueError, match="no dialogue of 10 exchanges in 'household' with gone"):
-        compose("household", known, 10, ["gone"] * 10, Chance("in vain"))
+        compose("household", known, 10, ["gone"] * 10, StableRandom("in vain"))
 
 
 def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:
@@ -415,7 +417,7 @@ def test_turns_ago_counts_the_exchanges_since_what_is_asked_was_spoken_of() -> N
         things = [
             thing
             for domain in DOMAINS
-            for thing in words(domain, "regular").things
+            for thing in domain_vocabulary(domain, "regular").things
             if f" {thing} " in document.question.replace("?", " ")
             or f" {singular(thing)} " in document.question.replace("?", " ")
         ]

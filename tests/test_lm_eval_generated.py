@@ -8,7 +8,8 @@ from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
@@ -16,7 +17,7 @@ from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = GeneratorSettings(groups=12, seed=7)
 TASKS = ("pragworld_generated", "pragworld_generated_label", "pragworld_generated_mc")
@@ -27,7 +28,7 @@ TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_t
 def fresh(lm_eval: LmEval) -> Evaluation:
     """All generated tasks on fresh data."""
     return lm_eval(
-        "--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "16",
+        "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "16",
         "--tasks", "pragworld_generated_all", "--log_samples",
         "--metadata", json.dumps({"seed": SETTINGS.seed, "groups": SETTINGS.groups}),
     )  # fmt: skip
@@ -99,11 +100,11 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({"groups": 0}, "groups=0: at least one is needed"),
-        ({"seed": "x"}, "seed='x': not a whole number"),
-        ({"split": "dev"}, "no generated split 'dev'"),
-        ({"domains": "household,moon"}, "no domain 'moon'"),
-        ({"domains": 5}, "domains=5: no list; there are household, shop, clinic"),
+        ({"groups": 0}, "groups must be at least 1, not 0"),
+        ({"seed": "x"}, "seed must be an integer, not 'x'"),
+        ({"split": "dev"}, "there is no generated split 'dev'"),
+        ({"domains": "household,moon"}, "there is no domain 'moon'"),
+        ({"domains": 5}, "domains must be a list of domains, not 5; use household, shop, clinic"),
     ],
 )
 def test_impossible_metadata_is_refused(metadata: dict[str, object], message: str) -> None:
@@ -116,7 +117,7 @@ def test_a_mistake_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
         *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')
     )
     assert evaluation.returncode == 2
-    assert evaluation.log.splitlines()[-1] == "groups=0: at least one is needed"
+    assert evaluation.log.splitlines()[-1] == "groups must be at least 1, not 0"
     assert "Traceback" not in evaluation.log
 
 

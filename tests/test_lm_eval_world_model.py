@@ -16,13 +16,13 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.harness import mu
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.paraphrases import shipped
-from pragworld_tasks.sensitivity.questions import questions
-from pragworld_tasks.sensitivity.task_metrics import (
+from pragworld_tasks.sensitivity.open_questions import questions
+from pragworld_tasks.sensitivity.world_model_tasks import (
     own_question_records,
     question_records,
     score_responses,
 )
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
 TASK = "world_model_travel_commute"
 METRICS = {
@@ -136,7 +136,7 @@ def test_copies_are_pointed_out(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
-        *("--model", "hf", "--model_args", f"pretrained={folder()}", "--batch_size", "64"),
+        *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64"),
         *("--tasks", "world_model_small", "--limit", "6", "--log_samples"),
         *("--gen_kwargs", "max_gen_toks=8"),
     )

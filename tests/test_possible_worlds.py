@@ -11,10 +11,9 @@ from possible_worlds import PossibleWorlds
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
-from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
-from pragworld_tasks.dialogues.questions import words as words_of
-from pragworld_tasks.dialogues.stable_random import Chance
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, words
+from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate, question_text
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
 from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, interpret, resolve
 
 CHUNKS = 8
@@ -27,21 +26,25 @@ EDITS = 2  # at most, of a dialogue, by each alteration
 
 def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
     """A dialogue and others made of it, each with the alteration that made it, or "original"."""
-    chance = Chance(seed)
-    domain = chance.pick(DOMAINS)
-    dialogue = compose(domain, words(domain, "held out"), 1 + chance.below(LONGEST), (), chance)
+    rng = StableRandom(seed)
+    domain = rng.choice(DOMAINS)
+    dialogue = compose(
+        domain, domain_vocabulary(domain, "held out"), 1 + rng.below(LONGEST), (), rng
+    )
     yield "original", dialogue
-    yield "original", jumbled(dialogue, chance)
+    yield "original", jumbled(dialogue, rng)
     for alteration in ALTERATIONS:
-        altered = edits(alteration, dialogue.exchanges, words(domain, "held out"), (), chance)
+        altered = edits(
+            alteration, dialogue.exchanges, domain_vocabulary(domain, "held out"), (), rng
+        )
         for _, (exchanges, _) in zip(range(EDITS), altered, strict=False):
             made = replace(dialogue, exchanges=exchanges)
             yield alteration, made
-            if chance.happens(0.5):
-                yield alteration, jumbled(made, chance)
+            if rng.happens(0.5):
+                yield alteration, jumbled(made, rng)
 
 
-def jumbled(dialogue: Dialogue, chance: Chance) -> Dialogue:
+def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
     """The dialogue with two people and two kinds of things for all, in random order.
 
     So more is said of the same things than `compose` would ever say.
@@ -57,9 +60,9 @@ def jumbled(dialogue: Dialogue, chance: Chance) -> Dialogue:
         reply = exchange.reply
         claim = exchange.claim
         for name in (exchange.agent, claim.source, *claim.agents):
-            people.setdefault(name, chance.pick(("Ivy", "Finn")))
+            people.setdefault(name, rng.choice(("Ivy", "Finn")))
         for name in (exchange.thing, *claim.things):
-            things.setdefault(name, chance.pick(("figs", "vases")))
+            things.setdefault(name, rng.choice(("figs", "vases")))
         if isinstance(reply, Claim):
             reply = reply._replace(
                 agents=tuple(people[name] for name in reply.agents),
@@ -72,7 +75,7 @@ def jumbled(dialogue: Dialogue, chance: Chance) -> Dialogue:
             reply=reply,
         )
 
-    return replace(dialogue, exchanges=tuple(chance.shuffled([*map(renamed, exchanges)])))
+    return replace(dialogue, exchanges=tuple(rng.shuffled([*map(renamed, exchanges)])))
 
 
 def devices(dialogue: Dialogue) -> Iterator[str]:
@@ -151,7 +154,7 @@ def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int)
                     continue  # people would argue
                 assert answer is worlds.answer(question), (
                     utterances(dialogue),
-                    words_of(question, dialogue.cast),
+                    question_text(question, dialogue.cast),
                     question,
                 )
     assert len(done) >= DIALOGUES

@@ -15,7 +15,7 @@ import yaml
 
 from pragworld_interp.layer_report import read_layers
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.tiny import folder as tiny_folder
+from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.evaluation import asked, samples_files
 from pragworld_train.experiments.probing import read_probed

@@ -12,19 +12,20 @@ from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.scoring import to_run
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
 
 @pytest.fixture(scope="module")
 def scores() -> dict[str, float]:
     """Metrics on a fresh test split by Prompt 2, the likelier label."""
-    tokenizer = AutoTokenizer.from_pretrained(folder(), padding_side="left")
-    model = AutoModelForCausalLM.from_pretrained(folder()).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
     asked = list(documents(generate(GeneratorSettings(groups=300, seed=20_261_121))))
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
@@ -50,8 +51,8 @@ def test_it_is_clearly_above_chance_and_not_robust_and_originals_are_easier(
 
 
 def test_it_is_small_and_its_labels_are_single_tokens() -> None:
-    assert (folder() / "model.safetensors").stat().st_size <= 8_000_000
-    tokenizer = AutoTokenizer.from_pretrained(folder())
+    assert (tiny_folder() / "model.safetensors").stat().st_size <= 8_000_000
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
     for word in (" yes", " no", "yes", "no"):
         assert len(tokenizer(word, add_special_tokens=False)["input_ids"]) == 1
     for prompt in (evaluation_prompt, label_prompt):
@@ -62,8 +63,8 @@ def test_it_is_small_and_its_labels_are_single_tokens() -> None:
 
 
 def test_the_record_of_its_training_is_beside_it() -> None:
-    record = json.loads((folder() / "training.json").read_text(encoding="utf-8"))
-    model = AutoModelForCausalLM.from_pretrained(folder())
+    record = json.loads((tiny_folder() / "training.json").read_text(encoding="utf-8"))
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder())
     assert record["parameters"] == sum(p.numel() for p in model.parameters())
     assert record["settings"]["steps"] == record["course"][-1]["step"]
 
@@ -71,7 +72,7 @@ def test_the_record_of_its_training_is_beside_it() -> None:
 def test_the_command_prints_where_it_is() -> None:
     process = run_command("tiny")
     assert process.returncode == 0, process.stderr
-    assert process.stdout == f"{folder()}\n"
+    assert process.stdout == f"{tiny_folder()}\n"
 
 
 def test_the_training_script_makes_a_model_that_loads(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from places import ROOT
 from transformers import AutoModelForCausalLM
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.tiny import folder as tiny_folder
+from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.checkpoints import last_checkpoint
 from pragworld_train.cli import main, parsed
 from pragworld_train.probes import load_probes

@@ -38,7 +38,8 @@ from train_runs import (
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_train.data import to_dataset
 from pragworld_train.hooks import places, token_mask

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
-from pragworld_tasks.dialogues.stable_random import Chance
-from pragworld_tasks.dialogues.vocabulary import WOMEN, Words
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Vocabulary
 from pragworld_tasks.dialogues.world import (
     ALL,
     MOST_NUMBER,
@@ -41,20 +41,20 @@ class Edit(NamedTuple):
 def edits(
     alteration: str,
     exchanges: Sequence[Exchange],
-    words: Words,
+    vocabulary: Vocabulary,
     focus: Sequence[str],
-    chance: Chance,
+    rng: StableRandom,
 ) -> Iterator[Edit]:
     """Ways to alter the dialogue, in random order; not all of them mean something.
 
     Args:
         alteration: one of `documents.ALTERATIONS`.
         exchanges: the dialogue.
-        words: where new people, things and places are taken from.
+        vocabulary: where new people, things and places are taken from.
         focus: names that come first, both to be replaced and to replace others.
         chance: what "random" is drawn from.
     """
-    return _EDITS[alteration](tuple(exchanges), words, focus, chance)
+    return _EDITS[alteration](tuple(exchanges), vocabulary, focus, rng)
 
 
 def _with(
@@ -67,10 +67,10 @@ def _with(
 
 
 def _in_order(
-    exchanges: tuple[Exchange, ...], focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], focus: Sequence[str], rng: StableRandom
 ) -> list[tuple[int, Exchange]]:
     """The exchanges in random order, those first that name most of the focus."""
-    numbered = chance.shuffled(list(enumerate(exchanges)))
+    numbered = rng.shuffled(list(enumerate(exchanges)))
     if not focus:
         return numbered
     wanted = set(focus)
@@ -78,9 +78,9 @@ def _in_order(
 
 
 def _negation(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
-    for position, exchange in _in_order(exchanges, focus, chance):
+    for position, exchange in _in_order(exchanges, focus, rng):
         reply = exchange.reply
         if exchange.oddity or exchange.form in ("still", "chat"):
             continue
@@ -100,10 +100,10 @@ def _negation(
 
 
 def _quantity_change(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
     asked = [int(name) for name in focus if name.isdigit()]
-    for position, exchange in _in_order(exchanges, focus, chance):
+    for position, exchange in _in_order(exchanges, focus, rng):
         if not isinstance(exchange.reply, Claim):
             continue
         kind, numbers = exchange.reply.amount
@@ -114,7 +114,7 @@ def _quantity_change(
             others = [tuple(n + step for n in numbers) for step in (-1, 1)]
         else:
             near = [n + step for n in asked for step in (0, 1)]
-            any_two = chance.sample(range(1, MOST_NUMBER + 1), 2)
+            any_two = rng.sample(range(1, MOST_NUMBER + 1), 2)
             others = [(n,) for n in (*near, *any_two)]
         after = [later.form for later in exchanges[position + 1 :] if later.form != "sure"]
         lowest = 2 if after[:1] in (["still"], ["who"], ["count"]) else 1  # "They" are several.
@@ -125,10 +125,10 @@ def _quantity_change(
 
 
 def _quantifier_change(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
     opposite = {ALL: SOME, SOME: ALL}
-    for position, exchange in _in_order(exchanges, focus, chance):
+    for position, exchange in _in_order(exchanges, focus, rng):
         if exchange.amount in opposite and exchange.reply == "yes":  # else it says the same
             to = opposite[exchange.amount]
             yield _with(exchanges, {position: exchange._replace(amount=to)}, to.kind)
@@ -139,9 +139,9 @@ def _quantifier_change(
 
 
 def _connective_change(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
-    for position, exchange in _in_order(exchanges, focus, chance):
+    for position, exchange in _in_order(exchanges, focus, rng):
         reply = exchange.reply
         if isinstance(reply, Claim) and reply.connective in ("and", "or"):
             to: Literal["and", "or"] = "or" if reply.connective == "and" else "and"
@@ -150,11 +150,11 @@ def _connective_change(
 
 
 def _inconsistent_data(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
-    mentioned = chance.shuffled(_mentioned(exchanges, "places"))
+    mentioned = rng.shuffled(_mentioned(exchanges, "places"))
     places = [*(name for name in mentioned if name in focus), *mentioned]
-    for position, exchange in _in_order(exchanges, focus, chance):
+    for position, exchange in _in_order(exchanges, focus, rng):
         claim = exchange.claim
         things = claim.things or ((exchange.thing,) if exchange.thing else ())
         speaks_of_things = exchange.form in ("did", "where", "amount", "count", "what")
@@ -165,7 +165,7 @@ def _inconsistent_data(
         if position + 1 < len(exchanges) and exchanges[position + 1].form == "sure":
             continue  # sure of what was asked, or of what is odd?
         for place in (*places[:2], None):
-            oddity = Oddity(place, chance.below(20))
+            oddity = Oddity(place, rng.below(20))
             direction = "moving" if place else "staying"
             yield _with(exchanges, {position: exchange._replace(oddity=oddity)}, direction)
 
@@ -259,17 +259,17 @@ def _mentioned(exchanges: tuple[Exchange, ...], slot: Slot) -> list[str]:
 
 
 def _substitution(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
     known: dict[Slot, list[str]] = {}
     later = []
-    for position, exchange in _in_order(exchanges, focus, chance):
-        for variable in chance.shuffled(list(_variables(position, exchange))):
+    for position, exchange in _in_order(exchanges, focus, rng):
+        for variable in rng.shuffled(list(_variables(position, exchange))):
             slot, name = variable.slot, variable.name
             if slot not in known:
-                known[slot] = chance.shuffled(_mentioned(exchanges, slot))
+                known[slot] = rng.shuffled(_mentioned(exchanges, slot))
             near = [other for other in known[slot] if other in focus]
-            far = [chance.pick(known[slot]), chance.pick(getattr(words, slot))]
+            far = [rng.choice(known[slot]), rng.choice(getattr(vocabulary, slot))]
             for other in dict.fromkeys([*near, *far]):
                 if _alike(slot, name, other):
                     if focus and name not in focus and other not in focus:
@@ -282,19 +282,19 @@ def _substitution(
 
 
 def _swap(
-    exchanges: tuple[Exchange, ...], words: Words, focus: Sequence[str], chance: Chance
+    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
 ) -> Iterator[Edit]:
-    ordered = _in_order(exchanges, focus, chance)
+    ordered = _in_order(exchanges, focus, rng)
     variables = [
         variable
         for position, exchange in ordered
-        for variable in chance.shuffled(list(_variables(position, exchange)))
+        for variable in rng.shuffled(list(_variables(position, exchange)))
     ]
     variables.sort(key=lambda variable: variable.name not in focus)
     for first in variables:
         # Those in exchanges that name something of the focus come first, in either loop.
         partners = [v for v in variables if v.slot == first.slot]
-        for second in (partners if first.name in focus else chance.shuffled(partners))[:4]:
+        for second in (partners if first.name in focus else rng.shuffled(partners))[:4]:
             if not _alike(first.slot, first.name, second.name):
                 continue
             if first.position == second.position:
@@ -313,7 +313,7 @@ def _swap(
 
 
 _EDITS: dict[
-    str, Callable[[tuple[Exchange, ...], Words, Sequence[str], Chance], Iterator[Edit]]
+    str, Callable[[tuple[Exchange, ...], Vocabulary, Sequence[str], StableRandom], Iterator[Edit]]
 ] = {
     "Negation": _negation,
     "Variable Substitution": _substitution,

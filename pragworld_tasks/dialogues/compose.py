@@ -11,9 +11,10 @@ from functools import cached_property
 from zlib import crc32
 
 from pragworld_tasks.dialogues.grammar import say
-from pragworld_tasks.dialogues.stable_random import Chance
-from pragworld_tasks.dialogues.topics import MIX, TOPICS, Circle
-from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Words
+from pragworld_tasks.dialogues.settings import SHARES
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.topics import MIX, TOPICS, Scene
+from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Vocabulary
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
     NOTHING_SAID,
@@ -27,7 +28,6 @@ from pragworld_tasks.dialogues.world import (
 
 CLOSINGS = ("Thank you.", "All right, thanks.", "I see.")
 _TRIES = 10_000  # at a dialogue; a few are enough unless its topics exclude each other
-SHARES = 4  # that all dialogues fall into, by how they begin
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,17 @@ def opening_share(exchanges: Sequence[Exchange]) -> int:
 
 def compose(
     domain: Domain,
-    known: Words,
+    vocabulary: Vocabulary,
     exchanges: int,
     topics: Sequence[str],
-    chance: Chance,
+    rng: StableRandom,
     shares: Sequence[int] = tuple(range(SHARES)),
 ) -> Dialogue:
     """A dialogue of so many exchanges.
 
     Args:
         domain: where it takes place.
-        known: whom and what it may be about.
+        vocabulary: whom and what it may be about.
         exchanges: how many, at least one.
         topics: names of topics (keys of `TOPICS`) that it has to have, as far as there is room.
         chance: what all else is drawn from.
@@ -89,31 +89,31 @@ def compose(
         ValueError: no dialogue was found that has these topics and makes sense.
     """
     for _ in range(_TRIES):
-        circle = Circle(
-            chance,
-            agents=chance.sample(known.agents, 3 + chance.below(2)),
-            things=chance.sample(known.things, 2 * exchanges + 2),
-            places=chance.sample(known.places, 3 + chance.below(2)),
+        scene = Scene(
+            rng,
+            agents=rng.sample(vocabulary.agents, 3 + rng.below(2)),
+            things=rng.sample(vocabulary.things, 2 * exchanges + 2),
+            places=rng.sample(vocabulary.places, 3 + rng.below(2)),
         )
         parts: list[list[Exchange]] = []
         room = exchanges
         for name in topics:
-            parts.append(TOPICS[name](circle)[: max(room, 1)])
+            parts.append(TOPICS[name](scene)[: max(room, 1)])
             room -= len(parts[-1])
         while room > 0:
-            parts.append(TOPICS[chance.pick(MIX)](circle)[:room])
+            parts.append(TOPICS[rng.choice(MIX)](scene)[:room])
             room -= len(parts[-1])
-        parts = _opening_with(shares, chance.shuffled(parts))
+        parts = _opening_with(shares, rng.shuffled(parts))
         made = [exchange for part in parts for exchange in part][:exchanges]
         if not made:
             continue
         try:
-            made = _with_anaphora(made, chance)
+            made = _with_anaphora(made, rng)
             interpret(resolve(made))
         except Unclear:
             continue
-        closing = chance.pick(CLOSINGS) if chance.happens(0.3) else ""
-        return Dialogue(domain, chance.pick(CASTS[domain]), tuple(made), closing)
+        closing = rng.choice(CLOSINGS) if rng.happens(0.3) else ""
+        return Dialogue(domain, rng.choice(CASTS[domain]), tuple(made), closing)
     raise ValueError(f"no dialogue of {exchanges} exchanges in {domain!r} with {', '.join(topics)}")
 
 
@@ -127,16 +127,16 @@ def _opening_with(shares: Sequence[int], parts: list[list[Exchange]]) -> list[li
     return parts if len(talk) == len(parts) else []
 
 
-def _with_anaphora(exchanges: list[Exchange], chance: Chance) -> list[Exchange]:
+def _with_anaphora(exchanges: list[Exchange], rng: StableRandom) -> list[Exchange]:
     """Some names that the exchange before has just mentioned become "there" or "she"."""
     made: list[Exchange] = []
     before = NOTHING_SAID
     for exchange in exchanges:
         if exchange.form not in ("chat", "sure"):
-            if set(before.places) == {exchange.place} and chance.happens(0.7):
+            if set(before.places) == {exchange.place} and rng.happens(0.7):
                 exchange = exchange._replace(place=None)
             she = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
-            if she and set(before.agents) == {exchange.agent} and chance.happens(0.7):
+            if she and set(before.agents) == {exchange.agent} and rng.happens(0.7):
                 exchange = exchange._replace(agent=None)
         made.append(exchange)
         if exchange.form != "sure":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pragworld_tasks.dialogues.generate import Group
 
 
-def select(
+def select_groups(
     groups: Iterable[Group], count: int, alterations: Sequence[str], each: int
 ) -> list[Group]:
     """So many of the groups, in order, with each alteration in at least `each` of them.
@@ -28,12 +28,12 @@ def _alterations(group: Group) -> set[str | None]:
     return {variant.alteration for variant in group.variants[1:]}
 
 
-def to_text(group: Group) -> str:
+def group_to_text(group: Group) -> str:
     """The group in lines."""
     original, *variants = group.variants
     lines = [f"Group {group.number} ({original.dialogue.domain}, {group.question.kind})", ""]
     lines += [f"{index:>3}  {line}" for index, line in enumerate(original.lines)]
-    lines += ["", f"     {group.question_words} {original.answer}", ""]
+    lines += ["", f"     {group.question_text} {original.answer}", ""]
     for variant in variants:
         lines.append(f"     {variant.alteration}, {variant.effect}: {variant.answer}")
         lines += [

@@ -30,7 +30,7 @@ COLUMNS = (
 _JOINED = " | "  # between the changes of an alteration that makes two
 
 
-def write(groups: Iterable[Group], target: Path) -> int:
+def write_groups(groups: Iterable[Group], target: Path) -> int:
     """Writes the groups' documents, and what was changed in each, and says how many there are.
 
     Args:
@@ -70,7 +70,7 @@ def write(groups: Iterable[Group], target: Path) -> int:
     return count
 
 
-def records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
+def group_records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
     """Documents as dictionaries, with the changes that made each of its original."""
     row = 0
     for group in groups:
@@ -97,7 +97,7 @@ def _cells(group: Group, variant: Variant) -> list[str]:
     return [
         str(group.number),
         "\n".join(variant.lines),
-        group.question_words,
+        group.question_text,
         variant.answer,
         "FALSE" if variant.alteration is None else "TRUE",
         "-",
@@ -112,7 +112,7 @@ def _cells(group: Group, variant: Variant) -> list[str]:
 def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as stream:
-        for record in records(groups):
+        for record in group_records(groups):
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += 1
     return count
@@ -121,7 +121,7 @@ def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
 def _write_with_datasets(groups: Iterable[Group], path: Path) -> int:
     from datasets import Dataset
 
-    data = Dataset.from_list(list(records(groups)))
+    data = Dataset.from_list(list(group_records(groups)))
     if path.suffix == ".parquet":
         data.to_parquet(path)
     else:

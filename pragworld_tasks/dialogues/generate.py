@@ -9,15 +9,14 @@ All is determined by `VERSION`, the settings and a group's number, on every mach
 not depend on how many are made.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Literal, Self, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
-from pragworld_tasks.dialogues.compose import SHARES, Dialogue, compose, opening_share, utterances
+from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share, utterances
 from pragworld_tasks.dialogues.questions import (
     FORMS,
     Form,
@@ -26,10 +25,16 @@ from pragworld_tasks.dialogues.questions import (
     askable,
     by_answer,
     evaluate,
+    question_text,
 )
-from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.stable_random import Chance
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Words, words
+from pragworld_tasks.dialogues.settings import (
+    GENERATOR_VERSION,
+    LONG_LENGTHS,
+    SPLIT_SHARES,
+    GeneratorSettings,
+)
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import Vocabulary
 from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
@@ -39,86 +44,10 @@ from pragworld_tasks.dialogues.world import (
     mentioned,
     resolve,
 )
-from pragworld_tasks.errors import InputError
-
-VERSION = "1"  # of the generator: any change to what a seed gives is a new one
-
-Split = Literal["train", "validation", "test", "test_vocabulary", "test_long"]
-SPLITS: tuple[Split, ...] = get_args(Split)
 
 # How many exchanges a dialogue has, each as often as it stands here.
 _LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)
-LONG_LENGTHS = (12, 13, 14, 15, 16)
-# Of the four shares of all dialogues.
-SPLIT_SHARES: dict[Split, tuple[int, ...]] = {
-    "train": (0, 1),
-    "validation": (2,),
-    "test": (3,),
-    "test_vocabulary": tuple(range(SHARES)),
-    "test_long": tuple(range(SHARES)),
-}
 _MOST_WORDS = 4  # that an alteration may change in an utterance; an inserted sentence aside
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorSettings:
-    """What is generated.
-
-    Attributes:
-        groups: how many.
-        seed: another seed, other dialogues.
-        split: `test_vocabulary` has words that no other split has, `test_long` dialogues longer
-            than any other's; the dialogues of the rest are disjoint whatever their seeds.
-        domains: which to draw from.
-        held_out_alteration: one that train and validation do without, and that every group of
-            the other splits has.
-    """
-
-    groups: int = 200
-    seed: int = 0
-    split: Split = "test"
-    domains: tuple[Domain, ...] = DOMAINS
-    held_out_alteration: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("groups", "seed"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name}={value!r}: not a whole number")
-        if self.groups < 1:
-            raise InputError(f"groups={self.groups}: at least one is needed")
-        if self.split not in SPLITS:
-            raise InputError(f"no generated split {self.split!r}; there are {', '.join(SPLITS)}")
-        if not (isinstance(self.domains, list | tuple) and self.domains):
-            raise InputError(f"domains={self.domains!r}: no list; there are {', '.join(DOMAINS)}")
-        for domain in self.domains:
-            if domain not in DOMAINS:
-                raise InputError(f"no domain {domain!r}; there are {', '.join(DOMAINS)}")
-        # In one order, which the seeds of the groups depend on.
-        domains = tuple(domain for domain in DOMAINS if domain in self.domains)
-        object.__setattr__(self, "domains", domains)
-        if self.held_out_alteration not in (None, *ALTERATIONS):
-            raise InputError(
-                f"no alteration {self.held_out_alteration!r}; there are {', '.join(ALTERATIONS)}"
-            )
-
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Return the settings among the names and values of lm-eval's `--metadata`.
-
-        Raises:
-            InputError: A setting is impossible.
-        """
-        given = {
-            field.name: metadata[field.name] for field in fields(cls) if field.name in metadata
-        }
-        if isinstance(given.get("domains"), str):
-            given["domains"] = tuple(name.strip() for name in given["domains"].split(","))
-        return cls(**given)
-
-    def words(self, domain: Domain) -> Words:
-        """The words that dialogues of the split are made of."""
-        return words(domain, "held out" if self.split == "test_vocabulary" else "regular")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +82,7 @@ class Group:
 
     number: int
     question: Question
-    question_words: str
+    question_text: str
     variants: tuple[Variant, ...]
 
 
@@ -172,7 +101,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
             yield Document(
                 row=row,
                 context="\n".join(variant.lines),
-                question=group.question_words,
+                question=group.question_text,
                 answer=variant.answer,
                 group=group.number,
                 is_original=is_original,
@@ -271,13 +200,13 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
     held_out = settings.held_out_alteration
     training = settings.split in ("train", "validation")
     alterations = [name for name in ALTERATIONS if not (training and name == held_out)]
-    chance = Chance(
-        f"{VERSION}/{settings.seed}/{settings.split}/{','.join(settings.domains)}/{held_out}/{number}"
+    rng = StableRandom(
+        f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{','.join(settings.domains)}/{held_out}/{number}"
     )
     lengths = LONG_LENGTHS if settings.split == "test_long" else _LENGTHS
     shares = SPLIT_SHARES[settings.split]
-    first = chance.pick(alterations) if training or not held_out else held_out
-    length, domain = chance.pick(lengths), chance.pick(settings.domains)
+    first = rng.choice(alterations) if training or not held_out else held_out
+    length, domain = rng.choice(lengths), rng.choice(settings.domains)
     forms = {
         kind: [
             form
@@ -287,23 +216,25 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
         ]
         for kind in FORMS
     }
-    kind = chance.pick([kind for kind, some in forms.items() if some])
-    known = settings.words(domain)
-    pairs = 2 + chance.below(2)
+    kind = rng.choice([kind for kind, some in forms.items() if some])
+    vocabulary = settings.vocabulary(domain)
+    pairs = 2 + rng.below(2)
     found_first = 0
-    wanted: Answer = "yes" if chance.happens(0.5) else "no"
-    form = chance.pick(forms[kind])
+    wanted: Answer = "yes" if rng.happens(0.5) else "no"
+    form = rng.choice(forms[kind])
     while True:
         topics = _topics(first, form, wanted)
-        dialogue = compose(domain, known, length, topics, chance, shares)
-        draft = _Draft(dialogue, tuple(utterances(dialogue)), known, form == "went", shares, chance)
+        dialogue = compose(domain, vocabulary, length, topics, rng, shares)
+        draft = _Draft(
+            dialogue, tuple(utterances(dialogue)), vocabulary, form == "went", shares, rng
+        )
         asked = _askable(form, kind, dialogue.resolved)
         found = _first_pair(draft, asked, wanted, first)
         if found is None:
             continue
         found_first += 1
         question, variants = found
-        others = chance.shuffled([name for name in alterations if name != first])
+        others = rng.shuffled([name for name in alterations if name != first])
         others = [name for name in others if form in _FLIPPABLE[name]]
         # A no hardly ever becomes a yes by the others, when it was not asked with them in mind.
         rare = [name for name in others if name not in _EVERYWHERE and wanted == "yes"]
@@ -313,12 +244,12 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
                 break
         if len(variants) < 4 and found_first < _DRAFTS:  # rather another dialogue with two pairs
             continue
-        question = question._replace(knower=chance.below(2), wording=chance.below(6))
+        question = question._replace(knower=rng.below(2), wording=rng.below(6))
         return Group(
             number,
             question,
-            question_words(question, dialogue.cast),
-            (Variant(dialogue, draft.lines, wanted, None, None, ()), *chance.shuffled(variants)),
+            question_text(question, dialogue.cast),
+            (Variant(dialogue, draft.lines, wanted, None, None, ()), *rng.shuffled(variants)),
         )
 
 
@@ -339,14 +270,14 @@ class _Draft:
 
     dialogue: Dialogue
     lines: tuple[str, ...]
-    words: Words
+    vocabulary: Vocabulary
     about_people: bool
     shares: tuple[int, ...]
-    chance: Chance
+    rng: StableRandom
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator["_Altered"]:
         """A few alterations; not all of them make sense."""
-        tried = edits(alteration, self.dialogue.exchanges, self.words, focus, self.chance)
+        tried = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
         for edit in islice(tried, _TRIES):
             try:
                 resolved = resolve(edit.exchanges)
@@ -440,7 +371,7 @@ def _first_pair(
         variant = draft.variant(altered.edit, other, alteration, "flip")
         if variant is None:
             continue
-        question = draft.chance.pick(flipped)
+        question = draft.rng.choice(flipped)
         kept = _kept(draft, question, answer, alteration, altered.edit, tried)
         if kept is not None:
             return question, [variant, kept]

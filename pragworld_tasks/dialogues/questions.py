@@ -188,7 +188,7 @@ def by_answer(asked: Iterable[Question], state: State) -> dict[bool, list[Questi
 # Its words ----------------------------------------------------------------------------------------
 
 
-def words(question: Question, cast: Cast) -> str:
+def question_text(question: Question, cast: Cast) -> str:
     """The question as it is asked."""
     form, kind, agent, thing, place, number, knower, wording = question
     slots = {

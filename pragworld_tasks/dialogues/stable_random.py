@@ -1,7 +1,7 @@
-"""Random choices that are the same on every machine and in every version of Python.
+"""A random stream that is the same on every machine and in every version of Python.
 
-Of Python's generators only `random()`, seeded with a text, is promised never to change; all else is
-made of it here.
+Of Python's generators, only `random()` seeded with a string is guaranteed never to change. Every
+other draw here is derived from it.
 """
 
 import random
@@ -11,38 +11,42 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Chance:
-    """A stream of choices, wholly determined by the text that seeds it."""
+class StableRandom:
+    """A stream of random draws that depends on nothing but its seed.
+
+    >>> StableRandom("seed").sample(["pears", "plums", "figs"], 2)
+    ['pears', 'figs']
+    """
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed).random
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 up to, but not, `limit`."""
+        """Return an integer from 0 to `limit - 1`."""
         return int(self._random() * limit)
 
     def happens(self, probability: float) -> bool:
-        """True with that probability."""
+        """Return True with the given probability."""
         return self._random() < probability
 
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options."""
+    def choice(self, options: Sequence[T]) -> T:
+        """Return one of the options."""
         return options[int(self._random() * len(options))]
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
-        """All of the options in random order."""
+        """Return all of the options in random order."""
         shuffled = list(options)
         for last in range(len(shuffled) - 1, 0, -1):
             other = int(self._random() * (last + 1))
             shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
         return shuffled
 
-    def sample(self, options: Sequence[T], count: int) -> list[T]:
-        """So many different ones of the options, or all where they are fewer."""
-        left = list(options)
-        taken = []
-        for last in range(len(left) - 1, max(len(left) - 1 - count, -1), -1):
+    def sample(self, options: Sequence[T], size: int) -> list[T]:
+        """Return `size` of the options without replacement, or all of them if there are fewer."""
+        remaining = list(options)
+        drawn = []
+        for last in range(len(remaining) - 1, max(len(remaining) - 1 - size, -1), -1):
             index = int(self._random() * (last + 1))
-            taken.append(left[index])
-            left[index] = left[last]
-        return taken
+            drawn.append(remaining[index])
+            remaining[index] = remaining[last]
+        return drawn

@@ -7,7 +7,7 @@ have to be kept apart.
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from pragworld_tasks.dialogues.stable_random import Chance
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,
@@ -31,26 +31,26 @@ _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = ("yes", "yes", "no", "no", "unknown")
 
 
-class Circle:
+class Scene:
     """The people, things and places of a dialogue."""
 
     def __init__(
-        self, chance: Chance, agents: list[str], things: list[str], places: list[str]
+        self, rng: StableRandom, agents: list[str], things: list[str], places: list[str]
     ) -> None:
-        self.chance = chance
+        self.rng = rng
         self.agents = agents
         self.travellers = list(agents)
-        self.talk = chance.shuffled(range(SMALL_TALK))
+        self.talk = rng.shuffled(range(SMALL_TALK))
         self.things = things
         self.places = places
 
     def agent(self) -> str:
         """Somebody; now and then the one who replies."""
-        return REPLIER if self.chance.happens(0.12) else self.chance.pick(self.agents)
+        return REPLIER if self.rng.happens(0.12) else self.rng.choice(self.agents)
 
     def person(self) -> str:
         """Somebody who does not take part in the dialogue."""
-        return self.chance.pick(self.agents)
+        return self.rng.choice(self.agents)
 
     def traveller(self) -> str:
         """Somebody whose whereabouts nobody has spoken of yet."""
@@ -58,38 +58,38 @@ class Circle:
 
     def thing(self) -> str:
         """Things of which nobody has spoken yet, as long as there are any."""
-        return self.things.pop() if len(self.things) > 1 else self.chance.pick(self.things)
+        return self.things.pop() if len(self.things) > 1 else self.rng.choice(self.things)
 
     def place(self) -> str:
         """One of the places."""
-        return self.chance.pick(self.places)
+        return self.rng.choice(self.places)
 
     def two(self, names: Sequence[str]) -> tuple[str, ...]:
         """Two of the names."""
-        return tuple(self.chance.sample(names, 2))
+        return tuple(self.rng.sample(names, 2))
 
     def wordings(self) -> tuple[int, int]:
         """Forms of words for a question and its reply."""
-        return self.chance.below(_WORDINGS), self.chance.below(_WORDINGS)
+        return self.rng.below(_WORDINGS), self.rng.below(_WORDINGS)
 
     def number(self) -> Amount:
         """An exact number."""
-        return Amount("number", (1 + self.chance.below(MOST_NUMBER),))
+        return Amount("number", (1 + self.rng.below(MOST_NUMBER),))
 
     def either(self) -> Amount:
         """One of two numbers that are neighbours."""
-        low = 1 + self.chance.below(7)
+        low = 1 + self.rng.below(7)
         return Amount("either", (low, low + 1))
 
     def amount(self) -> Amount:
         """An amount of which something can be said: all, some, a number, or about so many."""
-        which = self.chance.below(8)
+        which = self.rng.below(8)
         if which < 2:
             return ALL if which else SOME
         if which == 6:
             return self.either()
         if which == 7:
-            return Amount("at least", (2 + self.chance.below(6),))
+            return Amount("at least", (2 + self.rng.below(6),))
         return self.number()
 
     def exchange(self, exchange: Exchange) -> Exchange:
@@ -97,46 +97,46 @@ class Circle:
         return exchange._replace(wordings=self.wordings())
 
 
-Topic = Callable[[Circle], list[Exchange]]
+Topic = Callable[[Scene], list[Exchange]]
 
 # Topics -------------------------------------------------------------------------------------------
 
 
-def _somewhere(circle: Circle) -> list[Exchange]:
+def _somewhere(scene: Scene) -> list[Exchange]:
     """Where are the things? In the hall."""
-    chance, thing = circle.chance, circle.thing()
-    which = chance.below(10)
+    rng, thing = scene.rng, scene.thing()
+    which = rng.below(10)
     reply: Reply
     if which < 4:
-        agents = (circle.agent(),) if chance.happens(0.5) else ()
-        source = circle.person() if chance.happens(0.2) else None
-        if source and (not agents or chance.happens(0.5)):
-            agents = (source,) if chance.happens(0.5) else ()
-        reply = Claim(agents=agents, places=(circle.place(),), source=source)
+        agents = (scene.agent(),) if rng.happens(0.5) else ()
+        source = scene.person() if rng.happens(0.2) else None
+        if source and (not agents or rng.happens(0.5)):
+            agents = (source,) if rng.happens(0.5) else ()
+        reply = Claim(agents=agents, places=(scene.place(),), source=source)
     elif which < 6:
-        reply = _connected_places(circle)
+        reply = _connected_places(scene)
     elif which < 7:
-        reply = Claim(places=(circle.place(),), denied=True)
+        reply = Claim(places=(scene.place(),), denied=True)
     elif which < 8:
-        reply = Claim(places=(circle.place(),), amount=circle.amount())
+        reply = Claim(places=(scene.place(),), amount=scene.amount())
     else:
         reply = "unknown"
-    first = circle.exchange(Exchange("where", thing=thing, reply=reply))
-    return [first, *_afterwards(circle, first)]
+    first = scene.exchange(Exchange("where", thing=thing, reply=reply))
+    return [first, *_afterwards(scene, first)]
 
 
-def _connected_places(circle: Circle) -> Claim:
-    connective = circle.chance.pick(_CONNECTIVES)
-    agents = (circle.person(),) if circle.chance.happens(0.4) else ()
-    return Claim(agents=agents, places=circle.two(circle.places), connective=connective)
+def _connected_places(scene: Scene) -> Claim:
+    connective = scene.rng.choice(_CONNECTIVES)
+    agents = (scene.person(),) if scene.rng.happens(0.4) else ()
+    return Claim(agents=agents, places=scene.two(scene.places), connective=connective)
 
 
-def _asked_about(circle: Circle) -> list[Exchange]:
+def _asked_about(scene: Scene) -> list[Exchange]:
     """Did somebody leave the things in the hall? She did."""
-    chance, thing, agent, place = circle.chance, circle.thing(), circle.agent(), circle.place()
-    which = chance.below(12)
+    rng, thing, agent, place = scene.rng, scene.thing(), scene.agent(), scene.place()
+    which = rng.below(12)
     reply: Reply
-    other = chance.pick([name for name in circle.places if name != place])
+    other = rng.choice([name for name in scene.places if name != place])
     if which < 3:
         reply = "yes"
     elif which < 6:
@@ -144,120 +144,120 @@ def _asked_about(circle: Circle) -> list[Exchange]:
     elif which < 7:
         reply = "unknown" if agent != REPLIER else "yes"
     elif which < 8:
-        reply = Claim(things=(circle.thing(),))
+        reply = Claim(things=(scene.thing(),))
     elif which < 9:
         reply = Claim(places=(other,))
     elif which < 10:
-        someone = chance.pick([name for name in circle.agents if name != agent])
+        someone = rng.choice([name for name in scene.agents if name != agent])
         reply = Claim(agents=(someone,))
     elif which < 11:
-        reply = Claim(amount=circle.amount())
+        reply = Claim(amount=scene.amount())
     elif agent != REPLIER:
-        reply = Claim(source=agent, denied=chance.happens(0.4))
-        if not reply.denied and chance.happens(0.5):
-            reply = reply._replace(amount=circle.amount())
+        reply = Claim(source=agent, denied=rng.happens(0.4))
+        if not reply.denied and rng.happens(0.5):
+            reply = reply._replace(amount=scene.amount())
     else:
         reply = "no"
-    first = circle.exchange(Exchange("did", agent, thing, place, reply=reply))
-    return [first, *_afterwards(circle, first)]
+    first = scene.exchange(Exchange("did", agent, thing, place, reply=reply))
+    return [first, *_afterwards(scene, first)]
 
 
-def _quantity(circle: Circle) -> list[Exchange]:
+def _quantity(scene: Scene) -> list[Exchange]:
     """How many of the things are in the hall? Three."""
-    chance, thing, place = circle.chance, circle.thing(), circle.place()
-    if chance.happens(0.15):
-        return [circle.exchange(Exchange("count", thing=thing, place=place))]
-    amount = circle.amount()
+    rng, thing, place = scene.rng, scene.thing(), scene.place()
+    if rng.happens(0.15):
+        return [scene.exchange(Exchange("count", thing=thing, place=place))]
+    amount = scene.amount()
     while not amount.numbers:
-        amount = circle.amount()
-    source = circle.person() if chance.happens(0.2) else None
-    agents = (circle.agent(),) if chance.happens(0.3) or source else ()
-    if source and chance.happens(0.6):
+        amount = scene.amount()
+    source = scene.person() if rng.happens(0.2) else None
+    agents = (scene.agent(),) if rng.happens(0.3) or source else ()
+    if source and rng.happens(0.6):
         agents = (source,)
-    form: Form = "count" if chance.happens(0.6) else "amount"
+    form: Form = "count" if rng.happens(0.6) else "amount"
     first = Exchange(
         form,
         thing=thing,
         place=place,
-        amount=chance.pick((ANY, SOME, ALL)) if form == "amount" else THE,
+        amount=rng.choice((ANY, SOME, ALL)) if form == "amount" else THE,
         reply=Claim(agents=agents, amount=amount, source=source),
     )
-    return [circle.exchange(first), *_afterwards(circle, first)]
+    return [scene.exchange(first), *_afterwards(scene, first)]
 
 
-def _quantifier(circle: Circle) -> list[Exchange]:
+def _quantifier(scene: Scene) -> list[Exchange]:
     """Are all of the things in the hall? Some of them are."""
-    chance, thing, place = circle.chance, circle.thing(), circle.place()
-    which = chance.below(6)
+    rng, thing, place = scene.rng, scene.thing(), scene.place()
+    which = rng.below(6)
     reply: Reply
-    asked = chance.pick((SOME, ALL))
+    asked = rng.choice((SOME, ALL))
     if which < 2:
-        reply = Claim(amount=chance.pick((SOME, ALL)))
+        reply = Claim(amount=rng.choice((SOME, ALL)))
     elif which < 3:
-        reply = Claim(agents=(circle.agent(),), amount=chance.pick((SOME, ALL)))
+        reply = Claim(agents=(scene.agent(),), amount=rng.choice((SOME, ALL)))
     elif which < 5:
         reply = "yes"
     else:
         reply = "unknown"
-    first = circle.exchange(Exchange("amount", thing=thing, place=place, amount=asked, reply=reply))
-    return [first, *_afterwards(circle, first)]
+    first = scene.exchange(Exchange("amount", thing=thing, place=place, amount=asked, reply=reply))
+    return [first, *_afterwards(scene, first)]
 
 
-def _presence(circle: Circle) -> list[Exchange]:
+def _presence(scene: Scene) -> list[Exchange]:
     """Are there any of the things in the hall? Yes, there are."""
-    reply = circle.chance.pick(_ANSWERS)
-    first = circle.exchange(
+    reply = scene.rng.choice(_ANSWERS)
+    first = scene.exchange(
         Exchange(
             "amount",
-            thing=circle.thing(),
-            place=circle.place(),
+            thing=scene.thing(),
+            place=scene.place(),
             amount=ANY,
             reply=reply,
         )
     )
-    return [first, *_afterwards(circle, first)]
+    return [first, *_afterwards(scene, first)]
 
 
-def _contents(circle: Circle) -> list[Exchange]:
+def _contents(scene: Scene) -> list[Exchange]:
     """What is in the hall? The pears and the plums."""
-    chance = circle.chance
-    agent = circle.agent() if chance.happens(0.6) else None
-    if chance.happens(0.6):
-        connective = chance.pick(_AND_OR)
-        reply = Claim(things=(circle.thing(), circle.thing()), connective=connective)
+    rng = scene.rng
+    agent = scene.agent() if rng.happens(0.6) else None
+    if rng.happens(0.6):
+        connective = rng.choice(_AND_OR)
+        reply = Claim(things=(scene.thing(), scene.thing()), connective=connective)
     else:
-        amount = circle.amount() if chance.happens(0.5) else THE
-        reply = Claim(things=(circle.thing(),), amount=amount)
-    return [circle.exchange(Exchange("what", agent, place=circle.place(), reply=reply))]
+        amount = scene.amount() if rng.happens(0.5) else THE
+        reply = Claim(things=(scene.thing(),), amount=amount)
+    return [scene.exchange(Exchange("what", agent, place=scene.place(), reply=reply))]
 
 
-def _done(circle: Circle) -> list[Exchange]:
+def _done(scene: Scene) -> list[Exchange]:
     """Somebody put the things somewhere."""
-    return _act(circle, denied=False)
+    return _act(scene, denied=False)
 
 
-def _not_done(circle: Circle) -> list[Exchange]:
+def _not_done(scene: Scene) -> list[Exchange]:
     """Somebody did not put the things somewhere."""
-    return _act(circle, denied=True)
+    return _act(scene, denied=True)
 
 
-def _act(circle: Circle, denied: bool) -> list[Exchange]:
-    agent, thing, place = circle.agent(), circle.thing(), circle.place()
-    if circle.chance.happens(0.6):
+def _act(scene: Scene, denied: bool) -> list[Exchange]:
+    agent, thing, place = scene.agent(), scene.thing(), scene.place()
+    if scene.rng.happens(0.6):
         asked = Exchange("did", agent, thing, place, reply="no" if denied else "yes")
     else:
         reply = Claim(agents=(agent,), places=(place,), denied=denied)
         asked = Exchange("where", thing=thing, reply=reply)
-    return [circle.exchange(asked)]
+    return [scene.exchange(asked)]
 
 
 def _going(denied: bool) -> Topic:
     """Somebody is said to have gone somewhere, or not to have."""
 
-    def topic(circle: Circle) -> list[Exchange]:
+    def topic(scene: Scene) -> list[Exchange]:
         reply: Literal["yes", "no"] = "no" if denied else "yes"
-        asked = Exchange("went", circle.traveller(), place=circle.place(), reply=reply)
-        return [circle.exchange(asked)]
+        asked = Exchange("went", scene.traveller(), place=scene.place(), reply=reply)
+        return [scene.exchange(asked)]
 
     return topic
 
@@ -265,9 +265,9 @@ def _going(denied: bool) -> Topic:
 def _going_together(connective: Connective) -> Topic:
     """Somebody is said to have gone to two places, or to one of two."""
 
-    def topic(circle: Circle) -> list[Exchange]:
-        claim = Claim(places=circle.two(circle.places), connective=connective)
-        return [circle.exchange(Exchange("where to", circle.traveller(), reply=claim))]
+    def topic(scene: Scene) -> list[Exchange]:
+        claim = Claim(places=scene.two(scene.places), connective=connective)
+        return [scene.exchange(Exchange("where to", scene.traveller(), reply=claim))]
 
     return topic
 
@@ -275,56 +275,54 @@ def _going_together(connective: Connective) -> Topic:
 def _knowing(denied: bool) -> Topic:
     """Somebody is said to know where the things are, or not to know."""
 
-    def topic(circle: Circle) -> list[Exchange]:
+    def topic(scene: Scene) -> list[Exchange]:
         reply: Literal["yes", "no"] = "no" if denied else "yes"
-        return [circle.exchange(Exchange("knows", circle.person(), circle.thing(), reply=reply))]
+        return [scene.exchange(Exchange("knows", scene.person(), scene.thing(), reply=reply))]
 
     return topic
 
 
-def _affirmed(circle: Circle) -> list[Exchange]:
+def _affirmed(scene: Scene) -> list[Exchange]:
     """Something that a "not" would make otherwise."""
-    return _polar(circle, denied=False)
+    return _polar(scene, denied=False)
 
 
-def _denied(circle: Circle) -> list[Exchange]:
+def _denied(scene: Scene) -> list[Exchange]:
     """Something that has a "not", or a "no", in it."""
-    return _polar(circle, denied=True)
+    return _polar(scene, denied=True)
 
 
-def _polar(circle: Circle, denied: bool) -> list[Exchange]:
-    chance = circle.chance
-    which = chance.below(6)
+def _polar(scene: Scene, denied: bool) -> list[Exchange]:
+    rng = scene.rng
+    which = rng.below(6)
     reply: Reply = "no" if denied else "yes"
     if which < 2:
-        asked = Exchange("did", circle.agent(), circle.thing(), circle.place())
+        asked = Exchange("did", scene.agent(), scene.thing(), scene.place())
     elif which < 4:
-        asked = Exchange(
-            "amount", None, circle.thing(), circle.place(), chance.pick((ANY, ANY, SOME))
-        )
+        asked = Exchange("amount", None, scene.thing(), scene.place(), rng.choice((ANY, ANY, SOME)))
     elif which < 5:
-        asked = Exchange("knows", circle.person(), circle.thing())
+        asked = Exchange("knows", scene.person(), scene.thing())
     else:
-        agents = (circle.person(),) if chance.happens(0.5) else ()
-        asked = Exchange("where", thing=circle.thing())
-        reply = Claim(agents=agents, places=(circle.place(),), denied=denied)
-    return [circle.exchange(asked._replace(reply=reply))]
+        agents = (scene.person(),) if rng.happens(0.5) else ()
+        asked = Exchange("where", thing=scene.thing())
+        reply = Claim(agents=agents, places=(scene.place(),), denied=denied)
+    return [scene.exchange(asked._replace(reply=reply))]
 
 
 def _quantified(amount: Amount, done: bool) -> Topic:
     """Are all of them there? All of them are. Or, if done, somebody left all of them there."""
 
-    def topic(circle: Circle) -> list[Exchange]:
-        chance = circle.chance
-        agents = (circle.agent(),) if done or chance.happens(0.2) else ()
-        thing, place = circle.thing(), circle.place()
-        if not done and chance.happens(0.3):
+    def topic(scene: Scene) -> list[Exchange]:
+        rng = scene.rng
+        agents = (scene.agent(),) if done or rng.happens(0.2) else ()
+        thing, place = scene.thing(), scene.place()
+        if not done and rng.happens(0.3):
             asked = Exchange("amount", None, thing, place, amount, reply="yes")
         else:
-            about = chance.pick((amount, amount, SOME, ALL))
+            about = rng.choice((amount, amount, SOME, ALL))
             reply = Claim(agents=agents, amount=amount)
             asked = Exchange("amount", None, thing, place, about, reply)
-        return [circle.exchange(asked)]
+        return [scene.exchange(asked)]
 
     return topic
 
@@ -332,105 +330,105 @@ def _quantified(amount: Amount, done: bool) -> Topic:
 def _connected(connective: Connective, done: bool) -> Topic:
     """Anything that "and" or "or" joins; if done, what somebody put somewhere."""
 
-    def topic(circle: Circle) -> list[Exchange]:
-        chance = circle.chance
-        which = chance.below(3) if done else chance.below(4)
+    def topic(scene: Scene) -> list[Exchange]:
+        rng = scene.rng
+        which = rng.below(3) if done else rng.below(4)
         agents: tuple[str, ...] = ()
         if which == 0:
-            claim = Claim(things=(circle.thing(), circle.thing()), connective=connective)
-            agent = circle.person() if done or chance.happens(0.6) else None
-            return [circle.exchange(Exchange("what", agent, place=circle.place(), reply=claim))]
+            claim = Claim(things=(scene.thing(), scene.thing()), connective=connective)
+            agent = scene.person() if done or rng.happens(0.6) else None
+            return [scene.exchange(Exchange("what", agent, place=scene.place(), reply=claim))]
         if which == 3:
-            return _going_together(connective)(circle)
+            return _going_together(connective)(scene)
         if which == 2:
-            places = circle.two(circle.places)
-            if done or chance.happens(0.4):
-                agents = (circle.person(),)
+            places = scene.two(scene.places)
+            if done or rng.happens(0.4):
+                agents = (scene.person(),)
         else:
-            agents = circle.two([*circle.agents, *((REPLIER,) if connective == "and" else ())])
-            places = (circle.place(),)
+            agents = scene.two([*scene.agents, *((REPLIER,) if connective == "and" else ())])
+            places = (scene.place(),)
         claim = Claim(agents=agents, places=places, connective=connective)
-        return [circle.exchange(Exchange("where", thing=circle.thing(), reply=claim))]
+        return [scene.exchange(Exchange("where", thing=scene.thing(), reply=claim))]
 
     return topic
 
 
-def _moved(circle: Circle) -> list[Exchange]:
+def _moved(scene: Scene) -> list[Exchange]:
     """Where are they? In the hall. Are they still there? No, somebody moved them."""
-    thing, place = circle.thing(), circle.place()
-    if circle.chance.happens(0.5):
-        agents = (circle.agent(),) if circle.chance.happens(0.5) else ()
+    thing, place = scene.thing(), scene.place()
+    if scene.rng.happens(0.5):
+        agents = (scene.agent(),) if scene.rng.happens(0.5) else ()
         first = Exchange("where", thing=thing, reply=Claim(agents=agents, places=(place,)))
     else:
-        first = Exchange("did", circle.agent(), thing, place, reply="yes")
-    to = circle.chance.pick([name for name in circle.places if name != place])
-    then = Exchange("still", reply=Claim(agents=(circle.agent(),), places=(to,)))
-    return [circle.exchange(first), circle.exchange(then)]
+        first = Exchange("did", scene.agent(), thing, place, reply="yes")
+    to = scene.rng.choice([name for name in scene.places if name != place])
+    then = Exchange("still", reply=Claim(agents=(scene.agent(),), places=(to,)))
+    return [scene.exchange(first), scene.exchange(then)]
 
 
-def _report(circle: Circle) -> list[Exchange]:
+def _report(scene: Scene) -> list[Exchange]:
     """Somebody said where things are."""
-    chance, person = circle.chance, circle.person()
-    agents: tuple[str, ...] = (person,) if chance.happens(0.5) else ()
-    if chance.happens(0.4):
-        asked = Exchange("did", person, circle.thing(), circle.place(), reply=Claim(source=person))
-    elif chance.happens(0.5):
-        claim = Claim(agents=agents, places=(circle.place(),), source=person)
-        asked = Exchange("where", thing=circle.thing(), reply=claim)
+    rng, person = scene.rng, scene.person()
+    agents: tuple[str, ...] = (person,) if rng.happens(0.5) else ()
+    if rng.happens(0.4):
+        asked = Exchange("did", person, scene.thing(), scene.place(), reply=Claim(source=person))
+    elif rng.happens(0.5):
+        claim = Claim(agents=agents, places=(scene.place(),), source=person)
+        asked = Exchange("where", thing=scene.thing(), reply=claim)
     else:
-        claim = Claim(agents=agents, amount=circle.amount(), source=person)
-        asked = Exchange("count", thing=circle.thing(), place=circle.place(), reply=claim)
-    return [circle.exchange(asked)]
+        claim = Claim(agents=agents, amount=scene.amount(), source=person)
+        asked = Exchange("count", thing=scene.thing(), place=scene.place(), reply=claim)
+    return [scene.exchange(asked)]
 
 
-def _quantity_done(circle: Circle) -> list[Exchange]:
+def _quantity_done(scene: Scene) -> list[Exchange]:
     """Did somebody leave the things in the hall? She left three of them there."""
-    asked = Exchange("did", circle.agent(), circle.thing(), circle.place())
-    reply = Claim(amount=circle.number())
-    return [circle.exchange(asked._replace(reply=reply))]
+    asked = Exchange("did", scene.agent(), scene.thing(), scene.place())
+    reply = Claim(amount=scene.number())
+    return [scene.exchange(asked._replace(reply=reply))]
 
 
-def _journey(circle: Circle) -> list[Exchange]:
+def _journey(scene: Scene) -> list[Exchange]:
     """Where did somebody go? To the hall."""
-    chance = circle.chance
-    agent = circle.traveller()
-    if chance.happens(0.5):
-        reply = chance.pick(_ANSWERS)
-        asked = Exchange("went", agent, place=circle.place(), reply=reply)
-        return [circle.exchange(asked)]
-    if chance.happens(0.4):
-        claim = Claim(places=(circle.place(),))
+    rng = scene.rng
+    agent = scene.traveller()
+    if rng.happens(0.5):
+        reply = rng.choice(_ANSWERS)
+        asked = Exchange("went", agent, place=scene.place(), reply=reply)
+        return [scene.exchange(asked)]
+    if rng.happens(0.4):
+        claim = Claim(places=(scene.place(),))
     else:
-        connective = chance.pick(_AND_OR)
-        claim = Claim(places=circle.two(circle.places), connective=connective)
-    return [circle.exchange(Exchange("where to", agent, reply=claim))]
+        connective = rng.choice(_AND_OR)
+        claim = Claim(places=scene.two(scene.places), connective=connective)
+    return [scene.exchange(Exchange("where to", agent, reply=claim))]
 
 
-def _knowledge(circle: Circle) -> list[Exchange]:
+def _knowledge(scene: Scene) -> list[Exchange]:
     """Does somebody know where the things are? He does."""
-    reply = circle.chance.pick(_ANSWERS)
-    thing = circle.thing()
-    asked = Exchange("knows", circle.person(), thing, reply=reply)
-    if circle.chance.happens(0.5):
-        where = circle.exchange(Exchange("where", thing=thing, reply="unknown"))
-        return [where, circle.exchange(asked._replace(thing=None))]
-    return [circle.exchange(asked)]
+    reply = scene.rng.choice(_ANSWERS)
+    thing = scene.thing()
+    asked = Exchange("knows", scene.person(), thing, reply=reply)
+    if scene.rng.happens(0.5):
+        where = scene.exchange(Exchange("where", thing=thing, reply="unknown"))
+        return [where, scene.exchange(asked._replace(thing=None))]
+    return [scene.exchange(asked)]
 
 
-def _small_talk(circle: Circle) -> list[Exchange]:
+def _small_talk(scene: Scene) -> list[Exchange]:
     """Never the same twice."""
-    return [Exchange("chat", wordings=(circle.talk.pop() if circle.talk else 0, 0))]
+    return [Exchange("chat", wordings=(scene.talk.pop() if scene.talk else 0, 0))]
 
 
-def _afterwards(circle: Circle, first: Exchange) -> list[Exchange]:
+def _afterwards(scene: Scene, first: Exchange) -> list[Exchange]:
     """Further exchanges about the same things, or none."""
-    chance = circle.chance
+    rng = scene.rng
     made: list[Exchange] = []
-    if first.reply != "unknown" and chance.happens(0.12):
-        made.append(circle.exchange(Exchange("sure", reply=chance.pick(("yes", "no")))))
+    if first.reply != "unknown" and rng.happens(0.12):
+        made.append(scene.exchange(Exchange("sure", reply=rng.choice(("yes", "no")))))
         if made[0].reply == "no":
             return made
-    if not chance.happens(0.5):
+    if not rng.happens(0.5):
         return made
     claim = first.claim
     places = claim.places or ((first.place,) if first.place else ())
@@ -450,40 +448,40 @@ def _afterwards(circle: Circle, first: Exchange) -> list[Exchange]:
         options += ["who"] * 3
     if not counted:
         options += ["count"] * 2
-    for form in chance.sample(list(dict.fromkeys(chance.shuffled(options))), 1 + chance.below(2)):
+    for form in rng.sample(list(dict.fromkeys(rng.shuffled(options))), 1 + rng.below(2)):
         reply: Reply
         if form == "count":
-            reply = _how_many_there_are(circle)
+            reply = _how_many_there_are(scene)
         elif form == "who":
-            reply = _who_it_was(circle)
+            reply = _who_it_was(scene)
         else:
             reply = "yes"
-            if chance.happens(0.6):
-                to = chance.pick([name for name in circle.places if name != places[0]])
-                reply = Claim(agents=(circle.agent(),), places=(to,))
-        made.append(circle.exchange(Exchange(form, reply=reply)))
+            if rng.happens(0.6):
+                to = rng.choice([name for name in scene.places if name != places[0]])
+                reply = Claim(agents=(scene.agent(),), places=(to,))
+        made.append(scene.exchange(Exchange(form, reply=reply)))
         if form == "still" and reply != "yes":
             break
     return made
 
 
-def _how_many_there_are(circle: Circle) -> Reply:
-    kind = circle.chance.below(4)
+def _how_many_there_are(scene: Scene) -> Reply:
+    kind = scene.rng.below(4)
     if kind == 0:
         return "unknown"
-    several = Amount("number", (2 + circle.chance.below(8),))
-    return Claim(amount=circle.either() if kind == 1 else several)
+    several = Amount("number", (2 + scene.rng.below(8),))
+    return Claim(amount=scene.either() if kind == 1 else several)
 
 
-def _who_it_was(circle: Circle) -> Reply:
-    return circle.chance.pick(
+def _who_it_was(scene: Scene) -> Reply:
+    return scene.rng.choice(
         (
             "unknown",
-            Claim(agents=(circle.agent(),)),
-            Claim(agents=(circle.agent(),)),
-            Claim(agents=(circle.agent(),), denied=True),
-            Claim(agents=circle.two(circle.agents), connective="or"),
-            Claim(agents=circle.two([*circle.agents, REPLIER]), connective="and"),
+            Claim(agents=(scene.agent(),)),
+            Claim(agents=(scene.agent(),)),
+            Claim(agents=(scene.agent(),), denied=True),
+            Claim(agents=scene.two(scene.agents), connective="or"),
+            Claim(agents=scene.two([*scene.agents, REPLIER]), connective="and"),
         )
     )
 

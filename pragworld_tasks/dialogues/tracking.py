@@ -9,15 +9,22 @@ from collections.abc import Iterator, Sequence
 
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose, utterances
-from pragworld_tasks.dialogues.generate import (
+from pragworld_tasks.dialogues.questions import (
+    FORMS,
+    Form,
+    Kind,
+    Question,
+    askable,
+    by_answer,
+    question_text,
+)
+from pragworld_tasks.dialogues.settings import (
+    GENERATOR_VERSION,
     LONG_LENGTHS,
     SPLIT_SHARES,
-    VERSION,
     GeneratorSettings,
 )
-from pragworld_tasks.dialogues.questions import FORMS, Form, Kind, Question, askable, by_answer
-from pragworld_tasks.dialogues.questions import words as question_words
-from pragworld_tasks.dialogues.stable_random import Chance
+from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.world import (
     Exchange,
     interpret,
@@ -37,27 +44,29 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
     row = 0
     for number in range(settings.groups):
         domains = ",".join(settings.domains)
-        chance = Chance(f"{VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}")
+        rng = StableRandom(
+            f"{GENERATOR_VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}"
+        )
         lengths = LONG_LENGTHS if settings.split == "test_long" else LENGTHS
-        domain = chance.pick(settings.domains)
+        domain = rng.choice(settings.domains)
         dialogue = compose(
             domain,
-            settings.words(domain),
-            chance.pick(lengths),
+            settings.vocabulary(domain),
+            rng.choice(lengths),
             (),
-            chance,
+            rng,
             SPLIT_SHARES[settings.split],
         )
         lines = utterances(dialogue)
         resolved = dialogue.resolved
         for said in range(1, len(resolved) + 1):
-            asked = _both_answers(resolved[:said], chance)
+            asked = _both_answers(resolved[:said], rng)
             for answer, question in asked.items():
-                question = question._replace(wording=chance.below(6))
+                question = question._replace(wording=rng.below(6))
                 yield Document(
                     row=row,
                     context="\n".join(lines[: 2 * said]),
-                    question=question_words(question, dialogue.cast),
+                    question=question_text(question, dialogue.cast),
                     answer=answer,
                     group=number,
                     is_original=True,
@@ -71,16 +80,16 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
                 row += 1
 
 
-def _both_answers(exchanges: Sequence[Exchange], chance: Chance) -> dict[Answer, Question]:
+def _both_answers(exchanges: Sequence[Exchange], rng: StableRandom) -> dict[Answer, Question]:
     """Two questions about the same things, of which one has the answer yes; or none."""
     state, known = interpret(exchanges), mentioned(exchanges)
     forms: list[tuple[Kind, Form]] = [(kind, form) for kind in _KINDS for form in FORMS[kind]]
-    things = chance.shuffled(known.things)
-    for kind, form in chance.shuffled(forms):
+    things = rng.shuffled(known.things)
+    for kind, form in rng.shuffled(forms):
         for thing in things:
             asked = by_answer(askable(form, kind, known._replace(things=(thing,)), state), state)
             if asked[True] and asked[False]:
-                return {"yes": chance.pick(asked[True]), "no": chance.pick(asked[False])}
+                return {"yes": rng.choice(asked[True]), "no": rng.choice(asked[False])}
     return {}
 
 

@@ -1,23 +1,25 @@
-"""The words of the generated dialogues: who, what, where, in three domains.
+"""The vocabulary of the generated dialogues: people, things and places in three domains.
 
-Each list has two parts. The held-out words occur in the split `test_vocabulary` and nowhere else.
+Each word list has two parts. The held-out words occur in the split `test_vocabulary` and nowhere
+else.
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 Domain = Literal["household", "shop", "clinic"]
-Vocabulary = Literal["regular", "held out"]
+VocabularyPart = Literal["regular", "held out"]
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """What a dialogue may be about.
+class Vocabulary:
+    """The words that a dialogue may use.
 
     Attributes:
-        agents: people's names.
-        things: what is put somewhere, in the plural.
-        places: rooms and the like, which things are "in".
+        agents: People's names.
+        things: What people put somewhere, in the plural.
+        places: Rooms and other places that things are "in".
     """
 
     agents: tuple[str, ...]
@@ -27,104 +29,94 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The two who speak.
+    """The two speakers of a dialogue.
 
     Attributes:
-        labels: what stands before their utterances; the first asks, the second replies.
-        names: what a question calls them.
+        labels: The speaker labels of the utterances. The first speaker asks, the second replies.
+        names: How a question refers to the two speakers.
     """
 
     labels: tuple[str, str]
     names: tuple[str, str]
 
 
-def _list(text: str) -> tuple[str, ...]:
-    """The words of a text; where it has commas, what stands between them."""
+def _split(text: str) -> tuple[str, ...]:
+    """Return the words of a text, or its comma-separated parts if it has commas."""
     return tuple(text.split("," if "," in text else None))
 
 
-_WOMEN = _list(
+_WOMEN = _split(
     "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Nora Zoe "
     "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen"
 )
-_MEN = _list(
+_MEN = _split(
     "Noah Owen Jack Lucas Jayden Hunter Logan Oliver Ethan Liam Henry Samuel Daniel Leo Max Oscar "
     "Felix Hugo Ivan Omar Kenji Mateo Diego Ravi Anton Victor Simon Walter Jonas Peter Gavin "
     "Dennis"
 )
-_HELD_OUT_WOMEN = _list("Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind")
-_HELD_OUT_MEN = _list("Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame")
+_HELD_OUT_WOMEN = _split("Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind")
+_HELD_OUT_MEN = _split("Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame")
 WOMEN = frozenset(_WOMEN + _HELD_OUT_WOMEN)
-_AGENTS = _WOMEN + _MEN
-_HELD_OUT_AGENTS = _HELD_OUT_WOMEN + _HELD_OUT_MEN
+_AGENTS: dict[VocabularyPart, tuple[str, ...]] = {
+    "regular": _WOMEN + _MEN,
+    "held out": _HELD_OUT_WOMEN + _HELD_OUT_MEN,
+}
 
-_WORDS: dict[Domain, dict[Vocabulary, Words]] = {
+# The things and the places of each domain.
+_NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str]]] = {
     "household": {
-        "regular": Words(
-            _AGENTS,
-            _list(
-                "oranges apples grapes peaches limes pears plums turnips cabbages pumpkins beans "
-                "carrots onions potatoes watermelons strawberries lettuces eggplants cherries "
-                "bananas mangoes lemons radishes tomatoes"
-            ),
-            _list(
-                "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,"
-                "sunroom,workshop,closet,den"
-            ),
+        "regular": (
+            "oranges apples grapes peaches limes pears plums turnips cabbages pumpkins beans "
+            "carrots onions potatoes watermelons strawberries lettuces eggplants cherries bananas "
+            "mangoes lemons radishes tomatoes",
+            "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
+            "workshop,closet,den",
         ),
-        "held out": Words(
-            _HELD_OUT_AGENTS,
-            _list("apricots figs parsnips walnuts olives melons shallots quinces"),
-            _list("larder,conservatory,nursery,greenhouse,laundry room"),
+        "held out": (
+            "apricots figs parsnips walnuts olives melons shallots quinces",
+            "larder,conservatory,nursery,greenhouse,laundry room",
         ),
     },
     "shop": {
-        "regular": Words(
-            _AGENTS,
-            _list(
-                "lamps kettles mirrors blankets candles cushions teapots vases clocks umbrellas "
-                "notebooks scarves baskets tablecloths mugs frames stools curtains toasters "
-                "backpacks helmets gloves hats suitcases"
-            ),
-            _list(
-                "lobby,storeroom,basement,warehouse,showroom,back room,stockroom,front aisle,"
-                "back office,loading bay,delivery van,sale corner,upper gallery,annexe"
-            ),
+        "regular": (
+            "lamps kettles mirrors blankets candles cushions teapots vases clocks umbrellas "
+            "notebooks scarves baskets tablecloths mugs frames stools curtains toasters backpacks "
+            "helmets gloves hats suitcases",
+            "lobby,storeroom,basement,warehouse,showroom,back room,stockroom,front aisle,"
+            "back office,loading bay,delivery van,sale corner,upper gallery,annexe",
         ),
-        "held out": Words(
-            _HELD_OUT_AGENTS,
-            _list("lanterns ladles doormats corkscrews hammocks easels saucers padlocks"),
-            _list("shed,courtyard,vault,kiosk,side passage"),
+        "held out": (
+            "lanterns ladles doormats corkscrews hammocks easels saucers padlocks",
+            "shed,courtyard,vault,kiosk,side passage",
         ),
     },
     "clinic": {
-        "regular": Words(
-            _AGENTS,
-            _list(
-                "tablets bandages syringes samples prescriptions thermometers plasters crutches "
-                "charts letters slings inhalers swabs needles masks aprons splints capsules "
-                "ointments towels pillows forms gowns lancets"
-            ),
-            _list(
-                "pharmacy,laboratory,waiting room,ward,treatment room,ambulance,staff room,"
-                "consulting room,reception area,X-ray room,examination room,linen room,"
-                "changing room,"
-                "archive"
-            ),
+        "regular": (
+            "tablets bandages syringes samples prescriptions thermometers plasters crutches charts "
+            "letters slings inhalers swabs needles masks aprons splints capsules ointments towels "
+            "pillows forms gowns lancets",
+            "pharmacy,laboratory,waiting room,ward,treatment room,ambulance,staff room,"
+            "consulting room,reception area,X-ray room,examination room,linen room,changing room,"
+            "archive",
         ),
-        "held out": Words(
-            _HELD_OUT_AGENTS,
-            _list("catheters stethoscopes vials pipettes bedpans wristbands scalpels braces"),
-            _list("isolation room,scanner room,infirmary,dispensary,recovery room"),
+        "held out": (
+            "catheters stethoscopes vials pipettes bedpans wristbands scalpels braces",
+            "isolation room,scanner room,infirmary,dispensary,recovery room",
         ),
     },
 }
-DOMAINS: tuple[Domain, ...] = tuple(_WORDS)
+DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)
 
 
-def words(domain: Domain, vocabulary: Vocabulary) -> Words:
-    """The words of a domain: those of every split, or those of `test_vocabulary` alone."""
-    return _WORDS[domain][vocabulary]
+@cache
+def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Vocabulary:
+    """Return the regular vocabulary of a domain, or the one that is held out for a test split.
+
+    >>> domain_vocabulary("shop", "held out").places
+    ('shed', 'courtyard', 'vault', 'kiosk', 'side passage')
+    """
+    things, places = _NOUNS[domain][part]
+    return Vocabulary(_AGENTS[part], _split(things), _split(places))
 
 
 CASTS: dict[Domain, tuple[Cast, ...]] = {
@@ -153,5 +145,5 @@ _SINGULARS = {
 
 
 def singular(thing: str) -> str:
-    """The singular of one of the things."""
+    """Return the singular of a noun that names things."""
     return _SINGULARS.get(thing, thing.removesuffix("s"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from pragworld_tasks.errors import InputError
 
 
-def folder() -> Path:
+def tiny_folder() -> Path:
     """The folder that `AutoModelForCausalLM.from_pretrained` takes.
 
     Raises:
