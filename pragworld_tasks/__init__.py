@@ -1,1 +1,60 @@
-"""PragWorld for lm-evaluation-harness: documents, prompts, metrics. Never imports torch."""
+"""PragWorld for lm-evaluation-harness: documents, prompts, answers and metrics, without torch.
+
+Import names from here; each is loaded when it is first used.
+
+>>> import pragworld_tasks as pt
+>>> documents = pt.generate(groups=20, seed=7)
+>>> result = pt.score(documents, ["No." for _ in documents])
+>>> result.no_acc, result.yes_acc
+(100.0, 0.0)
+"""
+
+from typing import TYPE_CHECKING
+
+from pragworld_tasks.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from pragworld_tasks.data.documents import Document
+    from pragworld_tasks.data.sources import load_split as load
+    from pragworld_tasks.data.splits import generate_documents as generate
+    from pragworld_tasks.errors import InputError
+    from pragworld_tasks.evaluation.answers import read_answer
+    from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+    from pragworld_tasks.evaluation.responses import read_predictions
+    from pragworld_tasks.evaluation.scoring import compare_scores as compare
+    from pragworld_tasks.evaluation.scoring import score
+    from pragworld_tasks.sensitivity.decomposition import decompose
+    from pragworld_tasks.text_alterations.alter import alter
+
+__all__ = [
+    "Document",
+    "InputError",
+    "alter",
+    "compare",
+    "decompose",
+    "evaluation_prompt",
+    "generate",
+    "label_prompt",
+    "load",
+    "read_answer",
+    "read_predictions",
+    "score",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "Document": "data.documents:Document",
+        "InputError": "errors:InputError",
+        "alter": "text_alterations.alter:alter",
+        "compare": "evaluation.scoring:compare_scores",
+        "decompose": "sensitivity.decomposition:decompose",
+        "evaluation_prompt": "evaluation.prompts:evaluation_prompt",
+        "generate": "data.splits:generate_documents",
+        "label_prompt": "evaluation.prompts:label_prompt",
+        "load": "data.sources:load_split",
+        "read_answer": "evaluation.answers:read_answer",
+        "read_predictions": "evaluation.responses:read_predictions",
+        "score": "evaluation.scoring:score",
+    },
+)

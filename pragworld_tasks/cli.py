@@ -4,205 +4,99 @@ import argparse
 import dataclasses
 from importlib.metadata import version
 from pathlib import Path
-from typing import get_args
 
 from pragworld_tasks import link as links
-from pragworld_tasks.command_line import run_command
-from pragworld_tasks.data.documents import ReleasedSplit
+from pragworld_tasks.command_line import Commands, add_command, run_command
+from pragworld_tasks.data.documents import ALTERATIONS, ReleasedSplit
+from pragworld_tasks.data.sources import (
+    FILES,
+    cache_folder,
+    fetch,
+    is_released,
+    load_split,
+    locate,
+    named_folder,
+)
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity.collect import add_collect
-from pragworld_tasks.sensitivity.decompose import add_decompose
-from pragworld_tasks.sensitivity.paraphrase import add_paraphrase
+from pragworld_tasks.sensitivity.collection import add_collect
+from pragworld_tasks.sensitivity.decompose_command import add_decompose
+from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 
-SPLITS: tuple[ReleasedSplit, ...] = get_args(ReleasedSplit)
-
-_DATA_HELP = """\
-A split's file is looked for in this order: the folder that PRAGWORLD_DATA names (laid out like
-the released repository), the cache (PRAGWORLD_CACHE, else the user's), a download of the file at
-the pinned commit (PRAGWORLD_URL names a mirror)."""
+_SPLITS = ", ".join(FILES)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command with the given arguments, or those of the command line."""
+    """Run the command with the given arguments, or with those of the command line."""
     run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pragworld-tasks",
-        description="PragWorld tasks for lm-eval: link them, have data, score responses.",
+        description="PragWorld for lm-eval: make its tasks known, fetch and check the data, "
+        "generate and alter dialogues, score responses.",
+        epilog="`pragworld-tasks COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = parser.add_subparsers(required=True, metavar="command")
-
-    command = commands.add_parser("link", help="make the tasks known to the installed lm-eval")
-    command.set_defaults(run=lambda _: print(links.link()))
-
-    command = commands.add_parser("unlink", help="undo link")
-    command.set_defaults(run=lambda _: print(links.unlink()))
-
-    command = commands.add_parser("path", help="print the folder of tasks, for --include_path")
-    command.set_defaults(run=lambda _: print(links.task_folder()))
-
-    command = commands.add_parser("list", help="list the tasks and groups")
-    command.set_defaults(run=_list)
-
-    data = commands.add_parser(
-        "data",
-        help="where the data is, get it, check it",
-        description=_DATA_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    data_commands = data.add_subparsers(required=True, metavar="command")
-    for name, run, what in (
-        ("status", _data_status, "say where each split is"),
-        ("fetch", _data_fetch, "download what is not in the cache"),
-        ("check", _data_check, "read every split that is there and print an audit"),
-    ):
-        command = data_commands.add_parser(name, help=what, description=what)
-        command.add_argument("split", nargs="*", help=f"some of {', '.join(SPLITS)}; else all")
-        command.set_defaults(run=run)
-        if name == "check":
-            command.add_argument(
-                "--folder", type=Path, help="this folder, laid out like the released repository"
-            )
-
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_link(commands)
+    _add_data(commands)
+    _add_score(commands)
     _add_generate(commands)
-    command = commands.add_parser(
-        "alter",
-        help="the paper's alterations of a conversation of your own",
-        description="Alters a conversation as the paper's Algorithms 1 to 5 do, and by negation "
-        "and inconsistent data, which the paper did by hand. Prints each altered conversation.",
+    _add_alter(commands)
+    add_command(
+        commands,
+        "tiny",
+        _tiny,
+        "print the folder of the small model pragworld-tiny",
+        example="lm_eval --model hf --model_args pretrained=$(pragworld-tasks tiny) "
+        "--tasks pragworld_generated",
     )
-    command.add_argument(
-        "--conversation",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="an utterance a line, as in 'Alice: Where are the pears?'",
-    )
-    command.add_argument(
-        "--entities",
-        required=True,
-        type=Path,
-        metavar="FILE",
-        help="JSON with lists 'agents', 'objects', 'locations' and, of those on which the "
-        "questions turn, 'focus_agents', 'focus_objects', 'focus_locations'",
-    )
-    command.add_argument(
-        "--alteration", nargs="+", default=[], metavar="NAME", help="only these; else all seven"
-    )
-    command.add_argument("--seed", type=int, default=0, help="another one alters other words")
-    command.set_defaults(run=_alter)
-
-    command = commands.add_parser("tiny", help="print the folder of the model pragworld-tiny")
-    command.set_defaults(run=_tiny)
-
-    command = commands.add_parser(
-        "score",
-        help="metrics on responses that exist already",
-        description="Metrics with intervals, and breakdowns, of responses that exist already.",
-    )
-    command.add_argument("--split", required=True, choices=SPLITS, help="what was asked")
-    command.add_argument(
-        "--responses",
-        required=True,
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="JSON lines with a 'response' each, in row order or with a 'row' each; "
-        "or lm-eval's samples_*.jsonl. Several files count as one",
-    )
-    command.add_argument(
-        "--against",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="responses of another run, to compare with",
-    )
-    command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
-    command.set_defaults(run=_score)
-    add_paraphrase(commands)
     add_collect(commands)
     add_decompose(commands)
+    add_paraphrase(commands)
     return parser
-
-
-def _add_generate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    command = commands.add_parser(
-        "generate",
-        help="dialogues made from a world model, as many as you want",
-        description="Generates dialogues with a yes/no question each, and altered variants of them "
-        "in pairs: one that flips the answer and one that does not. The same settings give the "
-        "same documents on every machine.",
-    )
-    command.add_argument("--groups", type=int, metavar="N", help="default: 200; with --show 20")
-    command.add_argument("--seed", type=int, default=0, help="another one, other dialogues")
-    command.add_argument(
-        "--split",
-        default="train",
-        help="train (the default), validation, test, test_vocabulary (words that no other split "
-        "has) or test_long (longer dialogues than any other's)",
-    )
-    command.add_argument(
-        "--domains", default="household,shop,clinic", metavar="NAMES", help="default: all three"
-    )
-    command.add_argument(
-        "--held-out-alteration",
-        metavar="NAME",
-        help="train and validation do without it; every group of the other splits has it",
-    )
-    command.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help=".csv (the released format), .jsonl, .parquet, or a folder for datasets",
-    )
-    command.add_argument(
-        "--show",
-        action="store_true",
-        help="print groups to be read, with every alteration",
-    )
-    command.set_defaults(run=_generate)
-
-
-def _generate(options: argparse.Namespace) -> None:
-    from tqdm import tqdm
-
-    from pragworld_tasks.data.documents import ALTERATIONS
-    from pragworld_tasks.dialogues import display as show
-    from pragworld_tasks.dialogues.export import write
-    from pragworld_tasks.dialogues.generate import GeneratorSettings, generate
-
-    if bool(options.out) == options.show:
-        raise InputError("generate: give either --out FILE, to write, or --show, to read")
-    groups = options.groups if options.groups is not None else 20 if options.show else 200
-    settings = GeneratorSettings(
-        groups=groups,
-        seed=options.seed,
-        split=options.split,
-        domains=tuple(name.strip() for name in options.domains.split(",")),
-        held_out_alteration=options.held_out_alteration,
-    )
-    if options.show:
-        more = generate(dataclasses.replace(settings, groups=5 * groups))
-        chosen = show.select(more, groups, ALTERATIONS, each=3)
-        print("\n\n".join(map(show.to_text, chosen)))
-        return
-    progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
-    print(f"{options.out}: {write(progress, options.out)} documents in {groups} groups")
-
-
-def _alter(options: argparse.Namespace) -> None:
-    from pragworld_tasks.text_alterations.alter import altered_text
-
-    print(altered_text(options.conversation, options.entities, options.alteration, options.seed))
 
 
 def _tiny(_: argparse.Namespace) -> None:
     from pragworld_tasks.tiny import folder
 
     print(folder())
+
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+def _add_link(commands: Commands) -> None:
+    add_command(
+        commands,
+        "link",
+        lambda _: print(links.link()),
+        "make the tasks known to the installed lm-eval",
+        example="pragworld-tasks link\n"
+        "lm_eval --model hf --model_args pretrained=… --tasks pragworld_manual",
+    )
+    add_command(
+        commands,
+        "unlink",
+        lambda _: print(links.unlink()),
+        "undo `link`",
+        example="pragworld-tasks unlink",
+    )
+    add_command(
+        commands,
+        "path",
+        lambda _: print(links.task_folder()),
+        "print the folder of the tasks, for lm-eval's --include_path",
+        example='lm_eval --include_path "$(pragworld-tasks path)" --tasks pragworld_manual …',
+    )
+    add_command(
+        commands,
+        "list",
+        _list,
+        "list the tasks and groups",
+        example="pragworld-tasks list",
+    )
 
 
 def _list(_: argparse.Namespace) -> None:
@@ -212,9 +106,39 @@ def _list(_: argparse.Namespace) -> None:
         print(f"{name:{width}}  {description}")
 
 
-def _data_status(options: argparse.Namespace) -> None:
-    from pragworld_tasks.data.sources import FILES, cache_folder, locate, named_folder
+# Data ---------------------------------------------------------------------------------------------
 
+
+def _add_data(commands: Commands) -> None:
+    data = commands.add_parser(
+        "data",
+        help="locate, download or check the released data",
+        description="Locate, download or check the released data. A split's file is looked for in "
+        "the folder that PRAGWORLD_DATA names (laid out like the released repository), then in the "
+        "cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned commit "
+        "(PRAGWORLD_URL names a mirror).",
+    )
+    data_commands = data.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, summary in (
+        ("status", _data_status, "show where each split is"),
+        ("fetch", _data_fetch, "download what is not in the cache"),
+        ("check", _data_check, "read every split that is on this machine and print an audit"),
+    ):
+        command = add_command(
+            data_commands, name, run, summary, example=f"pragworld-tasks data {name} manual"
+        )
+        command.add_argument(
+            "splits", nargs="*", metavar="SPLIT", help=f"any of {_SPLITS}; all by default"
+        )
+        if name == "check":
+            command.add_argument(
+                "--folder",
+                type=Path,
+                help="check this folder, laid out like the released repository",
+            )
+
+
+def _data_status(options: argparse.Namespace) -> None:
     splits = _splits(options)
     print(f"PRAGWORLD_DATA: {named_folder() or 'not set'}\ncache: {cache_folder()}")
     for split in splits:
@@ -224,19 +148,16 @@ def _data_status(options: argparse.Namespace) -> None:
 
 
 def _data_fetch(options: argparse.Namespace) -> None:
-    from pragworld_tasks.data.sources import fetch
-
     for split in _splits(options):
         print(f"{split}: {fetch(split)}")
 
 
 def _data_check(options: argparse.Namespace) -> None:
-    from pragworld_tasks.data.audit import audit, to_text
-    from pragworld_tasks.data.sources import FILES, locate
+    from pragworld_tasks.data.audit import audit
 
     if options.folder and not options.folder.is_dir():
         raise InputError(
-            f"{options.folder}: no such folder; name one laid out like the released repository"
+            f"{options.folder}: no such folder; pass one laid out like the released repository"
         )
     checked = refused = 0
     for split in _splits(options):
@@ -255,34 +176,177 @@ def _data_check(options: argparse.Namespace) -> None:
             refused += 1
             print(f"{split}: {error}")
         else:
-            print(f"{to_text(split, found)}\n  from {path}")
+            print(f"{found.to_text()}\n  from {path}")
     if not checked:
-        raise InputError("nothing to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
+        raise InputError("no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
     if refused:
-        raise InputError(f"{refused} of {checked} files cannot be used")
+        raise InputError(f"{refused} of {checked} files cannot be used; see above")
 
 
-def _splits(options: argparse.Namespace) -> tuple[ReleasedSplit, ...]:
-    unknown = [name for name in options.split if name not in SPLITS]
-    if unknown:
-        raise InputError(f"no split {unknown[0]!r}; there are {', '.join(SPLITS)}")
-    return tuple(split for split in SPLITS if not options.split or split in options.split)
+def _splits(options: argparse.Namespace) -> list[ReleasedSplit]:
+    if unknown := [name for name in options.splits if not is_released(name)]:
+        raise InputError(f"split {unknown[0]!r} does not exist; choose from {_SPLITS}")
+    return [name for name in FILES if not options.splits or name in options.splits]
+
+
+# Scores -------------------------------------------------------------------------------------------
+
+
+def _add_score(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "score",
+        _score,
+        "score existing responses, or compare two runs",
+        description="Prints every metric with a 95 %% interval, the released scoring's figures "
+        "beside it, and accuracy by alteration, length and type of question.",
+        example="pragworld-tasks score --split manual --responses samples_pragworld_manual.jsonl\n"
+        "pragworld-tasks score --split manual --responses a.jsonl --against b.jsonl",
+    )
+    command.add_argument(
+        "--split", required=True, choices=FILES, help="the split that the responses are to"
+    )
+    command.add_argument(
+        "--responses",
+        required=True,
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="lm-eval's samples_*.jsonl, or JSON lines with a 'response' each, in row order or "
+        "with a 'row' each; several files count as one",
+    )
+    command.add_argument(
+        "--against",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="responses of another run, to compare with",
+    )
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
 
 
 def _score(options: argparse.Namespace) -> None:
-    from pragworld_tasks.data.sources import load
-    from pragworld_tasks.evaluation import reports
     from pragworld_tasks.evaluation.responses import read_predictions
-    from pragworld_tasks.evaluation.scoring import compare, score
+    from pragworld_tasks.evaluation.scoring import compare_scores, score
     from pragworld_tasks.files import write_json
 
-    documents = load(options.split)
-    predictions = read_predictions(options.responses, documents)
-    report, comparison = score(documents, predictions), None
+    documents = load_split(options.split)
+    report = score(documents, read_predictions(options.responses, documents))
+    comparison = None
     if options.against:
-        comparison = compare(documents, predictions, read_predictions(options.against, documents))
+        other = score(documents, read_predictions(options.against, documents))
+        comparison = compare_scores(report, other)
     if options.json:
-        write_json(options.json, reports.to_json(report, comparison))
-    print(reports.to_text(report))
+        compared = {"comparison": comparison.to_json()} if comparison else {}
+        write_json(options.json, {**report.to_json(), **compared})
+    print(report.to_text())
     if comparison:
-        print(reports.comparison_to_text(comparison))
+        print(comparison.to_text())
+
+
+# Dialogues ----------------------------------------------------------------------------------------
+
+
+def _add_generate(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "generate",
+        _generate,
+        "generate dialogues from a world model",
+        description="Each dialogue comes with a yes/no question and with altered variants in "
+        "pairs: one that flips the answer and one that does not. The same settings give the same "
+        "documents on every machine.",
+        example="pragworld-tasks generate --show\n"
+        "pragworld-tasks generate --groups 2000 --seed 1 --out train.csv",
+    )
+    command.add_argument(
+        "--groups", type=int, metavar="N", help="number of groups; default: 200, or 20 with --show"
+    )
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument(
+        "--split",
+        default="train",
+        help="train (the default), validation, test, test_vocabulary (words that no other split "
+        "has) or test_long (longer dialogues than any other's)",
+    )
+    command.add_argument(
+        "--domains", default="household,shop,clinic", metavar="NAMES", help="default: all three"
+    )
+    command.add_argument(
+        "--held-out-alteration",
+        metavar="NAME",
+        help="leave this alteration out of train and validation, and put it into every group of "
+        "the other splits",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help=".csv (the released format), .jsonl, .parquet, or a folder for `datasets`",
+    )
+    command.add_argument(
+        "--show", action="store_true", help="print groups to read, with every alteration"
+    )
+
+
+def _generate(options: argparse.Namespace) -> None:
+    from tqdm import tqdm
+
+    from pragworld_tasks.dialogues import display
+    from pragworld_tasks.dialogues.export import write
+    from pragworld_tasks.dialogues.generate import GeneratorSettings, generate
+
+    if bool(options.out) == options.show:
+        raise InputError("generate: pass either --out FILE, to write, or --show, to read")
+    groups = options.groups if options.groups is not None else 20 if options.show else 200
+    settings = GeneratorSettings(
+        groups=groups,
+        seed=options.seed,
+        split=options.split,
+        domains=tuple(name.strip() for name in options.domains.split(",")),
+        held_out_alteration=options.held_out_alteration,
+    )
+    if options.show:
+        more = generate(dataclasses.replace(settings, groups=5 * groups))
+        chosen = display.select(more, groups, ALTERATIONS, each=3)
+        print("\n\n".join(map(display.to_text, chosen)))
+        return
+    progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
+    print(f"{options.out}: {write(progress, options.out)} documents in {groups} groups")
+
+
+def _add_alter(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "alter",
+        _alter,
+        "alter a conversation of your own",
+        description="Alters a conversation by the paper's Algorithms 1 to 5, and by negation and "
+        "inconsistent data, which the paper did by hand, and prints each altered conversation.",
+        example="pragworld-tasks alter --conversation my.txt --entities my.json",
+    )
+    command.add_argument(
+        "--conversation",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="one utterance per line, as in 'Alice: Where are the pears?'",
+    )
+    command.add_argument(
+        "--entities",
+        required=True,
+        type=Path,
+        metavar="FILE",
+        help="JSON with the lists 'agents', 'objects' and 'locations', and optionally "
+        "'focus_agents', 'focus_objects' and 'focus_locations': those that the questions are about",
+    )
+    command.add_argument(
+        "--alteration", nargs="+", default=[], metavar="NAME", help="only these; default: all seven"
+    )
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+
+
+def _alter(options: argparse.Namespace) -> None:
+    from pragworld_tasks.text_alterations.alter import altered_text
+
+    print(altered_text(options.conversation, options.entities, options.alteration, options.seed))

@@ -4,9 +4,9 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from pragworld_tasks.errors import InputError
 
@@ -35,6 +35,48 @@ def clean_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], object],
+    summary: str,
+    *,
+    example: str,
+    description: str = "",
+) -> argparse.ArgumentParser:
+    """Add a command and return its parser, for its options.
+
+    Args:
+        commands: what `ArgumentParser.add_subparsers` returned.
+        name: name of the command.
+        run: function that the command calls with its options.
+        summary: a sentence without its full stop, for the list of commands.
+        example: one command line, or several on a line each.
+        description: more sentences, for the command's own help.
+    """
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {description}".strip(),
+        epilog="example:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
+        formatter_class=_HelpFormatter,
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Wraps the description and leaves the example's lines alone."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example:"):
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:

@@ -1,8 +1,8 @@
-"""How figures look, and how they are written.
+"""The style of all figures, and how they are written to files.
 
-They are to be read in print and by the colour-blind: what is compared differs by colour (Okabe and
-Ito's palette), line style and marker alike. The same content gives the same file, byte for byte.
-Nothing here opens a window.
+Figures must be readable in print and by color-blind readers, so compared items differ by color
+(Okabe and Ito's palette), line style and marker. The same content gives the same file, byte for
+byte. Nothing here opens a window.
 """
 
 import io
@@ -17,7 +17,7 @@ from pragworld_tasks.files import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS: dict[str, dict[str, Any]] = {  # and the metadata that would differ from run to run
+FORMATS: dict[str, dict[str, Any]] = {  # with the metadata that would differ between runs
     ".png": {"Software": None},
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
@@ -34,14 +34,14 @@ _STYLE: dict[Any, Any] = {
     "legend.fontsize": 8,
     "legend.frameon": False,
     "savefig.dpi": 200,
-    "text.parse_math": False,  # a dollar in a name is a dollar
-    "pdf.fonttype": 42,  # text stays text
+    "text.parse_math": False,  # a dollar sign in a name is no formula
+    "pdf.fonttype": 42,  # keeps text selectable
     "svg.hashsalt": "pragworld",
 }
 
 
 class Look(NamedTuple):
-    """By what one of several is told from the others."""
+    """The color, line style and marker of one of several compared items."""
 
     color: str
     line: Any
@@ -61,19 +61,24 @@ LOOKS = (
 
 @contextmanager
 def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
-    """A figure to draw on, in inches; what was drawn is written to `path` afterwards.
+    """Yield a figure to draw on, and write it to `path` afterwards.
+
+    Args:
+        path: the file, whose suffix is one of `FORMATS`.
+        width: width in inches.
+        height: height in inches.
 
     Raises:
-        InputError: no matplotlib, a name that does not end as figures do, or a path that cannot be
+        InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
             written.
     """
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: a figure's name ends in {', '.join(FORMATS)}")
+        raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise InputError("figures need matplotlib: pip install matplotlib") from error
+        raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
 
     suffix = path.suffix.lower()
     with rc_context(_STYLE):

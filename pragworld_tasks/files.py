@@ -1,4 +1,4 @@
-"""Text and JSON lines out of files, and the place in them that a message names."""
+"""Reading text and JSON lines with places for messages, and writing whole files."""
 
 import contextlib
 import json
@@ -13,22 +13,23 @@ from pragworld_tasks.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file, for messages."""
+    """A place in a file, for messages: rows count records from 0, lines are an editor's."""
 
     path: Path
     row: int
     line: int
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raises the `InputError` that names this place and `reason`."""
+        """Raise the `InputError` that names this place and the reason."""
         raise InputError(f"{self.path}, row {self.row} (line {self.line}): {reason}")
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, line breaks as they are.
+    """Return the text of a UTF-8 file with its line breaks unchanged.
 
     Raises:
-        InputError: no such file, not UTF-8, or a web page saved under the name of a data file.
+        InputError: The file cannot be read, is not UTF-8, or is a web page saved under the name of
+            a data file.
     """
     try:
         raw = path.read_bytes()
@@ -39,7 +40,7 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}: not UTF-8 text; if it is text, save it again in that encoding"
+            f"{path}, line {line}: not UTF-8; save the file in that encoding"
         ) from error
     if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
         raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
@@ -47,10 +48,10 @@ def read_text(path: Path) -> str:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
-    """The objects of a JSON-lines file, each with its place. Blank lines are skipped.
+    """Yield the objects of a JSON-lines file, each with its place. Blank lines are skipped.
 
     Raises:
-        InputError: a line is not a JSON object (cut off, perhaps), or there is none.
+        InputError: A line is not a JSON object, or the file holds none.
     """
     row = 0
     for line, text in enumerate(read_text(path).split("\n"), start=1):
@@ -60,21 +61,21 @@ def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
-            hint = "is the line cut off?" if row else "there should be a JSON object on each line"
+            hint = "is the line cut off?" if row else "each line must be a JSON object"
             where.refuse(f"not JSON ({error}); {hint}")
         if not isinstance(record, dict):
-            where.refuse("not a JSON object; there should be one on each line")
+            where.refuse("not a JSON object; each line must be one")
         yield where, record
         row += 1
     if row == 0:
-        raise InputError(f"{path}: nothing in it; there should be a JSON object on each line")
+        raise InputError(f"{path}: empty; each line must be a JSON object")
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
-    """The JSON object that an option was given.
+    """Parse the JSON object that was passed to an option.
 
     Raises:
-        InputError: it is something else.
+        InputError: The text is no JSON object.
     """
     try:
         given = json.loads(text)
@@ -86,29 +87,29 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes JSON, all of it or nothing.
+    """Write JSON, all of it or nothing.
 
     Raises:
-        InputError: it cannot be written there.
+        InputError: The file cannot be written.
     """
     write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Writes beside `path`, then renames: the file is whole or as it was.
+    """Write a file beside `path`, then rename it, so that `path` is never incomplete.
 
     Raises:
-        InputError: it cannot be written there.
+        InputError: The file cannot be written.
     """
-    path = path.resolve()  # so that a link stays one
+    path = path.resolve()  # so that a symbolic link stays one
     partial = path.with_name(path.name + ".partial")
     try:
-        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder refuses
+        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder raises
             path.write_bytes(content)
         else:
             partial.write_bytes(content)
             partial.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # there may be no such place at all
+        with contextlib.suppress(OSError):  # its folder may not exist
             partial.unlink(missing_ok=True)
-        raise InputError(f"{path}: {error.strerror}; name a file that can be written") from error
+        raise InputError(f"{path}: {error.strerror}; choose a file that can be written") from error

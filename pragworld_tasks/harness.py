@@ -12,7 +12,7 @@ from lm_eval.api.samplers import ContextSampler
 
 from pragworld_tasks.command_line import end_with
 from pragworld_tasks.data.documents import Document, ReleasedSplit, to_records
-from pragworld_tasks.data.sources import load
+from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.articulations import (
     articulation_share,
@@ -30,7 +30,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     share,
     share_stderr,
 )
-from pragworld_tasks.sensitivity.task_metrics import (
+from pragworld_tasks.sensitivity.world_model_tasks import (
     all_responses,
     estimate,
     estimate_stderr,
@@ -92,13 +92,13 @@ def _data_set(
 @_data_set
 def released_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
     """Return the documents of a released split."""
-    return to_records(load(pragworld_split))
+    return to_records(load_split(pragworld_split))
 
 
 @_data_set
 def released_articulation_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
     """Return the documents of a released split, each in ten wordings."""
-    return worded_records(load(pragworld_split))
+    return worded_records(load_split(pragworld_split))
 
 
 @_data_set
@@ -122,7 +122,7 @@ def generated_articulation_dataset(**metadata: Any) -> list[dict[str, Any]]:
 @_data_set
 def generated_tracking_dataset(**metadata: Any) -> list[dict[str, Any]]:
     """Return generated entity tracking; the settings' groups are dialogues."""
-    from pragworld_tasks.dialogues.generate import GeneratorSettings
+    from pragworld_tasks.dialogues.settings import GeneratorSettings
     from pragworld_tasks.dialogues.tracking import tracking_documents
 
     return to_records(list(tracking_documents(GeneratorSettings.from_metadata(metadata))))
@@ -141,7 +141,8 @@ def own_question_dataset(**metadata: Any) -> list[dict[str, Any]]:
 
 
 def _generated(metadata: Mapping[str, Any]) -> list[Document]:
-    from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+    from pragworld_tasks.dialogues.generate import documents, generate
+    from pragworld_tasks.dialogues.settings import GeneratorSettings
 
     return list(documents(generate(GeneratorSettings.from_metadata(metadata))))
 

@@ -1,8 +1,8 @@
-"""Makes the task files known to an installed lm-eval, which looks for tasks in its own folder only.
+"""Links to the task files in an installed lm-eval, which finds tasks in its own folder only.
 
-A folder `pragworld` beside lm-eval's own tasks gets a link to each of ours. Links to the files,
-not one to the folder: lm-eval's search does not go into linked folders. Files that a task file
-includes are found where the link points to, so they need none.
+A folder `pragworld` among lm-eval's own tasks gets a symbolic link to each task file. A link to the
+folder would not do: lm-eval's search does not enter linked folders. Files that a task file includes
+are found relative to the target of its link, so they need no links.
 """
 
 import importlib.util
@@ -13,19 +13,19 @@ from pragworld_tasks.errors import InputError
 
 
 def task_folder() -> Path:
-    """The folder of our task files: inside an installed package, beside it in a checkout."""
+    """Return the folder of the task files: inside an installed package, beside it in a checkout."""
     package = Path(__file__).resolve().parent
     installed = package / "task_configs"
     return installed if installed.is_dir() else package.parent / "task_configs"
 
 
 def task_files() -> list[Path]:
-    """The files of tasks and groups, without those that they include."""
+    """Return the files of tasks and groups, without those that they include."""
     return sorted(path for path in task_folder().glob("*.yaml") if not path.name.startswith("_"))
 
 
 def task_descriptions() -> dict[str, str]:
-    """What each task and group is, by its name: the comment that its file begins with."""
+    """Return the description of each task and group: the comment at the top of its file."""
     return {
         path.stem: path.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ")
         for path in task_files()
@@ -33,22 +33,22 @@ def task_descriptions() -> dict[str, str]:
 
 
 def link() -> str:
-    """Links our tasks into the installed lm-eval and says what was done. May be repeated.
+    """Link the tasks into the installed lm-eval and return a report. May be repeated.
 
     Raises:
-        InputError: no lm-eval, or its folder cannot be written, or holds what is not ours.
+        InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
     """
     folder = _linked_folder()
     present = {path.name: path.readlink() for path in _links(folder)}
     wanted = {path.name: path for path in task_files()}
     if present == wanted:
-        return f"{len(wanted)} tasks and groups are linked in {folder} already"
+        return f"{len(wanted)} tasks and groups are already linked in {folder}"
     try:
         folder.mkdir(exist_ok=True)
-        for name in present.keys() - wanted.keys():  # an older version's
+        for name in present.keys() - wanted.keys():  # left by an older version
             (folder / name).unlink(missing_ok=True)
         for name, target in wanted.items():
-            # Made beside and renamed, so that several processes may link at once.
+            # Created beside and renamed, so that several processes can link at once.
             new = folder / f".{name}.{uuid4()}"
             new.symlink_to(target)
             new.replace(folder / name)
@@ -60,10 +60,10 @@ def link() -> str:
 
 
 def unlink() -> str:
-    """Takes the links away and says what was done. May be repeated.
+    """Remove the links and return a report. May be repeated.
 
     Raises:
-        InputError: no lm-eval, or its folder cannot be written, or holds what is not ours.
+        InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
     """
     folder = _linked_folder()
     links = _links(folder)
@@ -80,21 +80,23 @@ def unlink() -> str:
 
 
 def _linked_folder() -> Path:
-    """The folder of our links inside the installed lm-eval, which need not exist yet."""
-    # Found, not imported: that would take a second.
+    """Return the folder of the links inside the installed lm-eval; it need not exist yet."""
+    # find_spec, because importing lm_eval takes a second.
     spec = importlib.util.find_spec("lm_eval")
     for package in (spec.submodule_search_locations or []) if spec else []:
         tasks = Path(package) / "tasks"
         if tasks.is_dir():
             return tasks / "pragworld"
-    raise InputError("no lm-eval in this environment; install it with `pip install lm_eval`")
+    raise InputError(
+        "lm-eval is not installed in this environment; install it with `pip install lm_eval`"
+    )
 
 
 def _links(folder: Path) -> list[Path]:
-    """Our links in the folder, whatever they point to: an older version's files may be gone.
+    """Return the links in the folder, even broken ones: an older version's files may be gone.
 
     Raises:
-        InputError: something else is there, so somebody else made the folder.
+        InputError: The folder holds something else, so somebody else created it.
     """
     if not folder.exists():
         return []
@@ -102,5 +104,5 @@ def _links(folder: Path) -> list[Path]:
     visible = [entry for entry in entries if not entry.name.startswith((".", "__"))]
     for entry in visible:
         if not (entry.is_symlink() and entry.readlink().parent.name == task_folder().name):
-            raise InputError(f"{entry}: not placed there by `pragworld-tasks link`; move it away")
+            raise InputError(f"{entry}: not created by `pragworld-tasks link`; move it away")
     return visible

@@ -59,14 +59,14 @@ def test_check_names_the_row_that_is_wrong(tmp_path: Path) -> None:
     process = run_command("data", "check", "manual", PRAGWORLD_DATA=str(tmp_path))
     assert process.returncode == 2
     assert process.stdout.startswith(f"manual: {path}, row 1 (line 6): unknown category 'Nope'")
-    assert process.stderr == "1 of 1 files cannot be used\n"
+    assert process.stderr == "1 of 1 files cannot be used; see above\n"
 
 
 def test_check_without_data_says_what_to_do(tmp_path: Path) -> None:
     process = run_command("data", "check", PRAGWORLD_CACHE=str(tmp_path))
     assert process.returncode == 2
     assert process.stderr == (
-        "nothing to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`\n"
+        "no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`\n"
     )
 
 
@@ -78,18 +78,18 @@ def test_check_of_a_folder_goes_on_after_a_bad_file(tmp_path: Path) -> None:
     assert "manual: " in process.stdout
     assert "a web page, not a data file" in process.stdout
     assert "entity_tracking: 5 documents in 2 groups" in process.stdout
-    assert process.stderr == "1 of 3 files cannot be used\n"
+    assert process.stderr == "1 of 3 files cannot be used; see above\n"
 
 
 def test_check_of_a_folder_that_does_not_exist_names_it(tmp_path: Path) -> None:
     process = run_command("data", "check", "--folder", str(tmp_path / "typo"))
     assert process.returncode == 2
     assert process.stderr == (
-        f"{tmp_path}/typo: no such folder; name one laid out like the released repository\n"
+        f"{tmp_path}/typo: no such folder; pass one laid out like the released repository\n"
     )
 
 
 def test_unknown_splits_are_refused() -> None:
     process = run_command("data", "status", "automatic")
     assert process.returncode == 2
-    assert process.stderr == "no split 'automatic'; there are manual, synthetic, entity_tracking\n"
+    assert process.stderr == "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking\n"

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import (
-    Document,
-    read_entity_tracking,
-    read_manual,
-    read_synthetic,
-)
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
 
@@ -211,25 +207,25 @@ def refused(read: Reader, path: Path) -> str:
         (
             b"Yes,FALSE,None,-,-",
             b"Yes,TRUE,None,Negation,Flip",
-            "row 0 (line 2): an altered variant before any original",
+            "row 0 (line 2): an altered variant comes first",
         ),
         (
             b"Negation",
             b"Negotiation",
-            "row 1 (line 6): unknown category 'Negotiation'; known are negation,",
+            "row 1 (line 6): unknown category 'Negotiation'; must be one of negation,",
         ),
         (
             b"?,No,TRUE",
             b"?,Perhaps,TRUE",
-            "row 1 (line 6): unknown answer 'Perhaps'; known are yes, no",
+            "row 1 (line 6): unknown answer 'Perhaps'; must be one of yes, no",
         ),
         (
             b"Negation,Flip",
             b"Negation,Flop",
-            "row 1 (line 6): unknown effect 'Flop'; known are flip,",
+            "row 1 (line 6): unknown effect 'Flop'; must be one of flip,",
         ),
         (b"Negation,Flip", b"Negation,-", "row 1 (line 6): effect '-' contradicts flag 'TRUE'"),
-        (b"No,TRUE", b"No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; known are true, false"),
+        (b"No,TRUE", b"No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false"),
         (b"are the pears in the shed?", b"", "row 0 (line 2): no question"),
         (
             b"Context,Negation,Flip",
@@ -260,7 +256,7 @@ def test_a_file_cut_off_inside_a_field_is_refused(tmp_path: Path) -> None:
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "manual.csv"
     path.write_bytes(MANUAL.read_text(encoding="utf-8").encode("cp1252"))
-    assert "not UTF-8 text; if it is text, save it again" in refused(read_manual, path)
+    assert "not UTF-8; save the file in that encoding" in refused(read_manual, path)
 
 
 def test_a_web_page_under_the_name_of_a_table_is_refused(tmp_path: Path) -> None:
@@ -283,7 +279,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_variants_of_a_synthetic_original_without_an_answer_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "synthetic.csv"
     path.write_bytes(SYNTHETIC.read_bytes().replace(b"attic?,yes,FALSE", b"attic?,,FALSE", 1))
-    expected = "row 1 (line 6): the original that this was altered from has no answer"
+    expected = "row 1 (line 6): its group's original has no answer"
     assert expected in refused(read_synthetic, path)
 
 
@@ -300,7 +296,7 @@ def test_tally_rows_among_the_records_are_refused(tmp_path: Path, row: bytes) ->
     path = tmp_path / "manual.csv"
     start = b'"""A: Did you post'
     path.write_bytes(MANUAL.read_bytes().replace(start, row + start, 1))
-    assert "row 4 (line 18): no conversation, question and answer, though records follow" in (
+    assert "row 4 (line 18): a tally without a conversation, but records follow" in (
         refused(read_manual, path)
     )
 
@@ -321,8 +317,8 @@ def test_a_table_of_tally_rows_alone_is_refused(tmp_path: Path) -> None:
         ('{"prompt": "Yes or no?", "expected_response": "No"}', "neither Prompt 1 nor Prompt 2"),
         ("[" * 100_000, "row 5 (line 6): not JSON"),
         ("1" * 5_000, "row 5 (line 6): not JSON"),
-        ('{"prompt": 1, "expected_response": "No"}', "no text 'prompt'; is this a run file of the"),
-        ('{"response": "No"}', "no text 'prompt'; is this a run file of the entity-tracking set?"),
+        ('{"prompt": 1, "expected_response": "No"}', "no text 'prompt'; pass a run file of the"),
+        ('{"response": "No"}', "no text 'prompt'; pass a run file of the entity-tracking split"),
     ],
 )
 def test_malformed_run_files_are_refused_by_row(tmp_path: Path, line: str, expected: str) -> None:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import Document, read_manual, to_records
+from pragworld_tasks.data.documents import Document, to_records
+from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
@@ -110,7 +112,7 @@ def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -
     items = collect([score_response(record, ["yes"]) for record in RECORDS[:5]])
     whole = collect([score_response(record, ["yes"]) for record in RECORDS[:4]])
     assert robust_share(items["robust_acc"]) == robust_share(whole["robust_acc"]) == 0.0
-    assert "robust accuracy: of 2 groups, 1 lack documents" in caplog.text
+    assert "robust accuracy: 1 of 2 groups lack documents" in caplog.text
 
 
 def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:

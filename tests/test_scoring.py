@@ -12,7 +12,7 @@ import pytest
 from command_runs import run_command
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import read_manual
+from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
@@ -261,10 +261,10 @@ SAID = (
             "9 responses for 10 documents; row 9 is the first without one; give a whole run",
         ),
         (["yes"] * 11, "row 10 (line 11): response to row 10, but the split has rows 0 to 9"),
-        ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 is there twice"),
+        ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 has two responses"),
         ([{"row": -1, **YES}], "response to row -1, but the split has rows 0 to 9"),
         ([{"row": "3", **YES}], "'row' is '3', not a whole number"),
-        ([{"row": 0, **YES}, YES], "some responses have a 'row' and some have none; give each one"),
+        ([{"row": 0, **YES}, YES], "only some responses have a 'row'; number all responses or none"),
         ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
         ([{"response": 1}], "the response is int, not text"),
         ([{"prompt": "Is it raining?", **YES}], "the response is to another context than row 0 of"),
@@ -310,8 +310,8 @@ def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("no-folder/out.json", "No such file or directory; name a file that can be written\n"),
-        (".", "Is a directory; name a file that can be written\n"),
+        ("no-folder/out.json", "No such file or directory; choose a file that can be written\n"),
+        (".", "Is a directory; choose a file that can be written\n"),
     ],
 )
 def test_a_report_that_cannot_be_written_says_so(tmp_path: Path, name: str, expected: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from places import SAMPLES
 
 from pragworld_tasks.data import sources
-from pragworld_tasks.data.sources import FILES, cache_folder, fetch, load, locate
+from pragworld_tasks.data.sources import FILES, cache_folder, fetch, load_split, locate
 from pragworld_tasks.errors import InputError
 
 MANUAL = FILES["manual"]
@@ -139,7 +139,7 @@ def test_download_and_then_the_cache(server: Server) -> None:
     assert locate("manual") is None
     path = fetch("manual")
     assert path.read_bytes() == CONTENT
-    assert len(load("manual")) == 500
+    assert len(load_split("manual")) == 500
     assert fetch("manual") == path
     assert server.requests == [("/files/Manual_Dataset_500_Final.csv", None)]
     assert left_in_cache() == ["Manual_Dataset_500_Final.csv"]
@@ -239,7 +239,7 @@ def test_without_network_the_message_says_what_to_do(tmp_path: Path) -> None:
 
 def test_a_named_folder_comes_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    assert len(load("manual")) == 10
+    assert len(load_split("manual")) == 10
     assert server.requests == []
 
 
@@ -251,14 +251,14 @@ def test_what_a_named_folder_lacks_is_looked_for_elsewhere_and_said(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(tmp_path))
     server.behaviours = [whole]
-    assert len(load("manual")) == 500
+    assert len(load_split("manual")) == 500
     assert f"PRAGWORLD_DATA={tmp_path} has no Manual_Dataset_500_Final.csv" in caplog.text
 
 
 def test_a_named_folder_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", "/nowhere/at/all")
     with pytest.raises(InputError, match="PRAGWORLD_DATA=/nowhere/at/all: no such folder"):
-        load("manual")
+        load_split("manual")
 
 
 def test_a_cache_that_cannot_be_written_is_named(
@@ -293,7 +293,7 @@ def test_a_file_that_is_not_the_released_one_is_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    load("manual")
+    load_split("manual")
     assert (
         "is not the released file: 10 documents instead of 500; 3 groups instead of 88; "
         "4 answers yes instead of 277"

@@ -65,11 +65,11 @@ def test_originals_only() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("mannual",), "^no split 'mannual'; there are manual, .*generated$"),
+        (("mannual",), "^split 'mannual' does not exist; choose from manual, .*generated$"),
         (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\)$"),
         (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object$"),
         (("generated", '{"group": 3}'), "^dataset_config: no setting 'group'; there are groups, "),
-        (("generated", "{}", "trial"), "^no generated split 'trial'; there are train, "),
+        (("generated", "{}", "trial"), "^there is no generated split 'trial'; use train, "),
         (("generated", "{}", "train", "Swap"), "^no alteration 'Swap'; there are Negation, "),
         (
             ("manual", '{"groups": 3}'),

@@ -1,4 +1,4 @@
-"""What a split holds, and what in it contradicts itself: for `pragworld-tasks data check`."""
+"""An audit of a split: what it holds, and where it contradicts itself."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,16 +11,18 @@ from pragworld_tasks.evaluation.breakdowns import alteration_category
 
 @dataclass(frozen=True)
 class Audit:
-    """Counts of a split.
+    """The counts and contradictions of a split.
 
     Attributes:
-        documents, groups, released_groups: how many; the last as the released scoring counts them.
-        answers, alterations: documents by gold answer, by alteration.
-        effects: altered documents by effect.
-        contradictions: rows whose effect does not go with their and their original's answers.
+        split: the split's name.
+        documents, groups, released_groups: number of each; the last by the released scoring.
+        answers, alterations: number of documents by gold answer and by alteration.
+        effects: number of altered documents by effect.
+        contradictions: rows whose effect contradicts their and their original's answers.
         deviations: how the counts differ from those of the released file, in words.
     """
 
+    split: str
     documents: int
     groups: int
     released_groups: int
@@ -30,11 +32,39 @@ class Audit:
     contradictions: list[int]
     deviations: list[str]
 
+    def to_text(self) -> str:
+        """Return the audit as lines of text."""
+
+        def counts(counter: Counter[str]) -> str:
+            return ", ".join(f"{name} {count}" for name, count in counter.most_common())
+
+        lines = [
+            f"{self.split}: {self.documents} documents in {self.groups} groups"
+            + (
+                f" ({self.released_groups} as the released scoring counts them)"
+                if self.released_groups != self.groups
+                else ""
+            ),
+            f"  answers: {counts(self.answers)}",
+        ]
+        if self.effects:
+            lines.append(f"  alterations: {counts(self.alterations)}")
+            lines.append(f"  effects: {counts(self.effects)}")
+        if self.contradictions:
+            rows = ", ".join(map(str, self.contradictions))
+            lines.append(f"  effect contradicts the labels in rows {rows}")
+        if self.deviations:
+            lines.append(f"  not the released file: {'; '.join(self.deviations)}")
+        return "\n".join(lines)
+
 
 def audit(documents: Sequence[Document]) -> Audit:
-    """Counts a split's documents (one at least) and looks for contradictions."""
-    original_answers = {one.group: one.answer for one in documents if one.is_original}
+    """Count a split's documents (at least one) and look for contradictions."""
+    original_answers = {
+        document.group: document.answer for document in documents if document.is_original
+    }
     return Audit(
+        split=documents[0].split,
         documents=len(documents),
         groups=len({document.group for document in documents}),
         released_groups=len({document.released_group for document in documents}),
@@ -49,29 +79,3 @@ def audit(documents: Sequence[Document]) -> Audit:
         ],
         deviations=deviations(documents),
     )
-
-
-def to_text(split: str, found: Audit) -> str:
-    """The audit in lines."""
-
-    def counts(counter: Counter[str]) -> str:
-        return ", ".join(f"{name} {count}" for name, count in counter.most_common())
-
-    lines = [
-        f"{split}: {found.documents} documents in {found.groups} groups"
-        + (
-            f" ({found.released_groups} as the released scoring counts them)"
-            if found.released_groups != found.groups
-            else ""
-        ),
-        f"  answers: {counts(found.answers)}",
-    ]
-    if found.effects:
-        lines.append(f"  alterations: {counts(found.alterations)}")
-        lines.append(f"  effects: {counts(found.effects)}")
-    if found.contradictions:
-        rows = ", ".join(map(str, found.contradictions))
-        lines.append(f"  effect contradicts the labels in rows {rows}")
-    if found.deviations:
-        lines.append(f"  not the released file: {'; '.join(found.deviations)}")
-    return "\n".join(lines)

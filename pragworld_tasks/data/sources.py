@@ -1,14 +1,14 @@
-"""Where a split's file comes from: a folder the user names, the cache, or a download.
+"""Where a split's file comes from: a folder that the user names, the cache, or a download.
 
-In this order; the first that has the file is used. A folder is one laid out like the released
-repository (a clone of it, for example). The download is the file at the pinned commit: resumed
-where the server allows, checked for size and structure before it takes its place in the cache, and
-done once however many processes ask for it.
+They are tried in this order. The folder is laid out like the released repository, for example a
+clone of it. The download is the file at the pinned commit: resumed where the server allows it,
+checked for size and structure before it enters the cache, and made once however many processes
+need it.
 
 Environment variables:
-    PRAGWORLD_DATA: the folder the user names.
-    PRAGWORLD_CACHE: the folder of downloads, instead of the user's cache folder.
-    PRAGWORLD_URL: a mirror of the repository's files, instead of GitHub.
+    PRAGWORLD_DATA: the folder that the user names.
+    PRAGWORLD_CACHE: the folder of downloads, in place of the user's cache folder.
+    PRAGWORLD_URL: a mirror of the repository's files, in place of GitHub.
 """
 
 import contextlib
@@ -18,17 +18,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 from urllib.parse import quote
 
-from pragworld_tasks.data.documents import (
-    Document,
-    ReleasedSplit,
-    Split,
-    read_entity_tracking,
-    read_manual,
-    read_synthetic,
-)
+from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_text
 from pragworld_tasks.log import logger
@@ -45,14 +39,14 @@ TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 
 @dataclass(frozen=True)
 class ReleasedFile:
-    """A file of the released repository at `COMMIT`, and what is known of it.
+    """A file of the released repository at `COMMIT`, and its known properties.
 
     Attributes:
-        path: inside the repository.
-        characters: its size, which is how it is told from a broken or changed copy.
-        documents, groups: how many it holds.
-        yes: how many of the documents have the gold answer yes.
-        read: its reader.
+        path: path inside the repository.
+        characters: size, which tells the file from a broken or changed copy.
+        documents, groups: number of each in the file.
+        yes: number of documents with the gold answer yes.
+        read: the file's reader.
     """
 
     path: str
@@ -63,7 +57,7 @@ class ReleasedFile:
     read: Callable[[Path], list[Document]]
 
 
-FILES: dict[Split, ReleasedFile] = {
+FILES: dict[ReleasedSplit, ReleasedFile] = {
     "manual": ReleasedFile("Manual_Dataset_500_Final.csv", 375_830, 500, 88, 277, read_manual),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
     "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),
@@ -78,6 +72,11 @@ FILES: dict[Split, ReleasedFile] = {
 }
 
 
+def is_released(split: str) -> TypeGuard[ReleasedSplit]:
+    """Return whether a split of that name is among the released ones."""
+    return split in FILES
+
+
 @dataclass(frozen=True)
 class Location:
     """Where a split's file is on this machine."""
@@ -86,12 +85,19 @@ class Location:
     origin: Literal["named folder", "cache"]
 
 
-def load(split: ReleasedSplit) -> list[Document]:
-    """The documents of a split, from wherever it is found; downloaded if it is nowhere.
+def load_split(split: str) -> list[Document]:
+    """Return the documents of a released split, downloading its file where necessary.
+
+    Args:
+        split: `manual` (paper, section 4), `synthetic` (section 4) or `entity_tracking`
+            (section 5.2).
 
     Raises:
-        InputError: it is nowhere and cannot be downloaded, or the file is malformed.
+        InputError: The split does not exist, its file is neither on this machine nor can it be
+            downloaded, or the file is malformed.
     """
+    if not is_released(split):
+        raise InputError(f"split {split!r} does not exist; choose from {', '.join(FILES)}")
     location = locate(split)
     path = location.path if location else fetch(split)
     documents = FILES[split].read(path)
@@ -102,10 +108,10 @@ def load(split: ReleasedSplit) -> list[Document]:
 
 
 def deviations(documents: Sequence[Document]) -> list[str]:
-    """How the numbers of a split's documents differ from the released file's, in words.
+    """Return how the counts of a split's documents differ from the released file's, in words.
 
     Args:
-        documents: one split's, at least one.
+        documents: at least one document, all of one split.
     """
     released = FILES[documents[0].split]
     counts = (
@@ -117,10 +123,10 @@ def deviations(documents: Sequence[Document]) -> list[str]:
 
 
 def locate(split: ReleasedSplit) -> Location | None:
-    """Where the split's file is on this machine: named folder, then cache. None: nowhere.
+    """Return where the split's file is on this machine: named folder, then cache; None if nowhere.
 
     Raises:
-        InputError: the folder the user named does not exist, or may not be looked into.
+        InputError: The folder that the user names does not exist or cannot be read.
     """
     path = FILES[split].path
     folder = named_folder()
@@ -133,10 +139,10 @@ def locate(split: ReleasedSplit) -> Location | None:
 
 
 def named_folder() -> Path | None:
-    """The folder that PRAGWORLD_DATA names, if it is set.
+    """Return the folder that PRAGWORLD_DATA names, or None if it is not set.
 
     Raises:
-        InputError: there is no such folder.
+        InputError: The folder does not exist.
     """
     folder = _folder_named_by("PRAGWORLD_DATA")
     if folder is not None and not folder.is_dir():
@@ -145,7 +151,7 @@ def named_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """The folder that downloads go to, one for each commit."""
+    """Return the folder of downloads; each commit has its own."""
     cache = _folder_named_by("PRAGWORLD_CACHE")
     if cache is None:
         cache = (_folder_named_by("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragworld"
@@ -153,14 +159,12 @@ def cache_folder() -> Path:
 
 
 def _folder_named_by(variable: str) -> Path | None:
-    """The folder that an environment variable names, if it is set."""
+    """Return the folder that an environment variable names, or None if it is not set."""
     named = os.environ.get(variable)
     try:
         return Path(named).expanduser() if named else None
     except RuntimeError as error:
-        raise InputError(
-            f"{variable}={named}: no such user's folder; correct or unset it"
-        ) from error
+        raise InputError(f"{variable}={named}: no such user; correct or unset it") from error
 
 
 def _is_file(path: Path) -> bool:
@@ -171,10 +175,10 @@ def _is_file(path: Path) -> bool:
 
 
 def fetch(split: ReleasedSplit) -> Path:
-    """Downloads the split's file into the cache, unless it is there, and returns its path.
+    """Download the split's file into the cache, unless it is there, and return its path.
 
     Raises:
-        InputError: it could not be had, or what came is not the released file.
+        InputError: The download failed, or what arrived is not the released file.
     """
     from filelock import FileLock
 
@@ -185,7 +189,7 @@ def fetch(split: ReleasedSplit) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(target.name + ".lock")):
-            if not target.is_file():  # else it is from the process that we waited for
+            if not target.is_file():  # otherwise the process that held the lock downloaded it
                 _download(split, file, target)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -197,7 +201,7 @@ def fetch(split: ReleasedSplit) -> Path:
 
 
 def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
-    """Puts the released file at `target`, whole and checked, or raises and leaves nothing."""
+    """Put the released file at `target`, complete and checked, or raise and leave nothing."""
     import requests
     from requests.exceptions import ChunkedEncodingError
 
@@ -209,7 +213,7 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
         for attempt in range(ATTEMPTS):
             if attempt:
                 pause = 2**attempt / 4
-                logger.warning("%s: %s; again in %g s", url, problem, pause)
+                logger.warning("%s: %s; retrying in %g s", url, problem, pause)
                 time.sleep(pause)
             fresh = not partial.exists()
             try:
@@ -232,7 +236,7 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
                 problem = str(error)
                 if fresh:
                     break
-                # Else what was continued may be to blame: once more from the start.
+                # The resumed part may be to blame: download once more from the start.
             else:
                 partial.replace(target)
                 return
@@ -246,19 +250,19 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
 
 
 def _partial(target: Path) -> Path:
-    """Where a file is received before it takes its place."""
+    """Return where a file is received before it is renamed."""
     return target.with_name(target.name + ".partial")
 
 
 def _receive(session: "Session", url: str, partial: Path) -> None:
-    """Downloads `url` behind what `partial` holds already, or from the start."""
+    """Download `url`: the rest of what `partial` holds already, or everything."""
     from tqdm import tqdm
 
     have = partial.stat().st_size if partial.exists() else 0
-    # Uncompressed, so that what has been received can be continued by its size.
+    # Uncompressed, so that the size of what has been received says where to resume.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # there is nothing behind it
+        if response.status_code == 416:  # nothing is left to download
             return
         response.raise_for_status()
         resumed = have if response.status_code == 206 else 0
@@ -269,7 +273,7 @@ def _receive(session: "Session", url: str, partial: Path) -> None:
             initial=resumed,
             unit="B",
             unit_scale=True,
-            disable=None,  # where nobody watches
+            disable=None,  # where stderr is no terminal
         )
         with progress, partial.open("ab" if resumed else "wb") as stream:
             for piece in response.iter_content(65_536):
@@ -278,7 +282,7 @@ def _receive(session: "Session", url: str, partial: Path) -> None:
 
 
 def _check(file: ReleasedFile, path: Path) -> None:
-    """Raises `InputError` unless `path` holds the released file: its size and its structure."""
+    """Raise `InputError` unless `path` holds the released file: its size and its structure."""
     characters = len(read_text(path))
     if characters != file.characters:
         raise InputError(f"{path}: {characters} characters instead of {file.characters}")

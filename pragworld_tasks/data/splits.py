@@ -5,39 +5,65 @@ from dataclasses import asdict, fields
 from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object
 
 GENERATED = "generated"
-NAMES = (*get_args(ReleasedSplit), GENERATED)
+SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)
+
+
+def generate_documents(**settings: Any) -> list[Document]:
+    """Generate documents: dialogues with a question each, and altered variants in pairs.
+
+    The same version, seed and settings give the same documents on every machine.
+
+    Args:
+        settings: fields of `GeneratorSettings`: `groups` (200), `seed` (0), `split` (`test`),
+            `domains` (all) and `held_out_alteration` (none).
+
+    Raises:
+        InputError: A setting does not exist, or its value is impossible.
+
+    >>> documents = generate_documents(groups=2, seed=7)
+    >>> sum(document.is_original for document in documents)
+    2
+    >>> documents == generate_documents(groups=2, seed=7)
+    True
+    """
+    from pragworld_tasks.dialogues.generate import documents, generate
+    from pragworld_tasks.dialogues.settings import GeneratorSettings
+
+    known = [field.name for field in fields(GeneratorSettings)]
+    if unknown := [name for name in settings if name not in known]:
+        raise InputError(f"setting {unknown[0]!r} does not exist; choose from {', '.join(known)}")
+    return list(documents(generate(GeneratorSettings.from_metadata(settings))))
 
 
 def named_documents(
     name: str, metadata: str, option: str
 ) -> tuple[list[Document], dict[str, Any] | None]:
-    """The documents of a split, and the settings that generated ones were made with.
+    """Return the documents of a split, and the settings of generated ones.
 
     Args:
-        name: one of `NAMES`.
-        metadata: a JSON object with settings of the generator; of released splits it is empty.
-        option: what the user calls it, for messages.
+        name: one of `SPLIT_NAMES`.
+        metadata: a JSON object with settings of the generator; empty for released splits.
+        option: name of the option that `metadata` comes from, for messages.
 
     Raises:
-        InputError: there is no such split, or not on this machine, or a setting is impossible.
+        InputError: The split does not exist or is not on this machine, or a setting is impossible.
     """
-    from pragworld_tasks.data import sources
+    from pragworld_tasks.dialogues.settings import GeneratorSettings
 
-    given = json_object(metadata, option)
-    if name not in NAMES:
-        raise InputError(f"no split {name!r}; there are {', '.join(NAMES)}")
+    settings = json_object(metadata, option)
+    if name not in SPLIT_NAMES:
+        raise InputError(f"split {name!r} does not exist; choose from {', '.join(SPLIT_NAMES)}")
     if name != GENERATED:
-        if given:
-            raise InputError(f"{option} is for the split {GENERATED}, not for {name}")
-        return sources.load(name), None  # type: ignore[arg-type]
-    from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
-
-    known = [field.name for field in fields(GeneratorSettings)]
-    if unknown := [setting for setting in given if setting not in known]:
-        raise InputError(f"{option}: no setting {unknown[0]!r}; there are {', '.join(known)}")
-    made = GeneratorSettings.from_metadata(given)
-    return list(documents(generate(made))), json.loads(json.dumps(asdict(made)))
+        if settings:
+            raise InputError(f"{option} is for the split {GENERATED}, not for {name}; leave it out")
+        return load_split(name), None
+    try:
+        documents = generate_documents(**settings)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from error
+    return documents, json.loads(json.dumps(asdict(GeneratorSettings.from_metadata(settings))))

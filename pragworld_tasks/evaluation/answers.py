@@ -1,9 +1,9 @@
-"""Yes or no out of what a model wrote.
+"""The yes or no in a response.
 
-`read_answer` is ours. It looks where an answer stands, at the start of the response or behind a
-label such as `Answer:`, takes it out of whatever it is wrapped in, and refuses to guess elsewhere:
-an unreadable response counts as wrong and its share is reported. `read_answer_released` is the
-reading behind the paper's tables.
+`read_answer` is the default. It looks where an answer stands, at the start of the response or after
+a label such as `Answer:`, unwraps it, and refuses to guess elsewhere: an unreadable response counts
+as wrong, and its share is reported. `read_answer_released` is the reading behind the paper's
+tables.
 """
 
 import re
@@ -13,19 +13,19 @@ from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
 
 # What an answer may be wrapped in: punctuation, brackets, quotes, markdown, tags such as <answer>,
-# LaTeX's \boxed{. A line of it at most, and each piece readable in one way only, so that no
-# response takes long.
+# LaTeX's \boxed{. At most 80 pieces, each of which matches in one way only, so that matching takes
+# linear time.
 _PIECE = r"</?[^\W_]\w{0,19}>|\\(?:boxed|text|textbf|mathrm|mathbf)\b"
 _WRAPPING = rf"(?:{_PIECE}|[\W_]){{0,80}}"
 _WRAPPING_ON_LINE = rf"(?:{_PIECE}|[^\w\n]|_){{0,80}}"
-# The word itself: no part of another (`no-one`), of a phrase that answers nothing (`no idea`) or
-# of a condition (`yes if`).
+# The word itself: not a part of another word (`no-one`), of a phrase that answers nothing
+# (`no idea`) or of a condition (`yes if`).
 _WORD = (
     r"(?P<word>yes|no(?![ \t]+(?:idea|clue|answer|comment|info|information|one|longer|matter|doubt|"
     r"problem|question|worries|mention|evidence|indication|way[ \t]+(?:to|of))\b))"
     r"(?![^\W_]|[-'\u2019][^\W_]|[ \t]+(?:if|unless)\b)"
 )
-# The choices given back: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, just the two.
+# Repeated choices: `yes or no`, `(yes) or (no)`, `yes/no`, `yes and no.`, or only the two words.
 _OTHER = r"(?!(?P=word))(?:yes|no)(?![^\W_])"
 _NOT_CHOICES = (
     rf"(?!{_WRAPPING_ON_LINE}(?:\b(?:or|nor|vs|versus)\b|[/|&]){_WRAPPING}{_OTHER})"
@@ -64,16 +64,23 @@ _ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
 
 
 def read_answer(response: str) -> Answer | None:
-    """The answer that a response gives, or None where it gives none that can be read.
+    """Return the answer that a response gives, or None where none can be read.
 
-    Reasoning before the answer is skipped; reasoning that never ends leaves no answer. Then an
-    answer at the start of the response decides, whatever explanation follows. Where there is none,
-    answers behind a label (`Final answer: no`, `so the answer is yes`), in a LaTeX box or alone on
-    a line count, if all of them agree; and they count for more than a `no` that may belong to the
-    word behind it (`No apples are left, so the answer is yes`). The choices given back (`yes or
-    no?`) are not an answer.
+    - Reasoning is stripped first (`strip_reasoning`); unfinished reasoning leaves no answer.
+    - An answer at the start of the response decides, whatever explanation follows.
+    - Otherwise answers after a label (`Final answer: no`, `so the answer is yes`), in a LaTeX box
+      or alone on a line count, if all of them agree. They also overrule a `no` that may belong to
+      the next word (`No apples are left, so the answer is yes`).
+    - Repeated choices (`yes or no?`) are not an answer.
 
     Never raises.
+
+    >>> read_answer("**No.** Bob moved them.")
+    'no'
+    >>> read_answer("<think>Yes?</think>The answer is no.")
+    'no'
+    >>> read_answer("It depends.") is None
+    True
     """
     text = "".join(
         character
@@ -91,9 +98,13 @@ def read_answer(response: str) -> Answer | None:
 
 
 def read_answer_released(response: str) -> Answer | None:
-    """The answer as the released scoring reads it, or None: the first line, else its first word.
+    r"""Return the answer as the released scoring reads it: from the first line or its first word.
 
-    The released code ends with an error on an empty response; here that is unreadable too.
+    None where neither is an answer. The released code raises an error on an empty response; here
+    it is unreadable.
+
+    >>> read_answer_released("Yes)\nThe conversation says so.")
+    'yes'
     """
     first_line = response.strip().split("\n")[0].strip().lower().replace(",", "")
     words = first_line.split()
@@ -107,8 +118,11 @@ def read_answer_released(response: str) -> Answer | None:
 
 
 def likelier_answer(yes: float, no: float) -> Answer | None:
-    """The answer with the greater log-likelihood.
+    """Return the answer with the greater log-likelihood.
 
-    None where they are equal, or are not numbers, as broken half-precision models give them.
+    None where they are equal or NaN, as broken half-precision models give them.
+
+    >>> likelier_answer(yes=-0.2, no=-1.7)
+    'yes'
     """
     return "yes" if yes > no else "no" if no > yes else None

@@ -1,10 +1,9 @@
 """PragWorld under rewording: every document in ten wordings, and what the answers vary with.
 
-A group's documents are intents: what differs between them is the conversation. The wordings are
-articulations: what differs between them is how one is told to read and to answer, how the question
-is put and how the speakers are introduced; the gold answer stays. Since the probabilities of yes
-and no are known, so is the distribution of a model's answers, and the decomposition by entropy
-(`decomposition.entropy_components`) is exact: no sampling, no floor.
+A group's documents are intents: they differ in the conversation. The wordings are articulations:
+they differ in how the model is told to read and to answer, how the question is put and how the
+speakers are introduced; the gold answer stays. The probabilities of yes and no are known, so the
+decomposition by entropy (`decomposition.entropy_components`) is exact: no sampling, no floor.
 """
 
 import functools
@@ -23,14 +22,14 @@ from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.evaluation.task_metrics import shown_error
 from pragworld_tasks.log import logger
-from pragworld_tasks.sensitivity.decomposition import entropy_components
+from pragworld_tasks.sensitivity.components import entropy_components
 
 if TYPE_CHECKING:
     pass
 
 METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 
-# Beside Prompt 2 of the PragWorld paper, which is wording 0.
+# Wording 0 is Prompt 2 of the PragWorld paper.
 _REWORDINGS = (
     "Here is a conversation between two people.\n$context\n\n"
     "Question about the conversation: $question\n"
@@ -59,10 +58,10 @@ WORDINGS = 1 + len(_REWORDINGS)
 
 
 def worded_prompt(document: Mapping[str, Any]) -> str:
-    """The prompt of a document in its wording.
+    """Return the prompt of a document in its wording.
 
     Args:
-        document: anything with a `context`, a `question` and a `wording`, 0 to 9; 0 is Prompt 2.
+        document: a mapping with a `context`, a `question` and a `wording`, 0 to 9; 0 is Prompt 2.
     """
     if document["wording"] == 0:
         return label_prompt(document)
@@ -86,10 +85,10 @@ class Worded(NamedTuple):
     """The item of a document in a wording, under every metric.
 
     Attributes:
-        group, size: its group and how many documents that has in the whole split.
-        row: of the document.
+        group, size: the document's group, and the number of its documents in the whole split.
+        row: the document's row.
         wording: 0 to 9.
-        yes: probability of yes, yes and no being all there is.
+        yes: probability of yes among yes and no.
         right: whether the likelier answer is the gold one.
     """
 
@@ -104,7 +103,7 @@ class Worded(NamedTuple):
 def score_worded_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, Worded]:
-    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
+    """Return a document's items by metric, from the log-likelihoods of yes and of no."""
     (yes, _), (no, _) = results
     item = Worded(
         record["group"],
@@ -121,28 +120,28 @@ def score_worded_likelihoods(
 
 
 def articulation_share(name: str, items: Sequence[Worded]) -> float:
-    """One of `METRICS` over the groups of which every document is there in every wording."""
+    """Return one of `METRICS` over the groups with every document in every wording."""
     return _tallies(tuple(items))[name].share
 
 
 def articulation_share_stderr(name: str, items: Sequence[Worded]) -> float | str:
-    """Its standard error, groups being independent; where there is none, N/A."""
+    """Return the standard error of a metric, clustered by group; N/A where it is not defined."""
     return shown_error(_tallies(tuple(items))[name].standard_error)
 
 
 @functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same
 def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
-    """The metrics by name: two numbers for each whole group, whose sums are divided.
+    """Return the metrics by name: two numbers for each complete group, whose sums are divided.
 
-    Entropies are summed over groups before one is divided by another, so a group of which a model
-    is certain, whose own shares would be noise over nothing, weighs as little as it should.
+    Entropies are summed over groups before one is divided by another. So a group on which the model
+    is certain, whose own shares would be noise divided by almost nothing, has little weight.
     """
     groups = _whole_groups(items)
-    parts, right = [], []  # of each group
+    parts, right = [], []  # a row for each group
     for group in groups:
         yes = np.array([[item.yes for item in document] for document in group]).T
         found = entropy_components(np.stack([yes, 1 - yes], axis=-1), np.ones_like(yes))
-        shares = np.nan_to_num([found.ps, found.as_, found.mu])  # of an entropy of 0
+        shares = np.nan_to_num([found.ps, found.as_, found.mu])  # NaN where the entropy is 0
         parts.append(shares * found.variance)
         right.append(np.array([[item.right for item in document] for document in group]))
     purpose, articulation, chance = np.reshape(parts, (len(groups), 3)).T
@@ -162,7 +161,7 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
 
 
 def _whole_groups(items: Sequence[Worded]) -> list[list[list[Worded]]]:
-    """The items by group, document and wording, of whole groups; warns of others."""
+    """Return the items of complete groups by group, document and wording; warn about the others."""
     groups: dict[int, dict[int, list[Worded]]] = defaultdict(lambda: defaultdict(list))
     for item in sorted(items):
         groups[item.group][item.row].append(item)
@@ -174,7 +173,7 @@ def _whole_groups(items: Sequence[Worded]) -> list[list[list[Worded]]]:
     if len(whole) < len(groups):
         warning_once(
             logger,
-            f"rewording: of {len(groups)} groups, {len(groups) - len(whole)} lack documents or "
-            f"wordings (--limit or --samples) and do not count; {len(whole)} are whole and do",
+            f"rewording: {len(groups) - len(whole)} of {len(groups)} groups lack documents or "
+            f"wordings (--limit or --samples) and do not count; {len(whole)} are complete",
         )
     return whole

@@ -1,4 +1,4 @@
-"""How results are broken down: by alteration, length of the conversation, type of question."""
+"""Breakdowns of results: by alteration, length of the conversation, and type of question."""
 
 import re
 
@@ -8,7 +8,7 @@ NOT_ALTERED = "Not Altered"
 LENGTH_BUCKETS = ("short", "medium", "long")
 QUESTION_TYPES = ("sure", "know", "quantity", "universal", "existential", "only-entity", "other")
 
-# Tried in this order; the first that is found in the question names its type.
+# Tried in this order; the first pattern found in the question names its type.
 _TYPE_PATTERNS = {
     "sure": r"\bsure\b",
     "know": r"\bknows?\b",
@@ -22,18 +22,18 @@ _TYPE_PATTERNS = {
 
 
 def alteration_category(document: Document) -> str:
-    """One of `ALTERATIONS`, or "Not Altered" (paper, Table 5)."""
+    """Return one of `ALTERATIONS`, or "Not Altered" (paper, Table 5)."""
     return document.alteration or NOT_ALTERED
 
 
 def length_bucket(document: Document) -> str:
-    """One of `LENGTH_BUCKETS`, by lines of the context: under 11, 11 to 15, over 15 (Table 6)."""
+    """Return one of `LENGTH_BUCKETS`, by lines of context: < 11, 11 to 15, > 15 (Table 6)."""
     lines = document.context.strip().count("\n") + 1
     return "short" if lines < 11 else "medium" if lines <= 15 else "long"
 
 
 def question_type(document: Document) -> str:
-    """One of `QUESTION_TYPES` (Table 8), by the words of the question.
+    """Return one of `QUESTION_TYPES` (Table 8), by the words of the question.
 
     The paper gives no rule. This one reproduces its counts on the manual split for sure, know,
     quantity and existential; "all of the" is universal here, where the paper seems to put some of

@@ -1,8 +1,8 @@
 """The paper's metrics as pure functions over arrays, their intervals, and paired comparison.
 
 Every metric is a share: so many right out of so many. A `Tally` holds both numbers for each group
-of documents, because groups are what is independent: an original and its variants share almost all
-of their text. From tallies follow the share, its standard error and its bootstrap interval, the
+of documents, because only groups are independent: an original and its variants share almost all of
+their text. The share, its standard error and its bootstrap interval follow from the tally in the
 same way for every metric and every breakdown.
 """
 
@@ -26,7 +26,7 @@ _CHUNK = 500  # resamples drawn at a time: bounds the memory that many groups wo
 
 @dataclass(frozen=True)
 class Run:
-    """What one model answered on one split: arrays of [documents].
+    """The answers of one model on one split: arrays of [documents].
 
     Attributes:
         gold: YES or NO.
@@ -35,7 +35,7 @@ class Run:
         robust_group: number of the group of which all documents have to be right for robust
             accuracy: `group`, or a part of it (the released grouping cuts some groups in two).
         is_original: whether the document is its group's original.
-        flips, keeps: whether its alteration flips the answer, or leaves it; neither for originals.
+        flips, keeps: whether the alteration flips or keeps the answer; neither for originals.
     """
 
     gold: Ints
@@ -55,23 +55,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Tally:
-    """Right answers and answers asked for, summed within each group: two arrays of [groups]."""
+    """Right answers and documents covered, summed within each group: two arrays of [groups]."""
 
     right: Floats
     total: Floats
 
     @property
     def share(self) -> float:
-        """Right answers out of all; NaN where none was asked for."""
+        """Right answers out of all documents covered; NaN where none is."""
         total = self.total.sum()
         return float(self.right.sum() / total) if total else float("nan")
 
     @property
     def standard_error(self) -> float:
-        """Of `share`, groups being independent of each other and documents within one not.
+        """The standard error of `share`, with documents clustered by group.
 
-        The linearised variance of a ratio of two sums over groups. Where every group is one
-        document it is the usual standard error of a mean. NaN where fewer than two groups count.
+        The linearized variance of a ratio of two sums over groups. Where every group is one
+        document it is the usual standard error of a mean. NaN with fewer than two groups.
         """
         counted = self.total > 0
         groups = int(counted.sum())
@@ -83,14 +83,14 @@ class Tally:
 
 
 class Interval(NamedTuple):
-    """The two ends of an interval, in the unit of what it is of; NaN where that is not defined."""
+    """The two ends of an interval, in the unit of its metric; NaN where that is not defined."""
 
     low: float
     high: float
 
 
 class McNemar(NamedTuple):
-    """Exact McNemar test: pairs that only the first or only the second gets right, and p."""
+    """An exact McNemar test: pairs that only the first or only the second gets right, and p."""
 
     only_first: int
     only_second: int
@@ -98,12 +98,16 @@ class McNemar(NamedTuple):
 
 
 def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
-    """Sums within each group.
+    """Return right answers and documents covered within each group.
 
     Args:
-        values: [documents] 1 or True for each that is right (or is whatever is to be counted).
-        covered: [documents] whether the metric asks about it.
-        group: [documents] its group, from 0.
+        values: [documents] 1 or True where the answer is right (or whatever else is counted).
+        covered: [documents] whether the metric covers the document.
+        group: [documents] number of the document's group, from 0.
+
+    >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[0, 0, 1])
+    >>> counted.right.tolist(), counted.total.tolist(), round(counted.share, 3)
+    ([1.0, 1.0], [2.0, 1.0], 0.667)
     """
     group = np.asarray(group, dtype=np.int64)
     covered = np.asarray(covered, dtype=np.float64)
@@ -116,12 +120,15 @@ def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
 
 
 def robust_tally(correct: ArrayLike, robust_group: ArrayLike, group: ArrayLike) -> Tally:
-    """Groups of which every document is right: the tally of robust accuracy (paper, section 5).
+    """Return the tally of robust accuracy: groups with every document right (paper, section 5).
 
     Args:
-        correct: [documents] whether each is right.
-        robust_group: [documents] the group of which all have to be right.
-        group: [documents] the independent group that this one is or is part of, from 0.
+        correct: [documents] whether the answer is right.
+        robust_group: [documents] the group of which all documents have to be right.
+        group: [documents] the independent group that `robust_group` is, or is a part of, from 0.
+
+    >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
+    0.5
     """
     names, first, number = np.unique(robust_group, return_index=True, return_inverse=True)
     wrong = np.bincount(number, weights=~np.asarray(correct, dtype=np.bool_), minlength=len(names))
@@ -129,11 +136,11 @@ def robust_tally(correct: ArrayLike, robust_group: ArrayLike, group: ArrayLike) 
 
 
 def tallies(run: Run) -> dict[str, Tally]:
-    """The metrics by name, in the order in which they are shown (paper, section 5).
+    """Return the metrics by name, in the order in which they are shown (paper, section 5).
 
-    Robust accuracy asks about groups, all others about documents: all of them, those with gold
-    answer yes or no, originals, altered variants, variants that flip the answer or keep it.
-    `unreadable` counts responses in which no answer can be read.
+    Robust accuracy counts groups, all others documents: all of them, those with gold answer yes or
+    no, originals, altered variants, and variants that flip or keep the answer. `unreadable` counts
+    responses in which no answer can be read.
     """
     correct, everything = run.correct, np.ones_like(run.correct)
 
@@ -156,16 +163,16 @@ def tallies(run: Run) -> dict[str, Tally]:
 def bootstrap_intervals(
     tallies: Mapping[Name, Tally], resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
 ) -> dict[Name, Interval]:
-    """Percentile intervals of several metrics of one run, whole groups being drawn.
+    """Return percentile bootstrap intervals of several metrics of one run, drawing whole groups.
 
-    All metrics see the same draws. A draw in which a metric is not defined (no document it asks
-    about) is left out for that metric.
+    All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
+    is left out for that metric.
 
     Args:
-        tallies: metrics by name, over the same groups; there may be none.
-        resamples: how many draws.
-        seed: of the draws.
-        level: how much of the draws the interval holds.
+        tallies: metrics by name, over the same groups; may be empty.
+        resamples: number of draws.
+        seed: seed of the draws.
+        level: share of the draws that the interval holds.
     """
     if not tallies:
         return {}
@@ -181,9 +188,9 @@ def bootstrap_difference_intervals(
     seed: int = 0,
     level: float = LEVEL,
 ) -> dict[Name, Interval]:
-    """Percentile intervals of first minus second, two runs on the same documents.
+    """Return percentile bootstrap intervals of first minus second, two runs on the same documents.
 
-    Both runs see the same draws of groups, so what makes a group hard for both cancels out.
+    Both runs use the same draws of groups, so what makes a group hard for both cancels out.
     """
     right, total = _stack(first)
     right_second, _ = _stack(second)
@@ -192,17 +199,20 @@ def bootstrap_difference_intervals(
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
-    """Exact two-sided McNemar test of two runs on the same documents (or the same groups).
+    """Test two runs on the same documents or groups (exact, two-sided McNemar test).
 
-    The test takes its pairs for independent. Groups are; documents of one group are not, so on
-    documents p comes out too small.
+    The test assumes independent pairs. Groups are independent; documents of one group are not, so
+    over documents p is too small.
 
     Args:
-        first: [documents] whether each is right in the first run.
-        second: [documents] whether each is right in the second.
+        first: [documents] whether each document is right in the first run.
+        second: [documents] whether each document is right in the second run.
 
     Raises:
-        ValueError: the two are not of the same length.
+        ValueError: The two are not of the same length.
+
+    >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
+    McNemar(only_first=4, only_second=0, p=0.125)
     """
     from scipy.stats import binomtest  # half a second that only a comparison needs
 
@@ -216,7 +226,7 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
 
 
 def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
-    """Right and total of all metrics, each [groups, metrics]."""
+    """Return right and total of all metrics, each [groups, metrics]."""
     return (
         np.stack([tally.right for tally in tallies.values()], axis=1),
         np.stack([tally.total for tally in tallies.values()], axis=1),
@@ -224,7 +234,17 @@ def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
 
 
 def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -> Floats:
-    """Shares in draws of groups: [runs, resamples, metrics] from right [runs, groups, metrics]."""
+    """Draw groups with replacement and return the shares in each draw.
+
+    Args:
+        right: [runs, groups, metrics].
+        total: [groups, metrics].
+        resamples: number of draws.
+        seed: seed of the draws.
+
+    Returns:
+        [runs, resamples, metrics].
+    """
     generator = np.random.default_rng(seed)
     groups = len(total)
     shares = np.empty((len(right), resamples, total.shape[1]))
@@ -240,7 +260,7 @@ def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -
 
 
 def _percentiles(shares: Floats, level: float) -> list[Interval]:
-    """The middle `level` of each column of [resamples, metrics], undefined draws aside."""
+    """Return the middle `level` of each column of [resamples, metrics] without undefined draws."""
     tail = (1 - level) / 2
     intervals = []
     for column in shares.T:

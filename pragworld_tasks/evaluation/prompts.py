@@ -24,28 +24,34 @@ _PROMPT_2 = (
 
 
 def evaluation_prompt(document: Mapping[str, Any]) -> str:
-    """Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
+    """Return Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
 
     Args:
-        document: anything with a `context` and a `question`.
+        document: a mapping with a `context` and a `question`.
+
+    >>> evaluation_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"}).splitlines()[-1]
+    '('
     """
     return _fill(_PROMPT_1, document)
 
 
 def label_prompt(document: Mapping[str, Any]) -> str:
-    """Prompt 2, for entity tracking, fine-tuning and probing: only a label.
+    """Return Prompt 2, for entity tracking, fine-tuning and probing: only a label.
 
     Args:
-        document: anything with a `context` and a `question`.
+        document: a mapping with a `context` and a `question`.
+
+    >>> label_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"}).splitlines()[-1]
+    'Label:'
     """
     return _fill(_PROMPT_2, document)
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:
-    """The context and the question that `evaluation_prompt` or `label_prompt` was given.
+    """Return the context and the question of a prompt made by one of the functions above.
 
     Raises:
-        InputError: `prompt` is neither of the two.
+        InputError: The prompt is neither Prompt 1 nor Prompt 2.
     """
     for head, tail in (_PROMPT_1, _PROMPT_2):
         if prompt.startswith(head) and prompt.endswith(tail):

@@ -1,13 +1,13 @@
-"""Responses that exist already: files of them, read into answers.
+"""Existing responses: files of them, read into answers.
 
-They come as JSON lines: the released `outputs.jsonl`, or `{"row": n, "response": "..."}`, or
-lm-eval's `samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
+The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": "..."}`, or lm-eval's
+`samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.errors import InputError
@@ -17,7 +17,7 @@ from pragworld_tasks.files import Where, read_json_lines
 
 @dataclass(frozen=True)
 class Predictions:
-    """What responses answer, a place for each document.
+    """The answers that responses give, one for each document; None where none can be read.
 
     Attributes:
         ours: answers by `read_answer`.
@@ -27,18 +27,32 @@ class Predictions:
     ours: list[Answer | None]
     released: list[Answer | None]
 
+    @classmethod
+    def from_responses(cls, responses: Sequence[str | None]) -> Self:
+        """Read the answers of responses; None is a response that an API refused to give."""
+        texts = [response or "" for response in responses]
+        return cls(list(map(read_answer, texts)), list(map(read_answer_released, texts)))
+
 
 def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Predictions:
-    """The answers in files of responses, in the order of `documents`.
+    r"""Read the answers in files of responses, in the order of `documents`.
 
     Args:
-        paths: the files. Responses that do not say which row they are to are taken in their order,
-            one file after the other: the released runs on the synthetic split come in two files.
-        documents: the split that was asked.
+        paths: the files of one run. Responses without a row number are matched in their order, one
+            file after the other: the released runs on the synthetic split come in two files.
+        documents: the documents of the split that was evaluated.
 
     Raises:
-        InputError: a line holds no response, a row is missing, out of range or there twice, or a
-            response is to something else than the document in its row.
+        InputError: A line holds no response, a row is missing, out of range or repeated, or a
+            response is to another document than the one in its row.
+
+    >>> import json, tempfile
+    >>> from pragworld_tasks.data.splits import generate_documents
+    >>> documents = generate_documents(groups=1)
+    >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
+    >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
+    >>> set(read_predictions([path], documents).ours)
+    {'no'}
     """
     by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
     numbered: bool | None = None
@@ -48,17 +62,17 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
             if numbered is None:
                 numbered = row is not None
             if numbered != (row is not None):
-                where.refuse("some responses have a 'row' and some have none; give each one")
+                where.refuse("only some responses have a 'row'; number all responses or none")
             if row is None:
                 row = len(by_row)
             if not 0 <= row < len(documents):
                 last = len(documents) - 1
                 where.refuse(
                     f"response to row {row}, but the split has rows 0 to {last}; "
-                    "is it to another split?"
+                    "pass responses to this split"
                 )
             if row in by_row:
-                where.refuse(f"row {row} is there twice; give the responses of one run")
+                where.refuse(f"row {row} has two responses; pass the responses of one run only")
             _check_document(record, documents[row], where)
             by_row[row] = _answers_of(record, where)
     missing = [row for row in range(len(documents)) if row not in by_row]
@@ -66,19 +80,19 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
         names = ", ".join(map(str, paths))
         raise InputError(
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
-            f"row {missing[0]} is the first without one; give a whole run, without --limit"
+            f"row {missing[0]} is the first without one; pass a whole run, without --limit"
         )
     answers = [by_row[row] for row in range(len(documents))]
     return Predictions([ours for ours, _ in answers], [released for _, released in answers])
 
 
 def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
-    """The row that a record says it is about; None where it does not say."""
+    """Return the row that a record belongs to; None where it does not say."""
     row = record.get("row")
     if "doc" in record or "filtered_resps" in record:
         document = record.get("doc")
         if not isinstance(document, Mapping) or not {"row", "context", "question"} <= set(document):
-            where.refuse("not a sample of a pragworld task; give those of a task on this split")
+            where.refuse("not a sample of a pragworld task; pass those of a task on this split")
         row = document["row"]
     if row is not None and (not isinstance(row, int) or isinstance(row, bool)):
         where.refuse(f"'row' is {row!r}, not a whole number")
@@ -86,20 +100,20 @@ def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
 
 
 def _check_document(record: Mapping[str, Any], document: Document, where: Where) -> None:
-    """Refuses a response whose record shows that something else was asked."""
-    asked = record.get("doc", {})
+    """Refuse a response whose record belongs to another document."""
+    logged = record.get("doc", {})
     prompt = str(record.get("prompt", ""))
     for part in ("context", "question"):
         text = getattr(document, part)
-        if asked.get(part, text) != text or ("prompt" in record and text not in prompt):
+        if logged.get(part, text) != text or ("prompt" in record and text not in prompt):
             where.refuse(
-                f"the response is to another {part} than row {document.row} of the "
-                f"{document.split} split has; is it to another split?"
+                f"the response is to another {part} than that of row {document.row} of the "
+                f"{document.split} split; pass responses to this split"
             )
 
 
 def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None, Answer | None]:
-    """The answer in our reading and in the released one."""
+    """Read a record's answer by our rules and by the released ones."""
     if "filtered_resps" in record:
         responses = record["filtered_resps"]
         if isinstance(responses, list) and len(responses) == 2:

@@ -1,16 +1,24 @@
-"""From documents and answers to metrics: arrays, shares with intervals, comparison of two runs."""
+"""From documents and answers to metrics: shares with intervals, breakdowns, comparison of two runs.
+
+Everything that people read here is in percent, as in the paper's tables; differences are in points.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pragworld_tasks.data.documents import Answer, Document, Split, has_alterations
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS
 from pragworld_tasks.evaluation.metrics import (
+    LEVEL,
     NO,
+    RESAMPLES,
     UNREADABLE,
     YES,
     Bools,
@@ -27,16 +35,27 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.formatting import (
+    format_interval,
+    format_percent,
+    format_points,
+    interval_json,
+    markdown_table,
+    null_if_nan,
+)
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SCHEMA_VERSION = 1
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 _GOLD: tuple[Answer, ...] = ("yes", "no")
-# What a split without alterations is measured by.
-_PLAIN = ("acc", "yes_acc", "no_acc", "unreadable")
+_WITHOUT_ALTERATIONS = ("acc", "yes_acc", "no_acc", "unreadable")
 
 
 @dataclass(frozen=True)
 class Share:
-    """A metric as it is shown: right answers, answers asked for, an interval in percent."""
+    """A metric: how many are right, out of how many, and the interval of their share in percent."""
 
     right: int
     total: int
@@ -44,27 +63,8 @@ class Share:
 
     @property
     def percent(self) -> float:
-        """NaN where no answer was asked for."""
+        """The share in percent; NaN where the metric covers no document."""
         return 100 * self.right / self.total if self.total else math.nan
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything about one run on one split.
-
-    Attributes:
-        metrics: by name, as `metrics.tallies` has them.
-        published: the same by the released code's grouping and its reading of responses. Empty for
-            the synthetic split: how the paper counts `cannot answer` is not in the released code.
-        breakdowns: of accuracy: by name of the breakdown, class, and gold answer.
-    """
-
-    split: Split
-    documents: int
-    groups: int
-    metrics: dict[str, Share]
-    published: dict[str, Share]
-    breakdowns: dict[str, dict[str, dict[Answer, Share]]]
 
 
 @dataclass(frozen=True)
@@ -76,29 +76,281 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class ScoreReport:
+    """One run on one split: its metrics, with intervals, and breakdowns of its accuracy.
+
+    Every metric is an attribute, in percent: `report.robust_acc`. Intervals come from a bootstrap
+    over groups and are computed when they are first needed.
+
+    Attributes:
+        documents: the documents of one split.
+        predictions: the answers, in the order of the documents.
+    """
+
+    documents: Sequence[Document]
+    predictions: Predictions = dataclasses.field(repr=False)
+
+    @property
+    def split(self) -> Split:
+        """The split that the documents are from."""
+        return self.documents[0].split
+
+    @cached_property
+    def run(self) -> Run:
+        """The answers as arrays, with the documents' own groups."""
+        return to_run(self.documents, self.predictions.ours)
+
+    @cached_property
+    def metrics(self) -> dict[str, Share]:
+        """The metrics by name, as `metrics.tallies` lists them."""
+        return _shares(shown_tallies(self.run, self.split))
+
+    @cached_property
+    def published(self) -> dict[str, Share]:
+        """The metrics by the released code's grouping and its reading of responses.
+
+        Empty for the synthetic split: how the paper counts `cannot answer` is not in the released
+        code.
+        """
+        if self.split == "synthetic":
+            return {}
+        released = to_released_run(self.documents, self.predictions.released)
+        return _shares(shown_tallies(released, self.split))
+
+    @cached_property
+    def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
+        """Accuracy by name of the breakdown, class, and gold answer (paper, Tables 5, 6 and 8)."""
+        run = self.run
+        classes = {
+            (breakdown, name, gold): tally(
+                run.correct, mask & (run.gold == _SIGNS[gold]), run.group
+            )
+            for breakdown in BREAKDOWNS
+            if breakdown != "alteration" or has_alterations(self.split)
+            for name, mask in _masks(self.documents, breakdown).items()
+            for gold in _GOLD
+        }
+        nested: dict[str, dict[str, dict[Answer, Share]]] = {}
+        for (breakdown, name, gold), share in _shares(classes).items():
+            nested.setdefault(breakdown, {}).setdefault(name, {})[gold] = share
+        return nested
+
+    def __getattr__(self, name: str) -> float:
+        if "documents" in self.__dict__ and not name.startswith("_") and name in self.metrics:
+            return self.metrics[name].percent
+        raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
+
+    def interval(self, metric: str) -> Interval:
+        """Return the 95 % interval of a metric, in percent.
+
+        Raises:
+            InputError: The split is not measured by that metric.
+        """
+        return _named(self.metrics, metric, "metric").interval
+
+    def by(self, breakdown: str) -> dict[str, dict[Answer, Share]]:
+        """Return accuracy by class and gold answer.
+
+        Args:
+            breakdown: `alteration` (paper, Table 5), `length` (Table 6) or `question type`
+                (Table 8).
+
+        Raises:
+            InputError: There is no such breakdown for this split.
+        """
+        return _named(self.breakdowns, breakdown, "breakdown")
+
+    def to_frame(self) -> "DataFrame":
+        """Return the metrics as a data frame: right, total, percent, low, high by metric."""
+        from pandas import DataFrame
+
+        return DataFrame.from_dict(_shares_json(self.metrics), orient="index", dtype=float).astype(
+            {"right": int, "total": int}
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything in the report for JSON; null for what is not defined.
+
+        A metric has the keys right, total, percent, and low and high, its interval in percent.
+        """
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "split": self.split,
+            "documents": len(self.documents),
+            "groups": self._groups,
+            "intervals": f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples",
+            "metrics": _shares_json(self.metrics),
+            "published": _shares_json(self.published),
+            "breakdowns": {
+                breakdown: {name: _shares_json(by_gold) for name, by_gold in classes.items()}
+                for breakdown, classes in self.breakdowns.items()
+            },
+        }
+
+    def to_text(self) -> str:
+        """Return the metrics and the breakdowns as Markdown tables."""
+        metrics = markdown_table(
+            f"{self.split}: {len(self.documents)} documents, {self._groups} groups",
+            ["metric", "right", "%", f"{LEVEL:.0%} interval"]
+            + (["released scoring", "%"] if self.published else []),
+            [
+                [name, *_cells(share), format_interval(share.interval)]
+                + (_cells(self.published[name]) if self.published else [])
+                for name, share in self.metrics.items()
+            ],
+        )
+        breakdowns = [
+            markdown_table(
+                f"accuracy by {breakdown}",
+                [breakdown, "gold yes", "%", "gold no", "%"],
+                [
+                    [name, *(cell for share in by_gold.values() for cell in _cells(share))]
+                    for name, by_gold in classes.items()
+                ],
+            )
+            for breakdown, classes in self.breakdowns.items()
+        ]
+        return "\n".join([metrics, *breakdowns])
+
+    @property
+    def _groups(self) -> int:
+        return len(np.unique(self.run.group))
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two runs on the same documents.
 
     Attributes:
-        differences: by metric.
+        differences: first run minus second, by metric.
         on_documents: exact McNemar test over documents, right or wrong.
         on_groups: the same over groups, right where all their documents are; None without groups.
+            Rely on this one: documents of one group are not independent, and the test over
+            documents finds too much.
     """
 
     differences: dict[str, Difference]
     on_documents: McNemar
     on_groups: McNemar | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison for JSON; null for what is not defined."""
+        return {
+            "differences": {
+                name: {
+                    "points": null_if_nan(difference.points),
+                    **interval_json(difference.interval),
+                }
+                for name, difference in self.differences.items()
+            },
+            "mcnemar_documents": self.on_documents._asdict(),
+            "mcnemar_groups": self.on_groups._asdict() if self.on_groups else None,
+        }
+
+    def to_text(self) -> str:
+        """Return the differences as a Markdown table, and the tests on a line each."""
+        differences = markdown_table(
+            "first minus second",
+            ["metric", "points", f"{LEVEL:.0%} interval"],
+            [
+                [name, format_points(difference.points), format_interval(difference.interval)]
+                for name, difference in self.differences.items()
+            ],
+        )
+        tests = {"documents": self.on_documents, "groups": self.on_groups}
+        return "\n".join(
+            [
+                differences,
+                *(
+                    f"exact McNemar test on {what}: only the first right {test.only_first}, "
+                    f"only the second {test.only_second}, p = {test.p:.3g}"
+                    for what, test in tests.items()
+                    if test
+                ),
+            ]
+        )
+
+
+def score(
+    documents: Sequence[Document], responses: Predictions | Sequence[str | None]
+) -> ScoreReport:
+    """Score what a model answered to the documents of a split.
+
+    Args:
+        documents: the documents of one split, all of them or some whole groups.
+        responses: a response to each document, in the same order (None where an API refused to
+            answer), or what `read_predictions` read from a file.
+
+    Returns:
+        The metrics of section 5 of the paper with intervals, and breakdowns.
+
+    Raises:
+        InputError: There are no documents, they are from several splits, or there are not as many
+            responses as documents.
+
+    >>> from pragworld_tasks.data.splits import generate_documents
+    >>> documents = generate_documents(groups=10, seed=7)
+    >>> report = score(documents, [document.answer for document in documents])
+    >>> report.robust_acc
+    100.0
+    >>> report.metrics["yes_acc"].right == sum(document.answer == "yes" for document in documents)
+    True
+    """
+    splits = sorted({document.split for document in documents})
+    if len(splits) != 1:
+        held = f"are of the splits {', '.join(splits)}" if splits else "are missing"
+        raise InputError(f"the documents to score {held}; pass those of one split")
+    if not isinstance(responses, Predictions):
+        responses = Predictions.from_responses(responses)
+    if len(responses.ours) != len(documents):
+        raise InputError(
+            f"{len(responses.ours)} responses for {len(documents)} documents; pass one response "
+            "for each document, in their order"
+        )
+    return ScoreReport(documents, responses)
+
+
+def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
+    """Compare two runs on the same documents: how much they differ, and whether by chance.
+
+    Args:
+        first: what one model answered.
+        second: what the other did.
+
+    Returns:
+        First minus second. Intervals use the same draws of groups for both runs, so what makes a
+        group hard for both cancels out.
+
+    Raises:
+        InputError: The runs are on different documents.
+    """
+    if first.documents is not second.documents and list(first.documents) != list(second.documents):
+        raise InputError("the two runs are on different documents; compare runs on the same ones")
+    ours, theirs = (shown_tallies(report.run, report.split) for report in (first, second))
+    intervals = bootstrap_difference_intervals(ours, theirs)
+    return Comparison(
+        differences={
+            name: Difference(
+                100 * (first_tally.share - theirs[name].share), _in_percent(intervals[name])
+            )
+            for name, first_tally in ours.items()
+        },
+        on_documents=mcnemar(first.run.correct, second.run.correct),
+        on_groups=mcnemar(ours["robust_acc"].right > 0, theirs["robust_acc"].right > 0)
+        if has_alterations(first.split)
+        else None,
+    )
+
 
 def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
-    """The arrays that the metrics are computed from.
+    """Return the arrays that the metrics are computed from.
 
     Args:
         documents: a split, or some documents of one.
-        answers: what was answered to each; None where it could not be read.
+        answers: the answer to each document; None where the response could not be read.
 
     Raises:
-        ValueError: as many answers as documents were not given.
+        ValueError: There are not as many answers as documents.
     """
     if len(answers) != len(documents):
         raise ValueError(f"{len(answers)} answers to {len(documents)} documents")
@@ -115,7 +367,7 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
 
 
 def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
-    """The same as `to_run`, with originals and robust groups as the released scoring has them."""
+    """Return what `to_run` does, with originals and robust groups as the released scoring has."""
     return dataclasses.replace(
         to_run(documents, answers),
         robust_group=_integers(document.released_group for document in documents),
@@ -124,69 +376,21 @@ def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | No
 
 
 def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
-    """The metrics of a run that make sense for its split: without alterations, only some do."""
+    """Return the metrics that make sense for the split: without alterations, only some do."""
     shown = tallies(run)
-    return {name: shown[name] for name in shown if has_alterations(split) or name in _PLAIN}
+    names = shown if has_alterations(split) else _WITHOUT_ALTERATIONS
+    return {name: shown[name] for name in shown if name in names}
 
 
-def score(documents: Sequence[Document], predictions: Predictions) -> Report:
-    """Metrics, metrics as published, and breakdowns of a run, all with intervals.
-
-    Args:
-        documents: all documents of one split.
-        predictions: what was answered to them, in their order.
-    """
-    split = documents[0].split
-    run = to_run(documents, predictions.ours)
-    released = to_released_run(documents, predictions.released)
-    classes = {
-        (breakdown, name, gold): tally(run.correct, mask & (run.gold == _SIGNS[gold]), run.group)
-        for breakdown, (classify, names) in BREAKDOWNS.items()
-        if breakdown != "alteration" or has_alterations(split)
-        for name, mask in _masks(documents, classify, names).items()
-        for gold in _GOLD
-    }
-    breakdowns: dict[str, dict[str, dict[Answer, Share]]] = {}
-    for (breakdown, name, gold), share in _shares(classes).items():
-        breakdowns.setdefault(breakdown, {}).setdefault(name, {})[gold] = share
-    return Report(
-        split=split,
-        documents=len(documents),
-        groups=len(np.unique(run.group)),
-        metrics=_shares(shown_tallies(run, split)),
-        published=_shares(shown_tallies(released, split)) if split != "synthetic" else {},
-        breakdowns=breakdowns,
-    )
+def _named(mapping: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in mapping:
+        raise InputError(f"{what} {name!r} does not exist; choose from {', '.join(mapping)}")
+    return mapping[name]
 
 
-def compare(documents: Sequence[Document], first: Predictions, second: Predictions) -> Comparison:
-    """The differences between two runs on the same documents, and whether they may be chance.
-
-    Args:
-        documents: all documents of one split.
-        first: what one model answered to them, in their order.
-        second: what the other did.
-    """
-    split = documents[0].split
-    runs = [to_run(documents, predictions.ours) for predictions in (first, second)]
-    ours, theirs = (shown_tallies(run, split) for run in runs)
-    intervals = bootstrap_difference_intervals(ours, theirs)
-    return Comparison(
-        differences={
-            name: Difference(100 * (one.share - theirs[name].share), _in_percent(intervals[name]))
-            for name, one in ours.items()
-        },
-        on_documents=mcnemar(runs[0].correct, runs[1].correct),
-        on_groups=mcnemar(ours["robust_acc"].right > 0, theirs["robust_acc"].right > 0)
-        if has_alterations(split)
-        else None,
-    )
-
-
-def _masks(
-    documents: Sequence[Document], classify: Callable[[Document], str], names: Sequence[str]
-) -> dict[str, Bools]:
-    """Which documents are in each class, for the classes that have any."""
+def _masks(documents: Sequence[Document], breakdown: str) -> dict[str, Bools]:
+    """Return which documents are in each class, for the classes that have any."""
+    classify, names = BREAKDOWNS[breakdown]
     classes = np.array([classify(document) for document in documents])
     return {name: classes == name for name in names if (classes == name).any()}
 
@@ -194,9 +398,27 @@ def _masks(
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
     intervals = bootstrap_intervals(tallies)
     return {
-        name: Share(int(one.right.sum()), int(one.total.sum()), _in_percent(intervals[name]))
-        for name, one in tallies.items()
+        name: Share(
+            int(counted.right.sum()), int(counted.total.sum()), _in_percent(intervals[name])
+        )
+        for name, counted in tallies.items()
     }
+
+
+def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:
+    return {
+        name: {
+            "right": share.right,
+            "total": share.total,
+            "percent": null_if_nan(share.percent),
+            **interval_json(share.interval),
+        }
+        for name, share in shares.items()
+    }
+
+
+def _cells(share: Share) -> list[str]:
+    return [f"{share.right}/{share.total}", format_percent(share.percent)]
 
 
 def _in_percent(interval: Interval) -> Interval:

@@ -2,12 +2,12 @@
 
 lm-eval hands `process_results` one document at a time, collects what it returns under each metric,
 and gives each metric's aggregation the list. Several processes may have taken part, so the list is
-in no particular order; with `--limit` it lacks documents. What an aggregation needs to know of a
-document therefore travels in its item.
+in no particular order; with `--limit` it lacks documents. So the item carries everything that an
+aggregation needs to know about a document.
 
 Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a metric's standard
-error. It has none for aggregations that are not its own and would show N/A; ours, with documents
-clustered by group, takes that place. (In the results file a `<metric>_stderr_stderr` is left over,
+error. lm-eval shows N/A for aggregations that are not its own; our standard error, with documents
+clustered by group, takes that place. (The results file also holds a `<metric>_stderr_stderr`,
 lm-eval's N/A for the standard error of ours.)
 """
 
@@ -25,9 +25,9 @@ from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tal
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
 from pragworld_tasks.log import logger
 
-PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # what the released grouping changes
+PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them
 
-# Accuracy in generated entity tracking, by how many turns ago what is asked was last spoken of.
+# Accuracy in generated entity tracking, by the number of turns since the question's subject.
 TURNS_AGO = {
     "acc_0_turns_ago": range(1),
     "acc_1_to_2_turns_ago": range(1, 3),
@@ -43,8 +43,8 @@ class Clustered(NamedTuple):
     """A document's item under `<metric>_stderr`.
 
     Attributes:
-        group: the group it belongs to, which is what is independent of other groups.
-        right: 1.0 or 0.0; None where the metric does not ask about the document.
+        group: the document's group, which is independent of other groups.
+        right: 1.0 or 0.0; None where the metric does not cover the document.
     """
 
     group: int
@@ -55,9 +55,9 @@ class InGroup(NamedTuple):
     """A document's item under robust accuracy and its standard error.
 
     Attributes:
-        group: the group it belongs to, which is what is independent of other groups.
+        group: the document's group, which is independent of other groups.
         robust_group: the group of which all documents have to be right.
-        size: how many documents `robust_group` has in the whole split.
+        size: number of documents that `robust_group` has in the whole split.
         right: 1.0 or 0.0.
     """
 
@@ -68,7 +68,7 @@ class InGroup(NamedTuple):
 
 
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
-    """A document's items by metric, from the response that was generated."""
+    """Return a document's items by metric, from the generated response."""
     response = results[0] or ""  # an API may refuse and send nothing
     return _items(record, read_answer(response), read_answer_released(response))
 
@@ -76,7 +76,7 @@ def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> 
 def score_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
 ) -> dict[str, Any]:
-    """A document's items by metric, from the log-likelihoods of yes and of no, in this order."""
+    """Return a document's items by metric, from the log-likelihoods of yes and of no."""
     (yes, _), (no, _) = results
     answer = likelier_answer(yes, no)
     return _items(record, answer, answer)
@@ -85,10 +85,10 @@ def score_likelihoods(
 def _items(
     record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
 ) -> dict[str, Any]:
-    """What a document contributes to each metric that its split is shown with.
+    """Return what a document contributes to each metric of its split.
 
-    Which documents a metric asks about is known in `metrics.tallies` alone, so each document is
-    scored as a run of its own.
+    Only `metrics.tallies` knows which documents a metric covers, so each document is scored as a
+    run of its own.
     """
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
     shown = shown_tallies(to_run([document], [answer]), document.split)
@@ -119,43 +119,43 @@ def _items(
 
 
 def share(items: Sequence[float | None]) -> float:
-    """Mean over the documents that the metric asks about; NaN where there are none."""
+    """Return the mean over the documents that the metric covers; NaN where there are none."""
     asked = [item for item in items if item is not None]
     return math.fsum(asked) / len(asked) if asked else math.nan
 
 
 def share_stderr(items: Sequence[Clustered]) -> float | str:
-    """Standard error of `share`, documents clustered by group; where there is none, N/A."""
+    """Return the standard error of `share`, clustered by group; N/A where it is not defined."""
     asked = [item.right is not None for item in items]
     right = [item.right or 0.0 for item in items]
     return shown_error(tally(right, asked, [item.group for item in items]).standard_error)
 
 
 def robust_share(items: Sequence[InGroup]) -> float:
-    """Share of whole groups with every document right; NaN, and a warning, where none is whole."""
+    """Return the share of complete groups with every document right; NaN where there are none."""
     whole = _of_whole_groups(items)
     groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
     if whole_groups < groups:
         warning_once(
             logger,
-            f"robust accuracy: of {groups} groups, {groups - whole_groups} lack documents (--limit "
-            f"or --samples) and do not count; {whole_groups} are whole and do",
+            f"robust accuracy: {groups - whole_groups} of {groups} groups lack documents (--limit "
+            f"or --samples) and do not count; {whole_groups} are complete",
         )
     return _robust_tally(whole).share
 
 
 def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
-    """Standard error of `robust_share`; where there is none, N/A."""
+    """Return the standard error of `robust_share`; N/A where it is not defined."""
     return shown_error(_robust_tally(_of_whole_groups(items)).standard_error)
 
 
 def shown_error(standard_error: float) -> float | str:
-    """What lm-eval's tables and averages expect in place of a standard error that is undefined."""
+    """Return a standard error, or N/A where it is undefined, as lm-eval's tables expect."""
     return "N/A" if math.isnan(standard_error) else standard_error
 
 
 def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
-    """The items of those groups of which every document is there."""
+    """Return the items of complete groups."""
     present = Counter(item.robust_group for item in items)
     return [item for item in items if present[item.robust_group] == item.size]
 

@@ -1,0 +1,53 @@
+"""Numbers and tables as people read them, and as JSON has them."""
+
+import math
+
+
+def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table under its title; the first column is text, the others are numbers.
+
+    >>> print(markdown_table("Two models", ["model", "acc"], [["a", "71.00"], ["b", "9.50"]]))
+    Two models
+    <BLANKLINE>
+    | model |   acc |
+    | :---- | ----: |
+    | a     | 71.00 |
+    | b     |  9.50 |
+    <BLANKLINE>
+    """
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        aligned = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        return f"| {' | '.join(aligned)} |"
+
+    rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join([f"{title}\n", line(headers), line(rule), *map(line, rows), ""])
+
+
+def format_percent(percent: float) -> str:
+    """Return a percentage with two decimals, or a dash where it is not defined (NaN)."""
+    return "-" if math.isnan(percent) else f"{percent:.2f}"
+
+
+def format_points(points: float) -> str:
+    """Return a difference in points with its sign, or a dash where it is not defined (NaN)."""
+    return "-" if math.isnan(points) else f"{points:+.2f}"
+
+
+def format_interval(interval: tuple[float, float]) -> str:
+    """Return the two ends of an interval, or a dash where it is not defined (NaN)."""
+    low, high = interval
+    return "-" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+
+
+def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:
+    """Return the two ends of an interval for JSON; null where they are not defined."""
+    low, high = interval
+    return {"low": null_if_nan(low), "high": null_if_nan(high)}
+
+
+def null_if_nan(value: float) -> float | None:
+    """Return a number for JSON, which has no NaN: None (null) in its place."""
+    return None if math.isnan(value) else value
