@@ -1,19 +1,22 @@
-"""The built wheel in an environment of its own: no torch, tasks linked, a task run from it."""
+"""The distributions: what they contain, and the wheel installed in an environment of its own."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 from places import ROOT, SAMPLES
 
 TASK = "pragworld_manual_mc"
+PACKAGES = ("pragworld_tasks", "pragworld_interp", "pragworld_train")
 
 
 class Environment:
-    """A new virtual environment and what can be run in it, away from the checkout."""
+    """A new virtual environment, whose commands run outside the checkout."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -38,19 +41,25 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """An environment with the wheel and what it needs at least."""
-    folder = tmp_path_factory.mktemp("install")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
-    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
-    (wheel,) = folder.glob("pragworld-*.whl")
-    environment = Environment(folder / "environment")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("distributions")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """Return an environment with the wheel and its required dependencies."""
+    (wheel,) = distributions.glob("pragworld-*.whl")
+    environment = Environment(tmp_path_factory.mktemp("install") / "environment")
     environment.install(str(wheel))
     return environment
 
 
 def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
-    """Links, runs a task by its name alone, unlinks; each says what it did."""
+    """Link the tasks, run one by its name alone, and unlink them."""
     folder = tasks / "pragworld"
     process = environment.run("pragworld-tasks", "link")
     assert process.stdout == f"linked 43 tasks and groups in {folder}\n", process.stderr
@@ -60,6 +69,32 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     process = environment.run("pragworld-tasks", "unlink")
     assert process.stdout == f"unlinked 43 tasks and groups from {folder}\n", process.stderr
     assert not folder.exists()
+
+
+def package_files(folder: Path) -> set[str]:
+    """Return the files of the three packages and the task files, as the wheel names them."""
+    paths = [path for package in PACKAGES for path in (folder / package).rglob("*")]
+    names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
+    tasks = {f"pragworld_tasks/task_configs/{p.name}" for p in (folder / "task_configs").iterdir()}
+    return {name for name in names | tasks if "__pycache__" not in name}
+
+
+def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(distributions: Path) -> None:
+    (path,) = distributions.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == package_files(ROOT)
+    suffixes = {Path(name).suffix for name in names} | {Path(name).name for name in names}
+    assert suffixes >= {".yaml", ".toml", ".jsonl", ".safetensors", "tokenizer.json", "py.typed"}
+
+
+def test_the_sdist_holds_what_is_needed_to_test_it(distributions: Path) -> None:
+    (path,) = distributions.glob("*.tar.gz")
+    with tarfile.open(path) as sdist:
+        tops = {Path(name).parts[1] for name in sdist.getnames()}
+    assert tops >= {*PACKAGES, "task_configs", "tests", "docs", "pyproject.toml", "constraints.txt"}
+    assert tops >= {"README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"}
+    assert not tops & {".ci", ".github", ".venv", ".git", "results", "site"}
 
 
 def test_it_works_without_torch_and_transformers(environment: Environment) -> None:
@@ -79,7 +114,7 @@ def test_linked_into_an_installed_lm_eval(environment: Environment) -> None:
 def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Path) -> None:
     (site_packages,) = environment.folder.glob("lib/python*/site-packages")
     source = tmp_path / "lm-evaluation-harness"
-    # The package without most of its own tasks, which are many.
+    # Leave out most of lm-eval's own tasks, because there are many.
     shutil.copytree(
         site_packages / "lm_eval",
         source / "lm_eval",

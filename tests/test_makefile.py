@@ -1,4 +1,4 @@
-"""What the Makefile hands to its commands."""
+"""The Makefile: which commands its targets run, with which arguments and data."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from places import ROOT
 
 
 def make(*arguments: str, makefile: str = "include Makefile", **environment: str) -> str:
-    """What make prints, PRAGWORLD_DATA being unset unless it is given."""
+    """Run make and return what it prints. PRAGWORLD_DATA is unset unless `environment` sets it."""
     inherited = {name: value for name, value in os.environ.items() if name != "PRAGWORLD_DATA"}
     process = subprocess.run(
         ["make", "--silent", "--file", "-", *arguments],
@@ -21,7 +21,7 @@ def make(*arguments: str, makefile: str = "include Makefile", **environment: str
     return process.stdout
 
 
-def test_eval_without_a_model_takes_ours_on_generated_dialogues_as_it_is() -> None:
+def test_eval_without_a_model_evaluates_the_small_model_on_generated_dialogues() -> None:
     command = make("--dry-run", "eval")
     assert "pretrained=pragworld_tasks/tiny" in command
     assert "--include_path" not in command  # the tasks are linked
@@ -29,7 +29,7 @@ def test_eval_without_a_model_takes_ours_on_generated_dialogues_as_it_is() -> No
     assert "--apply_chat_template" not in command
 
 
-def test_eval_of_a_model_takes_the_manual_split_and_a_chat_template_unless_told_otherwise() -> None:
+def test_eval_of_a_model_uses_the_manual_split_and_a_chat_template_by_default() -> None:
     command = make("--dry-run", "eval", "MODEL=some/model")
     assert "pretrained=some/model" in command
     assert "--tasks pragworld_manual " in command
@@ -39,7 +39,16 @@ def test_eval_of_a_model_takes_the_manual_split_and_a_chat_template_unless_told_
     assert "--apply_chat_template" not in command
 
 
-def test_all_targets_see_the_data_that_the_user_names_or_none() -> None:
+def test_every_target_sees_the_data_folder_that_the_user_names() -> None:
     probe = 'include Makefile\nprobe: ; @echo "data: $$PRAGWORLD_DATA"'
     assert make("probe", makefile=probe) == "data: \n"
     assert make("probe", makefile=probe, PRAGWORLD_DATA="/elsewhere") == "data: /elsewhere\n"
+
+
+def test_the_documentation_is_built_with_broken_links_as_errors() -> None:
+    assert "mkdocs build --strict" in make("--dry-run", "docs")
+
+
+def test_the_tests_run_after_the_checks() -> None:
+    command = make("--dry-run", "test")
+    assert command.index("ruff check") < command.index("mypy") < command.index("pytest")

@@ -1,0 +1,272 @@
+"""How the project is laid out: who imports whom, what a name means, what an import costs."""
+
+import ast
+import doctest
+import importlib
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+PACKAGES = ("pragworld_tasks", "pragworld_interp", "pragworld_train")
+# Each package may import itself and those named here.
+MAY_IMPORT = {
+    "pragworld_tasks": set[str](),
+    "pragworld_interp": {"pragworld_tasks"},
+    "pragworld_train": {"pragworld_tasks", "pragworld_interp"},
+}
+README_LINES = 160
+
+
+def _modules() -> dict[str, Path]:
+    """Return the file of every module of the three packages, by the module's dotted name."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+    }
+
+
+MODULES = _modules()
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _imported_names(path: Path, package: str = "") -> set[str]:
+    """Return every dotted name that a file imports, wherever in the file the import stands.
+
+    A string that is the name of a module counts as an import of it: that is how names are
+    exported lazily, and how `import_module` is called.
+
+    Args:
+        path: The file.
+        package: The package that the file's relative imports start from.
+
+    Returns:
+        Names such as `os`, `pragworld_tasks.files` and, for `from pragworld_tasks.files import
+        digest`, `pragworld_tasks.files.digest`.
+    """
+    names = set()
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: 1 - node.level or None] if node.level else []
+            source = ".".join([*parents, *([node.module] if node.module else [])])
+            names |= {f"{source}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and node.value in MODULES and "." in node.value:
+            names.add(node.value)
+    return names
+
+
+def _module_of(name: str) -> str | None:
+    """Return which of our modules a dotted name is, or is defined in; None if in none of them."""
+    return next((part for part in (name, name.rpartition(".")[0]) if part in MODULES), None)
+
+
+def _imported_modules(path: Path, package: str = "") -> set[str]:
+    """Return which of our modules a file imports."""
+    modules = {_module_of(name) for name in _imported_names(path, package)}
+    return {module for module in modules if module}
+
+
+@cache
+def _import_graph() -> dict[str, set[str]]:
+    """Return the modules that each of our modules imports, itself aside."""
+    graph = {}
+    for module, path in MODULES.items():
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        graph[module] = _imported_modules(path, package) - {module}
+    return graph
+
+
+def _after(code: str) -> set[str]:
+    """Run code in a new interpreter and return the names of the modules that it loaded."""
+    program = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*set(sys.modules) - before)"
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT
+    )
+    assert process.returncode == 0, process.stderr
+    return set(process.stdout.split())
+
+
+# Imports ------------------------------------------------------------------------------------------
+
+
+def test_no_import_cycle_not_even_inside_functions_or_for_types_alone() -> None:
+    try:
+        TopologicalSorter(_import_graph()).prepare()
+    except CycleError as error:
+        pytest.fail("import cycle: " + " → ".join(error.args[1]))
+
+
+def test_a_package_imports_only_those_below_it() -> None:
+    wrong = [
+        f"{module} imports {imported}"
+        for module, imports in _import_graph().items()
+        for imported in sorted(imports)
+        if (below := imported.partition(".")[0]) != (package := module.partition(".")[0])
+        and below not in MAY_IMPORT[package]
+    ]
+    assert not wrong
+
+
+def test_the_tasks_name_neither_torch_nor_transformers() -> None:
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in MODULES.items()
+        if module.startswith("pragworld_tasks")
+        for name in sorted(_imported_names(path))
+        if name.partition(".")[0] in {"torch", "transformers", "peft", "trl", "accelerate"}
+    ]
+    assert not wrong
+
+
+def test_no_module_of_the_tasks_needs_an_optional_dependency_to_be_imported() -> None:
+    modules = [
+        module
+        for module in MODULES
+        if module.startswith("pragworld_tasks") and not module.endswith("__main__")
+    ]
+    loaded = _after("import " + ", ".join(modules))
+    assert loaded >= set(modules)
+    assert not loaded & {
+        *("torch", "transformers", "peft", "trl", "accelerate"),
+        *("matplotlib", "openai", "sentence_transformers"),
+    }
+
+
+def test_importing_the_package_alone_loads_nothing_heavy() -> None:
+    loaded = _after("import pragworld_tasks")
+    assert "pragworld_tasks" in loaded
+    assert not loaded & {"numpy", "scipy", "pandas", "datasets", "lm_eval", "pint", "torch"}
+
+
+def test_the_harness_is_for_task_files_alone() -> None:
+    importers = [module for module, names in _import_graph().items() if _HARNESS in names]
+    for folder in ("benchmarks", "examples", "docs"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if _HARNESS in _imported_modules(path):
+                importers.append(str(path.relative_to(ROOT)))
+    assert not importers
+
+
+# Names --------------------------------------------------------------------------------------------
+
+
+def test_a_public_name_is_defined_in_one_module() -> None:
+    definitions = defaultdict(list)
+    for module, path in MODULES.items():
+        for node in _tree(path).body:
+            if isinstance(
+                node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            ) and not node.name.startswith("_"):
+                definitions[node.name].append(module)
+    del definitions["main"]  # every command has one
+    twice = {name: modules for name, modules in definitions.items() if len(set(modules)) > 1}
+    assert not twice
+
+
+_HARNESS = "pragworld_tasks.harness"
+
+
+def test_task_files_name_functions_of_the_harness_alone() -> None:
+    defined = {
+        node.name
+        for node in _tree(MODULES[_HARNESS]).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    } | {
+        target.id
+        for node in _tree(MODULES[_HARNESS]).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    defined |= {name.rpartition(".")[2] for name in _imported_names(MODULES[_HARNESS])}
+    wrong = [
+        f"{path.name}: {name}"
+        for path in sorted((ROOT / "task_configs").glob("*.yaml"))
+        for name in re.findall(
+            r"!function\s+([^\s,}]+)|\b(pragworld_\w+\.[\w.]+)", path.read_text(encoding="utf-8")
+        )
+        for name in [name[0] or name[1]]
+        if name.rpartition(".")[0] != _HARNESS or name.rpartition(".")[2] not in defined
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_exported_name_is_what_type_checkers_take_it_for(package: str) -> None:
+    exporter = importlib.import_module(package)
+    imports = {
+        alias.asname or alias.name: (node.module, alias.name)
+        for node in ast.walk(_tree(MODULES[package]))
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    assert exporter.__all__
+    for name in exporter.__all__:
+        exported = getattr(exporter, name)
+        if name in imports:  # a constant may be defined in the package itself
+            module, original = imports[name]
+            assert exported is getattr(importlib.import_module(module), original)
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_that_it_is_typed(package: str) -> None:
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def _text_files() -> list[Path]:
+    """Return the files that people read: code, pages and settings."""
+    folders = (*PACKAGES, "task_configs", "docs", "tests", "benchmarks", "examples", ".github")
+    suffixes = {".py", ".md", ".yaml", ".yml", ".toml", ".cff"}
+    paths = [path for path in ROOT.iterdir() if path.suffix in suffixes or path.name == "Makefile"]
+    for folder in folders:
+        paths += [path for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    return sorted(path for path in paths if path != Path(__file__))
+
+
+# A design document by its name, as in "ABC.md", "ABC, section 2" and "the definitions of SPEC".
+_DOCUMENT = re.compile(r"\b([A-Z]{4,})(?:\.md\b|,? section\b)|\b(SPEC)\b")
+# A folder beside the checkout, or one of a developer's machine.
+_PLACE = re.compile(r"\.\./shared\b|(?<![\w.$~*/])/(?:work|home|root|Users|opt|mnt)/\w")
+
+
+def test_no_file_mentions_one_outside_the_repository() -> None:
+    documents = {path.stem for path in _text_files() if path.suffix == ".md"}
+    wrong = []
+    for path in _text_files():
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            mentions = [match[1] or match[2] for match in _DOCUMENT.finditer(line)]
+            if set(mentions) - documents or _PLACE.search(line):
+                wrong.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not wrong, "\n".join(wrong)
+
+
+# Examples -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "module",
+    [module for module, path in MODULES.items() if ">>> " in path.read_text(encoding="utf-8")],
+)
+def test_the_examples_in_docstrings_run_as_shown(module: str) -> None:
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.testmod(importlib.import_module(module), optionflags=flags).failed == 0
