@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "pragworld_interp": {"pragworld_tasks"},
     "pragworld_train": {"pragworld_tasks", "pragworld_interp"},
 }
+HARNESS = "pragworld_tasks.harness"
 README_LINES = 160
 
 
@@ -152,10 +153,10 @@ def test_importing_the_package_alone_loads_nothing_heavy() -> None:
 
 
 def test_the_harness_is_for_task_files_alone() -> None:
-    importers = [module for module, names in _import_graph().items() if _HARNESS in names]
+    importers = [module for module, names in _import_graph().items() if HARNESS in names]
     for folder in ("benchmarks", "examples", "docs"):
         for path in (ROOT / folder).rglob("*.py"):
-            if _HARNESS in _imported_modules(path):
+            if HARNESS in _imported_modules(path):
                 importers.append(str(path.relative_to(ROOT)))
     assert not importers
 
@@ -176,22 +177,19 @@ def test_a_public_name_is_defined_in_one_module() -> None:
     assert not twice
 
 
-_HARNESS = "pragworld_tasks.harness"
-
-
 def test_task_files_name_functions_of_the_harness_alone() -> None:
     defined = {
         node.name
-        for node in _tree(MODULES[_HARNESS]).body
+        for node in _tree(MODULES[HARNESS]).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
     } | {
         target.id
-        for node in _tree(MODULES[_HARNESS]).body
+        for node in _tree(MODULES[HARNESS]).body
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    defined |= {name.rpartition(".")[2] for name in _imported_names(MODULES[_HARNESS])}
+    defined |= {name.rpartition(".")[2] for name in _imported_names(MODULES[HARNESS])}
     wrong = [
         f"{path.name}: {name}"
         for path in sorted((ROOT / "task_configs").glob("*.yaml"))
@@ -199,7 +197,7 @@ def test_task_files_name_functions_of_the_harness_alone() -> None:
             r"!function\s+([^\s,}]+)|\b(pragworld_\w+\.[\w.]+)", path.read_text(encoding="utf-8")
         )
         for name in [name[0] or name[1]]
-        if name.rpartition(".")[0] != _HARNESS or name.rpartition(".")[2] not in defined
+        if name.rpartition(".")[0] != HARNESS or name.rpartition(".")[2] not in defined
     ]
     assert not wrong
 
