@@ -1,6 +1,38 @@
-"""Fine-tuning that amplifies useful layers and suppresses harmful ones, on TRL."""
+"""Fine-tune decoders with TRL, amplifying useful layers (ULA) and suppressing harmful ones (HLS).
 
-from pragworld_train.config import LayerRegularizedSFTConfig
-from pragworld_train.trainer import LayerRegularizedSFTTrainer
+Import names from here; each is loaded, and torch or trl with it, when it is first used.
+"""
 
-__all__ = ["LayerRegularizedSFTConfig", "LayerRegularizedSFTTrainer"]
+from typing import TYPE_CHECKING
+
+from pragworld_tasks.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from pragworld_train.config import LayerRegularizedSFTConfig
+    from pragworld_train.data import to_dataset
+    from pragworld_train.losses import LabelProbe, hls_loss, ula_loss
+    from pragworld_train.probes import load_probes
+    from pragworld_train.trainer import LayerRegularizedSFTTrainer
+
+__all__ = [
+    "LabelProbe",
+    "LayerRegularizedSFTConfig",
+    "LayerRegularizedSFTTrainer",
+    "hls_loss",
+    "load_probes",
+    "to_dataset",
+    "ula_loss",
+]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "LabelProbe": "losses:LabelProbe",
+        "LayerRegularizedSFTConfig": "config:LayerRegularizedSFTConfig",
+        "LayerRegularizedSFTTrainer": "trainer:LayerRegularizedSFTTrainer",
+        "hls_loss": "losses:hls_loss",
+        "load_probes": "probes:load_probes",
+        "to_dataset": "data:to_dataset",
+        "ula_loss": "losses:ula_loss",
+    },
+)

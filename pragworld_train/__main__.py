@@ -1,4 +1,4 @@
-"""`python -m pragworld_train` is `pragworld-train`; launchers of several processes want it so."""
+"""Run `pragworld-train` as `python -m pragworld_train`, which launchers such as torchrun need."""
 
 from pragworld_train.cli import main
 

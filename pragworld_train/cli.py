@@ -1,333 +1,218 @@
-"""The command `pragworld-train`: TRL's conventions, pragworld's data.
+"""The command `pragworld-train`.
 
-pragworld-train --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --use_peft --output_dir out
-pragworld-train --config train.yaml
-accelerate launch --num_processes 4 -m pragworld_train …
-pragworld-train study …
-pragworld-train probe …
+Help is printed without torch, transformers or trl: what needs them is imported where it is used.
 """
 
-import gc
-import json
-import os
+import argparse
 import sys
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from transformers.utils import is_torch_bf16_gpu_available
-from trl import ModelConfig, TrlParser
+from typing import Any, Literal, get_args, get_origin
 
 from pragworld_tasks.command_line import clean_exit
-from pragworld_tasks.data.splits import GENERATED, NAMES
 from pragworld_tasks.errors import InputError
-from pragworld_train.config import LayerRegularizedSFTConfig, model_config
+from pragworld_train.arguments import (
+    PAPER_DEFAULTS,
+    TrainArguments,
+    make_parser,
+    parse_settings,
+)
+from pragworld_train.experiments.arms import ARMS
+from pragworld_train.layer_settings import LayerSettings
 
-if TYPE_CHECKING:
-    from pragworld_train.data import Chosen
-    from pragworld_train.trainer import LayerRegularizedSFTTrainer
+_TRAIN = """\
+Fine-tune a model on PragWorld dialogues with TRL, while amplifying its useful
+layers (ULA) and suppressing its harmful ones (HLS).
 
-# SPEC.md, section 3, after the paper's appendix H.
-DEFAULTS: dict[str, Any] = {
-    "learning_rate": 1e-4,
-    "num_train_epochs": 3.0,
-    "warmup_steps": 0.1,
-    "lora_r": 8,
-    "lora_alpha": 16,
-    "lora_target_modules": ["all-linear"],
-    "output_dir": "pragworld-train",
+example:
+  pragworld-train --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --use_peft \\
+    --layers layers.json --ula_weight 1e-3 --hls_weight 1e-3 --output_dir out
+
+other commands, each with its own --help:
+  pragworld-train study  compare ways of training over several seeds
+  pragworld-train probe  fit label probes to every layer of a model
+"""
+_STUDY = """\
+Train a model in several ways over several seeds; evaluate, ablate and probe
+each result; write tables (study.md, study.json) and a figure (study.png) to
+--output_dir. Rerun the same command to resume an interrupted study.
+
+example:
+  pragworld-train study --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct \\
+    --use_peft --layers layers.json --ula_weight 1e-3 --hls_weight 1e-3 \\
+    --seeds 1 2 3 --output_dir study
+"""
+_PROBE = """\
+Fit new label probes to the MLP outputs of every layer on generated dialogues,
+and report their accuracy on other dialogues and the size of the outputs.
+
+example:
+  pragworld-train probe --model Qwen/Qwen2.5-0.5B-Instruct --adapter out
+"""
+
+# The settings of TRL that most runs need, and its defaults if the paper has none.
+_TRL_SETTINGS: dict[str, tuple[str, Any]] = {
+    "model_name_or_path": ("A name on the Hugging Face hub or a folder. Required.", None),
+    "output_dir": ("Where to save the model or adapter.", None),
+    "use_peft": ("Train a LoRA adapter instead of all weights.", False),
+    "lora_r": ("Rank of the adapter.", None),
+    "learning_rate": ("Initial learning rate.", None),
+    "num_train_epochs": ("Number of epochs.", None),
+    "per_device_train_batch_size": ("Examples in a batch.", 8),
+    "gradient_accumulation_steps": ("Batches in a training step.", 1),
+    "seed": ("Random seed.", 42),
+    "report_to": ("Where to log, such as wandb or tensorboard.", "none"),
 }
-_COMMANDS = {
-    "study": "plain SFT, ULA, HLS and their controls side by side over several seeds",
-    "probe": "what probes read off every layer's MLP, and how large its outputs are",
-}
-
-
-@dataclass
-class TrainArguments:
-    """Arguments of the script: the data, under the names that TRL's scripts have, and the tasks.
-
-    Args:
-        dataset_name (`str`, *optional*, defaults to `"generated"`):
-            The split that is trained on: `generated`, or a released one (`manual`, `synthetic`,
-            `entity_tracking`).
-        dataset_config (`str`, *optional*, defaults to `"{}"`):
-            Settings of generated documents, as JSON: groups (2000 here), seed, domains.
-        dataset_train_split (`str`, *optional*, defaults to `"train"`):
-            Which generated split is trained on.
-        dataset_test_split (`str`, *optional*, defaults to `"validation"`):
-            Which generated split the loss is evaluated on, where `eval_strategy` asks for it. It
-            has a tenth of the groups.
-        held_out_alteration (`str`, *optional*):
-            An alteration that training does without, and that evaluation has.
-        originals_only (`bool`, *optional*, defaults to `False`):
-            Whether altered documents are left out of training.
-        chat_template (`bool`, *optional*, defaults to `False`):
-            Whether prompts go through the model's chat template, in training and evaluation.
-        evaluate (`bool`, *optional*, defaults to `False`):
-            Whether lm-eval tasks are run before and after, and compared document by document.
-        evaluate_tasks (`list[str]`, *optional*):
-            Which tasks. By default `pragworld_generated_label`, and `pragworld_manual_label` where
-            the manual split is on this machine.
-        retain (`list[str]`, *optional*):
-            Other lm-eval tasks, to see what training costs. By default the perplexity of generated
-            dialogues.
-        evaluate_groups (`int`, *optional*, defaults to `200`):
-            How many generated groups the tasks ask about.
-        evaluate_batch_size (`int`, *optional*, defaults to `16`):
-            Batch size of lm-eval.
-    """
-
-    dataset_name: str = field(
-        default=GENERATED,
-        metadata={"help": "The split that is trained on.", "choices": list(NAMES)},
-    )
-    dataset_config: str = field(
-        default="{}",
-        metadata={
-            "help": "Settings of generated documents, as JSON: groups (2000 here), seed, domains."
-        },
-    )
-    dataset_train_split: str = field(
-        default="train", metadata={"help": "Which generated split is trained on."}
-    )
-    dataset_test_split: str = field(
-        default="validation",
-        metadata={
-            "help": "Which generated split the loss is evaluated on, where --eval_strategy asks "
-            "for it. It has a tenth of the groups."
-        },
-    )
-    held_out_alteration: str | None = field(
-        default=None,
-        metadata={"help": "An alteration that training does without, and that evaluation has."},
-    )
-    originals_only: bool = field(
-        default=False, metadata={"help": "Whether altered documents are left out of training."}
-    )
-    chat_template: bool = field(
-        default=False,
-        metadata={
-            "help": "Whether prompts go through the model's chat template, in training and "
-            "evaluation."
-        },
-    )
-    evaluate: bool = field(
-        default=False,
-        metadata={
-            "help": "Whether lm-eval tasks are run before and after, and compared document by "
-            "document."
-        },
-    )
-    evaluate_tasks: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Which tasks. By default pragworld_generated_label, and pragworld_manual_label "
-            "where the manual split is on this machine."
-        },
-    )
-    retain: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Other lm-eval tasks, to see what training costs. By default the perplexity "
-            "of generated dialogues."
-        },
-    )
-    evaluate_groups: int = field(
-        default=200, metadata={"help": "How many generated groups the tasks ask about."}
-    )
-    evaluate_batch_size: int = field(default=16, metadata={"help": "Batch size of lm-eval."})
-
-
-Parsed = tuple[TrainArguments, LayerRegularizedSFTConfig, ModelConfig]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command with the given arguments, or those of the command line."""
+    """Run the command with these arguments, or with those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # TRL's own use of it, which nobody who reads this could change.
-    warnings.filterwarnings("ignore", ".*gradient_checkpointing` is deprecated", FutureWarning)
     with clean_exit():
         if words[:1] == ["study"]:
-            from pragworld_train.experiments import study
-
-            study.main(words[1:])
+            _study(words[1:])
         elif words[:1] == ["probe"]:
-            from pragworld_train.experiments import probing
-
-            probing.main(words[1:])
+            _probe(words[1:])
+        elif {"-h", "--help"} & {*words}:
+            help_parser().print_help()
+        elif words == ["--version"]:
+            print(version("pragworld"))
         else:
-            _train(*parsed(words))
+            _train(words)
 
 
-def parser() -> TrlParser:
-    """TRL's parser of our settings, with the defaults of the paper."""
-    made = TrlParser(
-        (TrainArguments, LayerRegularizedSFTConfig, ModelConfig),
-        prog="pragworld-train",
-        description="Fine-tunes a model on PragWorld dialogues, amplifies its useful layers and "
-        "suppresses its harmful ones. Settings may come from a YAML file: --config FILE.",
-        epilog="Other commands, each with its own --help:\n"
-        + "\n".join(f"  pragworld-train {name}: {what}" for name, what in _COMMANDS.items()),
+def _train(words: Sequence[str]) -> None:
+    with _required_packages():
+        from pragworld_train.training_run import train
+    if "--help-all" in words:
+        make_parser().print_help()
+    else:
+        train(parse_settings(words))
+
+
+def _study(words: Sequence[str]) -> None:
+    arms = "\n".join(f"  {arm:14}  {description}" for arm, description in ARMS.items())
+    parser = _new_parser(
+        "pragworld-train study",
+        _STUDY,
+        usage="pragworld-train study --model_name_or_path MODEL [--SETTING VALUE ...]",
+        epilog=f"arms:\n{arms}\n\nAll other settings are those of pragworld-train and apply to "
+        "every run.",
     )
-    made.set_defaults_with_config(**DEFAULTS)
-    if not is_torch_bf16_gpu_available():  # where TRL's own default is refused
-        made.set_defaults_with_config(bf16=False)
-    return made
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[1, 2, 3], metavar="SEED", help="default: 1 2 3"
+    )
+    parser.add_argument(
+        "--arms", nargs="+", choices=ARMS, default=[*ARMS], metavar="ARM", help="default: all"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; default: 1")
+    options, settings = parser.parse_known_args(words)
+    with _required_packages():
+        from pragworld_train.experiments.study import run_study
+    run_study(settings, options.arms, options.seeds, options.jobs)
 
 
-def parsed(words: Sequence[str]) -> Parsed:
-    """The settings on a command line, and in the YAML file that it names.
+def _probe(words: Sequence[str]) -> None:
+    parser = _new_parser("pragworld-train probe", _PROBE)
+    parser.add_argument("--model", required=True, help="a name on the Hugging Face hub or a folder")
+    parser.add_argument("--revision", help="a branch, tag or commit on the hub")
+    parser.add_argument(
+        "--adapter", help="the name or folder of a PEFT adapter on top of the model"
+    )
+    parser.add_argument(
+        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
+    )
+    parser.add_argument("--chat_template", "--chat-template", action="store_true")
+    parser.add_argument("--trust_remote_code", "--trust-remote-code", action="store_true")
+    parser.add_argument(
+        "--groups",
+        type=int,
+        default=200,
+        help="groups of the validation split to fit the probes to, and of the test split to test "
+        "them on; default: 200",
+    )
+    parser.add_argument("--held_out_alteration", help="an alteration to leave out of fitting")
+    parser.add_argument("--probe_hidden_size", type=int, default=128, help="default: 128")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the probes; default: 0")
+    parser.add_argument("--out", type=Path, help="a JSON file to write everything to")
+    options = parser.parse_args(words)
+    with _required_packages():
+        from pragworld_train.experiments.probing import run_probe
+    run_probe(options)
 
-    Raises:
-        InputError: the file cannot be read, or a setting in it or on the line is impossible.
-    """
-    words = list(words)
-    if "--config" in words:
-        _check_config(words)
+
+@contextmanager
+def _required_packages() -> Iterator[None]:
+    """Turn an import that fails into the error that says what to install."""
     try:
-        script, training, model = parser().parse_args_and_config(words)
-    except (ValueError, TypeError) as error:
-        if isinstance(error, InputError):
+        yield
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package.startswith("pragworld"):
             raise
-        raise InputError(f"settings: {error}") from error
-    # A YAML file may have a mapping, and one name where a list may stand.
-    if isinstance(script.dataset_config, dict):
-        script.dataset_config = json.dumps(script.dataset_config)
-    for name in ("evaluate_tasks", "retain"):
-        if isinstance(getattr(script, name), str):
-            setattr(script, name, [getattr(script, name)])
-    if not model.model_name_or_path:
-        raise InputError("--model_name_or_path: a name on the Hugging Face hub, or a folder")
-    return script, training, model
-
-
-def _check_config(words: list[str]) -> None:
-    import yaml
-
-    place = words.index("--config") + 1
-    if place == len(words):
-        raise InputError("--config: name a YAML file")
-    try:
-        content = yaml.safe_load(Path(words[place]).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"--config {words[place]}: {' '.join(str(error).split())}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"--config {words[place]}: not a mapping of settings to values")
-
-
-# Training -----------------------------------------------------------------------------------------
-
-
-def _train(script: TrainArguments, training: LayerRegularizedSFTConfig, model: ModelConfig) -> None:
-    import torch
-
-    from pragworld_train import artifacts as outcome
-    from pragworld_train import data
-
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if training.world_size != launched:  # each would do all of it, in the same folder
         raise InputError(
-            f"{launched} processes were launched, and transformers sees {training.world_size}; on "
-            "CPUs add --use_cpu"
-        )
-    main_process = training.process_index == 0
-    out = Path(training.output_dir)
-    chosen = data.chosen(
-        script.dataset_name,
-        script.dataset_config,
-        script.dataset_train_split,
-        script.held_out_alteration,
-        script.originals_only,
+            f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
+        ) from error
+
+
+# Help ---------------------------------------------------------------------------------------------
+
+
+def _new_parser(name: str, description: str, **options: Any) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=name,
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        **options,
     )
-    tasks = outcome.tasks(script, training, model)
-    resume = _resumed_from(training)
-    trainer = _trainer(script, training, model, chosen)
-    trainer.train(resume_from_checkpoint=resume)
-    trainer.save_model(training.output_dir)
-    trainer.create_model_card(model_name=out.name)
-    history, hub = trainer.state.log_history, trainer.hub_model_id
-    trainer.accelerator.wait_for_everyone()
-    trainer.accelerator.end_training()
-    if not main_process:
-        return
-    outcome.write(out, script, training, model, chosen, history, [])
-    if tasks:
-        # What evaluates has the machine for itself.
-        del trainer
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        found = outcome.before_and_after(script, training, model, tasks)
-        outcome.write(out, script, training, model, chosen, history, found)
-    if training.push_to_hub:
-        outcome.push(out, hub, training.hub_token)
-    print(f"{training.output_dir}: saved")
 
 
-def _resumed_from(training: LayerRegularizedSFTConfig) -> str | None:
-    """The checkpoint that training goes on from, if there is one."""
-    from pragworld_train.checkpoints import STATE, last_checkpoint
-
-    wanted = str(training.resume_from_checkpoint or "false")
-    if wanted.lower() == "false":
-        return None
-    if wanted.lower() in ("last", "true"):
-        found = last_checkpoint(Path(training.output_dir))
-        return str(found) if found else None
-    if not (Path(wanted) / STATE).is_file():
-        raise InputError(f"--resume_from_checkpoint {wanted}: no checkpoint; name one, or last")
-    return wanted
-
-
-def _trainer(
-    script: TrainArguments,
-    training: LayerRegularizedSFTConfig,
-    model: ModelConfig,
-    chosen: "Chosen",
-) -> "LayerRegularizedSFTTrainer":
-    from transformers import AutoTokenizer
-    from trl import get_peft_config, get_quantization_config
-
-    from pragworld_interp.loading import first_line
-    from pragworld_train.data import held_out, to_dataset
-    from pragworld_train.trainer import LayerRegularizedSFTTrainer
-
-    name = model.model_name_or_path
-    assert name is not None
-    evaluated = None
-    if training.eval_strategy != "no":
-        documents = held_out(chosen, script.dataset_test_split).documents
-        evaluated = to_dataset(documents, script.chat_template)
-    model_config(name, model.model_revision, training.trust_remote_code)
-    training.model_init_kwargs = {
-        "revision": model.model_revision,
-        "attn_implementation": model.attn_implementation,
-        "dtype": model.dtype,
-        **(training.model_init_kwargs or {}),
-    }
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            name, revision=model.model_revision, trust_remote_code=training.trust_remote_code
-        )
-        if script.chat_template and not (tokenizer.chat_template or training.chat_template_path):
-            raise InputError(
-                f"model {name}: its tokenizer has no chat template; leave --chat_template out"
+def help_parser() -> argparse.ArgumentParser:
+    """Return a parser that prints the settings most runs need; `make_parser` parses them all."""
+    parser = _new_parser(
+        "pragworld-train",
+        _TRAIN,
+        usage="pragworld-train --model_name_or_path MODEL [--SETTING VALUE ...]",
+        add_help=False,
+    )
+    for title, settings in (("layers", LayerSettings), ("data and evaluation", TrainArguments)):
+        group = parser.add_argument_group(title)
+        for setting in fields(settings):
+            _add_setting(
+                group, setting.name, setting.metadata["help"], setting.default, setting.type
             )
-        return LayerRegularizedSFTTrainer(
-            model=name,
-            args=training,
-            train_dataset=to_dataset(chosen.documents, script.chat_template),
-            eval_dataset=evaluated,
-            processing_class=tokenizer,
-            quantization_config=get_quantization_config(model),
-            peft_config=get_peft_config(model),
-        )
-    except (OSError, ImportError) as error:  # files and packages that are not there
-        raise InputError(f"model {name}: {first_line(error)}") from error
-    except ValueError as error:  # settings that TRL refuses
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"settings: {first_line(error)}") from error
+    group = parser.add_argument_group(
+        "model and training (the settings of TRL that most runs need)"
+    )
+    for name, (text, default) in _TRL_SETTINGS.items():
+        _add_setting(group, name, text, PAPER_DEFAULTS.get(name, default))
+    group = parser.add_argument_group("options")
+    group.add_argument(
+        "--config", metavar="FILE", help="A YAML file with settings. The command line overrides it."
+    )
+    group.add_argument(
+        "--resume_from_checkpoint",
+        metavar="last",
+        help="Resume an interrupted run from its last checkpoint, or from the checkpoint named.",
+    )
+    group.add_argument("-h", "--help", action="help", help="Show this help.")
+    group.add_argument("--help-all", action="help", help="Show all settings of TRL as well.")
+    group.add_argument("--version", action="version", help="Show the version.")
+    return parser
+
+
+def _add_setting(group: Any, name: str, text: str, default: Any, kind: Any = None) -> None:
+    options: dict[str, Any] = {"metavar": name.rpartition("_")[2].upper()}
+    if isinstance(default, bool):
+        options = {"action": "store_true"}
+    elif get_origin(kind) is Literal:
+        options = {"choices": get_args(kind)}
+    elif "list" in str(kind):
+        options["nargs"] = "+"
+    if default is not None and default is not False:
+        text += f" Default: {default}."
+    group.add_argument(f"--{name}", default=default, help=text, **options)

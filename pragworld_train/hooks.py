@@ -1,8 +1,8 @@
-"""What the losses read of a forward pass: by hooks on the MLPs, while the pass is on its way.
+"""Hooks on MLPs that compute what the losses need during the forward pass of training.
 
-A hook leaves no more than its loss needs: a layer's output at a few positions, or one number. Under
-gradient checkpointing these are computed inside the layer's checkpoint, so that no output is kept;
-the layer is run again for the gradient, hooks with it, and what that gives is not taken.
+A hook keeps no more than its loss needs: a layer's output at a few positions, or one number. With
+gradient checkpointing the hooks run inside the checkpointed layer, so no full output is kept. The
+layer, hooks included, runs again for the gradient, and the results of that second run are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,69 +13,62 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.decoder import first_of
-from pragworld_train.losses import LabelProbe, Reduction, at_ends, hls_loss
+from pragworld_interp.decoder import first_tensor
+from pragworld_train.layer_settings import Reduction
+from pragworld_train.losses import LabelProbe, at_ends, hls_loss
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where in a batch the losses look.
+class LossPositions:
+    """The positions of a batch that the losses are computed from.
 
     Attributes:
         ends: [examples, 2] row and column of each prompt's last token.
         labels: [examples] 0 for yes and 1 for no.
-        mask: [rows, length] true for tokens, false for padding.
+        mask: [rows, length] True for tokens, False for padding.
+        tokens: Number of tokens in the whole batch, of which this may be a part.
     """
 
     ends: Tensor
     labels: Tensor
     mask: Tensor
+    tokens: Tensor
 
 
-def places(batch: Mapping[str, Any], yes: Tensor, no: Tensor) -> Places:
-    """Where the labels and the padding of a batch are.
+def find_positions(
+    batch: Mapping[str, Any], yes: Tensor, no: Tensor, tokens: Tensor
+) -> LossPositions:
+    """Find the labels and the padding of a batch.
 
     Args:
-        batch: as TRL collates it: `input_ids`, `labels` with -100 for what is not trained on, and
-            `attention_mask`, or `position_ids` where sequences follow each other without padding.
-        yes: ids of the tokens that say yes.
-        no: ids of those that say no.
+        batch: As TRL collates it: `input_ids`, `labels` with -100 where no loss is computed, and
+            `attention_mask`, or `position_ids` if sequences are concatenated without padding.
+        yes: Ids of the tokens that say yes.
+        no: Ids of the tokens that say no.
+        tokens: Number of tokens in the whole batch.
     """
     targets = batch["labels"]
     is_no = torch.isin(targets, no.to(targets.device))
     rows, columns = (torch.isin(targets, yes.to(targets.device)) | is_no).nonzero(as_tuple=True)
     ends = torch.stack([rows, columns - 1], dim=1)
-    return Places(ends, is_no[rows, columns].long(), token_mask(batch))
+    return LossPositions(ends, is_no[rows, columns].long(), token_mask(batch), tokens)
 
 
 def token_mask(batch: Mapping[str, Any]) -> Tensor:
-    """[rows, length] true for tokens, false for padding."""
+    """Return [rows, length], True for tokens and False for padding."""
     if "attention_mask" in batch:
         mask: Tensor = batch["attention_mask"].bool()
         return mask
-    # Padding behind sequences that follow each other has position 0, as the first token of each
-    # has too; but behind that comes position 1.
+    # Padding after concatenated sequences has position 0, and so does the first token of each
+    # sequence. But position 1 follows only the latter.
     positions = batch["position_ids"]
     following = nn.functional.pad(positions[:, 1:], (0, 1))
-    real: Tensor = (positions > 0) | (following == 1)
-    return real
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What was read in one forward pass.
-
-    Attributes:
-        logits: [useful layers, examples, 2] of the probes; None without useful layers.
-        suppressed: [harmful layers] their losses, for the tokens of the whole batch; None without.
-    """
-
-    logits: Tensor | None
-    suppressed: Tensor | None
+    is_token: Tensor = (positions > 0) | (following == 1)
+    return is_token
 
 
 class MlpReader:
-    """Hooks on a model that read what the losses need, when they are told to."""
+    """Hooks on a model that compute what the losses need, in the forward passes chosen."""
 
     def __init__(
         self,
@@ -85,89 +78,79 @@ class MlpReader:
         suppressed: Sequence[int],
         reduction: Reduction,
     ) -> None:
-        """Puts hooks on some modules.
+        """Register the hooks.
 
         Args:
-            model: the whole, as it is called.
-            mlps: of every layer.
-            probes: by the number of their layer.
-            suppressed: numbers of layers.
-            reduction: of the loss of these.
+            model: The whole model, as it is called.
+            mlps: The MLP of every layer.
+            probes: The probes by layer.
+            suppressed: The layers that HLS suppresses, none of them with a probe.
+            reduction: How HLS sums up features.
         """
         self._probes = probes
         self._suppressed = suppressed
         self._reduction = reduction
-        self._places: Places | None = None
-        self._tokens: Tensor | None = None
-        self._listening = False
-        self._read: dict[tuple[str, int], Tensor] = {}
+        self._positions: LossPositions | None = None
+        self._reading = False
+        self._read: dict[int, Tensor] = {}
         self._logits: Tensor | None = None
-        for layer in probes:
-            mlps[layer].register_forward_hook(self._at_ends(layer))
-        for layer in suppressed:
-            mlps[layer].register_forward_hook(self._size(layer))
+        for layer in (*probes, *suppressed):
+            mlps[layer].register_forward_hook(self._mlp_hook(layer))
         if probes:
-            model.register_forward_hook(self._ask_probes)
+            model.register_forward_hook(self._probes_hook)
 
-    def listen(self, where: Places, tokens: Tensor) -> None:
-        """Has the next forward pass read; `tokens` is how many the whole batch has."""
-        self._places, self._tokens = where, tokens
-        self._listening = True
+    def start(self, positions: LossPositions) -> None:
+        """Read the next forward pass."""
+        self._positions, self._reading = positions, True
 
-    def take(self) -> Reading:
-        """What was read since `listen`, which ends here."""
-        self._listening = False
-        sizes = [self._read["size", layer] for layer in self._suppressed]
-        reading = Reading(self._logits, torch.stack(sizes) if sizes else None)
-        self._read, self._logits = {}, None
-        return reading
+    def readings(self) -> tuple[Tensor | None, Tensor | None]:
+        """Stop reading, but stay ready for layers to be run again, and return what was read.
 
-    def forget(self) -> None:
-        """Ends what `listen` began, behind the gradient: other calls of the model are not read."""
-        self._listening, self._places, self._tokens = False, None, None
-        self._read, self._logits = {}, None
+        Returns:
+            [useful layers, examples, 2] logits of the probes, and [harmful layers] HLS of each, as
+            a share of the whole batch. None without such layers.
+        """
+        suppressed = [self._read[layer] for layer in self._suppressed]
+        readings = self._logits, torch.stack(suppressed) if suppressed else None
+        self._reading, self._read, self._logits = False, {}, None
+        return readings
 
-    # The hooks do the same when a checkpointed layer is run again, or its gradient would not fit.
+    def stop(self) -> None:
+        """Ignore the model until `start`. Call it when the gradient has been computed."""
+        self._positions, self._reading, self._read, self._logits = None, False, {}, None
 
-    def _at_ends(self, layer: int) -> Any:
+    def _mlp_hook(self, layer: int) -> Any:
         def hook(_: nn.Module, __: Any, output: Any) -> None:
-            if self._places is not None:
-                shaped = self._shaped(output)
-                states = at_ends(shaped, self._places.ends.to(shaped.device))
-                if self._listening:
-                    self._read["ends", layer] = states.to(self._places.ends.device)
+            positions = self._positions
+            if positions is None:
+                return
+            # Some mixtures of experts flatten rows and length.
+            output = first_tensor(output).view(*positions.mask.shape, -1)
+            # This must not depend on `_reading`: a checkpointed layer that is run again for its
+            # gradient has to compute the same.
+            if layer in self._probes:
+                read = at_ends(output, positions.ends.to(output.device))
+            else:
+                mask, tokens = (
+                    tensor.to(output.device) for tensor in (positions.mask, positions.tokens)
+                )
+                read = hls_loss(output, mask, self._reduction, tokens)
+            if self._reading:
+                self._read[layer] = read.to(positions.mask.device)
 
         return hook
 
-    def _size(self, layer: int) -> Any:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            if self._places is not None and self._tokens is not None:
-                shaped = self._shaped(output)
-                mask = self._places.mask.to(shaped.device)
-                tokens = self._tokens.to(shaped.device)
-                loss = hls_loss(shaped, mask, self._reduction, tokens)
-                if self._listening:
-                    self._read["size", layer] = loss.to(self._places.mask.device)
-
-        return hook
-
-    def _shaped(self, output: Any) -> Tensor:
-        """[rows, length, width]: some experts give their rows one after the other."""
-        assert self._places is not None
-        return first_of(output).view(*self._places.mask.shape, -1)
-
-    def _ask_probes(self, _: nn.Module, __: Any, output: Any) -> Any:
-        """Probes belong to the model's output: DDP looks there for what a pass has made use of."""
-        if not self._listening:
+    def _probes_hook(self, _: nn.Module, __: Any, output: Any) -> Any:
+        """Add the probes' logits to the model's output, where DDP looks for used parameters."""
+        if not self._reading:
             return output
-        self._logits = torch.stack(
-            [probe(self._read["ends", layer]) for layer, probe in self._probes.items()]
-        )
+        logits = [probe(self._read[layer]) for layer, probe in self._probes.items()]
+        self._logits = torch.stack(logits)
         kind: Any = type(output)
-        return _with_probes(kind)(**output, probe_logits=self._logits)
+        return _output_with_probes(kind)(**output, probe_logits=self._logits)
 
 
 @cache
-def _with_probes(kind: type) -> Any:
-    """A kind of output with one field more, as DDP and FSDP make outputs anew from fields."""
+def _output_with_probes(kind: type) -> Any:
+    """Return an output class with one field more; DDP and FSDP rebuild outputs from fields."""
     return make_dataclass(f"Probed{kind.__name__}", [("probe_logits", Any, None)], bases=(kind,))

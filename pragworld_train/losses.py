@@ -1,70 +1,77 @@
-"""The two losses that layer-regularised fine-tuning adds: plain functions of MLP outputs.
+"""The two losses of layer-regularized fine-tuning, as functions of MLP outputs.
 
-L = L_CE + alpha * L_amplify + beta * L_suppress (PragWorld paper, appendix H). Useful layer
-amplification (ULA) asks a small probe on the MLP output of each useful layer for the label; harmful
-layer suppression (HLS) penalises the size of the MLP outputs of each harmful one.
+    L = L_CE + alpha * L_amplify + beta * L_suppress    (PragWorld paper, appendix H)
 
-A batch may come in parts: several steps of accumulation, several processes. Told how many examples
-or tokens the whole batch has, the losses of the parts add up to that of the whole.
+- Useful layer amplification (ULA): a small probe predicts the label from the MLP output of each
+  useful layer. L_amplify is its cross-entropy.
+- Harmful layer suppression (HLS): L_suppress is the mean square of the MLP outputs of each harmful
+  layer.
+
+A batch may arrive in parts, from several accumulation steps or processes. Given the number of
+examples or tokens in the whole batch, the losses of the parts add up to the loss of the whole.
 """
-
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-# Of HLS: the mean over features, as the paper's text and released code have it, or their sum, the
-# squared norm of its equation.
-Reduction = Literal["mean", "norm"]
+from pragworld_train.layer_settings import Reduction
 
 
 class LabelProbe(nn.Module):
-    """Two layers, R^D to R^2: logits of yes and of no from an MLP's output."""
+    """A two-layer network that maps an MLP output to the logits of yes and no."""
 
     def __init__(self, width: int, hidden: int) -> None:
-        """Takes the width D of the residual stream and that of the layer between."""
+        """Create a probe for a residual stream of `width`, with `hidden` units between."""
         super().__init__()
         self.inner = nn.Linear(width, hidden)
         self.outer = nn.Linear(hidden, 2)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """[..., width] to [..., 2], in the probe's own precision."""
+        """Return logits [..., 2] for outputs [..., width], in the precision of the probe."""
         logits: Tensor = self.outer(torch.relu(self.inner(outputs.to(self.inner.weight.dtype))))
         return logits
 
 
 def at_ends(output: Tensor, ends: Tensor) -> Tensor:
-    """An MLP's output at the last token of each prompt: what its probe reads.
+    """Return an MLP's output at the last token of each prompt, where its probe reads it.
 
     Args:
         output: [rows, length, width].
-        ends: [examples, 2] row and column of each prompt's last token, whose successor is the
-            label. A row may hold several examples, or none.
+        ends: [examples, 2] row and column of each prompt's last token; the label follows it. A row
+            may hold any number of examples.
 
     Returns:
         [examples, width].
     """
     rows, columns = ends.unbind(1)
     if torch.compiler.is_compiling():
-        # Inductor (of torch 2.13, on CPUs) may read the gradient of what is indexed before it is
-        # there, and then leaves it out without a word. A product has no such gradient.
+        # Inductor (torch 2.13, on CPUs) may read the gradient of an indexed tensor before it is
+        # computed, and then drops it silently. The gradient of a product is not affected.
         flat = output.flatten(0, 1)
-        places = rows * output.shape[1] + columns
-        picked = torch.arange(flat.shape[0], device=flat.device) == places[:, None]
+        positions = rows * output.shape[1] + columns
+        picked = torch.arange(flat.shape[0], device=flat.device) == positions[:, None]
         return picked.to(flat.dtype) @ flat
     return output[rows, columns]
 
 
 def ula_loss(logits: Tensor, labels: Tensor, examples: Tensor | int | None = None) -> Tensor:
-    """L_amplify: the mean, over useful layers and examples, of the probes' cross-entropy.
+    """Return L_amplify: the mean cross-entropy of the probes, over useful layers and examples.
 
     Args:
         logits: [layers, examples, 2] of yes and no, from the probes.
         labels: [examples] 0 for yes and 1 for no.
-        examples: how many the whole batch has, where these are a part of it.
+        examples: Number of examples in the whole batch, if these are a part of it.
 
     Returns:
-        A scalar in float32; 0 where there are no examples.
+        A scalar in float32; 0 if there are no examples.
+
+    Examples:
+        >>> import torch
+        >>> logits = torch.tensor([[[0.0, 0.0], [0.0, 0.0]]])  # one probe, at chance
+        >>> ula_loss(logits, torch.tensor([0, 1]))
+        tensor(0.6931)
+        >>> ula_loss(logits, torch.tensor([0, 1]), examples=4)  # half of a batch
+        tensor(0.3466)
     """
     layers, here, _ = logits.shape
     losses = nn.functional.cross_entropy(
@@ -79,20 +86,28 @@ def hls_loss(
     reduction: Reduction = "mean",
     tokens: Tensor | int | None = None,
 ) -> Tensor:
-    """L_suppress of one harmful layer: the mean over tokens of the squared MLP output.
+    """Return L_suppress of one harmful layer: the mean over tokens of the squared MLP output.
 
-    The loss of several layers is the mean of theirs.
+    The loss of several layers is the mean of their losses.
 
     Args:
         output: [rows, length, width].
-        mask: [rows, length] true for tokens, false for padding.
-        reduction: over features.
-        tokens: how many the whole batch has, where these are a part of it.
+        mask: [rows, length] True for tokens, False for padding.
+        reduction: "mean" over features, as in the paper's text and released code, or their sum
+            ("norm"), the squared norm of the paper's equation.
+        tokens: Number of tokens in the whole batch, if these are a part of it.
 
     Returns:
-        A scalar in float32.
+        A scalar in float32, or in float64 if `output` is.
+
+    Examples:
+        >>> import torch
+        >>> output = torch.tensor([[[1.0, 3.0], [9.0, 9.0]]])  # a token and padding
+        >>> mask = torch.tensor([[True, False]])
+        >>> hls_loss(output, mask), hls_loss(output, mask, "norm")
+        (tensor(5.0000), tensor(10.0000))
     """
-    # Summed up in float32 (at least) without a copy of the output in it.
+    # Summed in float32 at least, without a copy of the output in that precision.
     precision = torch.promote_types(output.dtype, torch.float32)
     norms = torch.linalg.vector_norm(output, dim=-1, dtype=precision)
     total = torch.where(mask, norms, 0.0).square().sum()

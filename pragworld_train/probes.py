@@ -1,36 +1,48 @@
-"""The probes of useful layers as a file: safetensors, a layer's weights under its number."""
+"""The probes of useful layers and their file, `label_probes.safetensors`."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_whole
 from pragworld_train.losses import LabelProbe
 
-FILE = "label_probes.safetensors"
+PROBES_FILE = "label_probes.safetensors"
+
+
+def new_probes(
+    layers: list[int], width: int, hidden: int, seed: int, dtype: torch.dtype
+) -> dict[int, LabelProbe]:
+    """Return a new probe for each layer, leaving torch's random state as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return {layer: LabelProbe(width, hidden).to(dtype) for layer in layers}
 
 
 def write_probes(weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Writes weights by name, as "3.inner.weight" of layer 3, into `FILE`; all or nothing."""
-    path = folder / FILE
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    own = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
-    save_file(own, beside, metadata={"format": "pt", "outputs": "yes, no"})
-    beside.replace(path)
+    """Write the weights of probes to a folder, in full or not at all.
+
+    Args:
+        weights: By layer and name, such as "3.inner.weight".
+        folder: Where to put `label_probes.safetensors`.
+    """
+    contiguous = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
+    content = save(contiguous, metadata={"format": "pt", "outputs": "yes, no"})
+    write_whole(folder / PROBES_FILE, content)
 
 
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    """What `write_probes` wrote.
+def read_probe_weights(folder: Path) -> dict[str, Tensor]:
+    """Return the weights that `write_probes` wrote.
 
     Raises:
-        InputError: it is not there, or cannot be read.
+        InputError: The file is missing or cannot be read.
     """
-    path = folder / FILE
+    path = folder / PROBES_FILE
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
@@ -38,30 +50,18 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def load_probes(folder: Path) -> dict[int, LabelProbe]:
-    """The probes that training left in a folder, by the number of their layer.
+    """Return the probes that training saved in a folder, by layer.
 
     Raises:
-        InputError: there are none.
+        InputError: The folder has no readable probes.
     """
-    weights = read_weights(folder)
+    by_layer: dict[int, dict[str, Tensor]] = {}
+    for name, weight in read_probe_weights(folder).items():
+        layer, _, parameter = name.partition(".")
+        by_layer.setdefault(int(layer), {})[parameter] = weight
     probes = {}
-    for layer in sorted({int(name.partition(".")[0]) for name in weights}):
-        own = {
-            name.partition(".")[2]: weight
-            for name, weight in weights.items()
-            if name.startswith(f"{layer}.")
-        }
-        hidden, width = own["inner.weight"].shape
-        probe = LabelProbe(width, hidden).to(own["inner.weight"].dtype)
-        probe.load_state_dict(own)
-        probes[layer] = probe
+    for layer, weights in sorted(by_layer.items()):
+        hidden, width = weights["inner.weight"].shape
+        probes[layer] = LabelProbe(width, hidden).to(weights["inner.weight"].dtype)
+        probes[layer].load_state_dict(weights)
     return probes
-
-
-def new_probes(
-    layers: list[int], width: int, hidden: int, seed: int, dtype: torch.dtype
-) -> dict[int, LabelProbe]:
-    """A probe for each layer. All that is drawn elsewhere stays as it would be without them."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return {layer: LabelProbe(width, hidden).to(dtype) for layer in layers}

@@ -8,35 +8,41 @@ import torch
 from command_runs import run_train
 from sklearn.neural_network import MLPClassifier
 
-from pragworld_interp.loading import Model, fed, load
-from pragworld_tasks.tiny import folder as tiny_folder
-from pragworld_train.data import chosen
-from pragworld_train.experiments.probing import fitted, probed, read, read_probed
+from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.tokenization import tokenize_prompts
+from pragworld_tasks.tiny import tiny_folder
+from pragworld_train.data import load_document_set
+from pragworld_train.experiments.probing import (
+    fit_probe,
+    probe_layers,
+    read_mlp_outputs,
+    read_probe_report,
+)
 
 
 def test_outputs_are_those_of_each_prompt_alone() -> None:
-    decoder, _ = load(Model(str(tiny_folder())))
-    documents = chosen("generated", '{"groups": 3}').documents
-    found = read(decoder, documents, chat_template=False)
+    decoder, _ = load_decoder(Model(str(tiny_folder())))
+    documents = load_document_set("generated", '{"groups": 3}').documents
+    ends, mean_squares = read_mlp_outputs(decoder, documents, chat_template=False)
     outputs: list[torch.Tensor] = []
     for block in decoder.blocks:
         block.mlp.register_forward_hook(lambda _, __, output: outputs.append(output[0]))
-    for number, prompt in enumerate(fed(decoder, documents, chat_template=False)):
+    for number, prompt in enumerate(tokenize_prompts(decoder, documents, chat_template=False)):
         outputs.clear()
         with torch.inference_mode():
             decoder.model(input_ids=torch.tensor([prompt.ids]))
         assert len(outputs) == 5
         for layer, output in enumerate(outputs):
-            torch.testing.assert_close(found.ends[layer, number], output[-1], rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(ends[layer, number], output[-1], rtol=1e-4, atol=1e-4)
             mean_square = output.square().mean()
-            torch.testing.assert_close(found.mean_squares[layer, number], mean_square)
+            torch.testing.assert_close(mean_squares[layer, number], mean_square)
 
 
 def test_a_probe_learns_what_no_line_divides() -> None:
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(1200, 6, generator=generator) * torch.tensor([100.0, 1, 1, 1, 1, 0.01]) + 5
     labels = ((states[:, 1] > 5) ^ (states[:, 5] > 5)).long()
-    probe = fitted(states[:800], labels[:800], 32, seed=0)
+    probe = fit_probe(states[:800], labels[:800], 32, seed=0)
     with torch.no_grad():
         accuracy = (probe(states[800:]).argmax(-1) == labels[800:]).float().mean().item()
     scaled = ((states - states[:800].mean(0)) / states[:800].std(0)).numpy()
@@ -49,7 +55,7 @@ def test_a_probe_of_noise_is_at_chance() -> None:
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(2000, 16, generator=generator)
     labels = torch.randint(2, (2000,), generator=generator)
-    probe = fitted(states[:1000], labels[:1000], 32, seed=0)
+    probe = fit_probe(states[:1000], labels[:1000], 32, seed=0)
     with torch.no_grad():
         right = probe(states[1000:]).argmax(-1) == labels[1000:]
     assert abs(right.float().mean().item() - 0.5) < 4 * np.sqrt(0.25 / 1000)
@@ -59,12 +65,13 @@ def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
     out = tmp_path / "probes.json"
     process = run_train("probe", "--model", tiny_folder(), "--groups", "12", "--out", out)
     assert process.returncode == 0, process.stderr
-    found = read_probed(out)
-    decoder, _ = load(Model(str(tiny_folder())))
+    found = read_probe_report(out)
+    decoder, _ = load_decoder(Model(str(tiny_folder())))
     training, asked = (
-        chosen("generated", '{"groups": 12}', split).documents for split in ("validation", "test")
+        load_document_set("generated", '{"groups": 12}', split).documents
+        for split in ("validation", "test")
     )
-    again = probed(decoder, training, asked, 128, 0)
+    again = probe_layers(decoder, training, asked, 128, 0)
     assert found.groups == again.groups
     assert [layer.right for layer in found.layers] == [layer.right for layer in again.layers]
     last = 100 * np.mean(found.layers[-1].right)

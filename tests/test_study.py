@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,11 +15,10 @@ import pytest
 import yaml
 
 from pragworld_interp.layer_report import read_layers
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
-from pragworld_train.evaluation import asked, samples_files
-from pragworld_train.experiments.probing import read_probed
+from pragworld_train.experiments.probing import read_probe_report
+from pragworld_train.lm_eval_process import sample_files, sampled_documents
 
 MODEL = ("--model_name_or_path", str(tiny_folder()))
 LAYERS = ("--useful_layers", "1", "2", "--harmful_layers", "4")
@@ -89,9 +89,9 @@ def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
     for arm, folder in (("base", study / "base"), (ARM, study / f"{ARM}-seed7")):
         found = {name: one["mean"] for name, one in content["arms"][arm].items()}
         shown = results(folder / "test")
-        path = samples_files(folder / "test")["pragworld_generated_mc"]
+        path = sample_files(folder / "test")["pragworld_generated_mc"]
         right = {one["doc"]["row"]: one["acc"] for one in map(json.loads, path.open())}
-        trained_on = [one for one in asked(path) if one.alteration != "Negation"]
+        trained_on = [one for one in sampled_documents(path) if one.alteration != "Negation"]
         assert found["test_accuracy"] == pytest.approx(np.mean([right[d.row] for d in trained_on]))
         groups = {one.group for one in trained_on}
         wrong = {one.group for one in trained_on if not right[one.row]}
@@ -104,13 +104,13 @@ def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
         assert 100 * found["useful_effect"] == pytest.approx(np.mean(effects))
         whole = shown["pragworld_generated_mc"]["acc,none"]
         assert plain == pytest.approx(100 * whole)  # the same documents, two engines
-        probes = read_probed(folder / "probes.json")
+        probes = read_probe_report(folder / "probes.json")
         assert found["mean_square"] == pytest.approx(np.mean(probes.layers[4].mean_squares))
 
 
 def test_the_held_out_alteration_is_scored_apart(study: Path) -> None:
-    path = samples_files(study / "base" / "test")["pragworld_generated_mc"]
-    documents = asked(path)
+    path = sample_files(study / "base" / "test")["pragworld_generated_mc"]
+    documents = sampled_documents(path)
     right = {
         record["doc"]["row"]: record["acc"]
         for record in map(json.loads, path.read_text().splitlines())
@@ -125,26 +125,42 @@ def test_a_study_draws_a_figure(study: Path) -> None:
     assert (study / "study.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_other_settings_in_the_same_folder_are_refused(study: Path) -> None:
-    with pytest.raises(InputError, match=r"config\.yaml: a study with other settings; name"):
-        main([*command(study)[3:], "--weight_decay", "0.5"])
+def refusal(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
+    """The one line that a refused command ends with."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_other_settings_in_the_same_folder_are_refused(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capsys, [*command(study)[3:], "--weight_decay", "0.5"])
+    assert "config.yaml: a study with other settings; choose another" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (MODEL, "^study: ula needs --ula_weight and layers; give both, or other --arms$"),
-        ((*MODEL, *LAYERS, *WEIGHTS, "--seeds", "1", "1"), "^--seeds 1 1: one of them twice$"),
-        ((*MODEL, "--dataset_name", "manual"), "^study: it trains on generated dialogues; leave"),
-        ((*MODEL, "--seed", "5"), "^study: it takes no --seed; take --seeds$"),
-        ((*MODEL, "--retain", "arc_easy"), "^study: it takes no --retain$"),
-        ((*MODEL, "--evaluate_groups", "0"), "^--evaluate_groups 0: at least 1 is needed$"),
-        ((*MODEL, "--jobs", "0"), "^--jobs 0: at least one is needed$"),
+        (MODEL, "^study: ula needs --ula_weight and layers; set both, or choose other --arms$"),
+        ((*MODEL, *LAYERS, *WEIGHTS, "--seeds", "1", "1"), "^--seeds 1 1: must all be different$"),
+        (
+            (*MODEL, "--dataset_name", "manual"),
+            "^--dataset_name: a study trains on generated dialogues; leave it out$",
+        ),
+        ((*MODEL, "--seed", "5"), "^--seed: not a setting of a study; use --seeds$"),
+        ((*MODEL, "--retain", "arc_easy"), "^--retain: not a setting of a study; leave it out$"),
+        ((*MODEL, "--evaluate_groups", "0"), "^--evaluate_groups 0: must be at least 1$"),
+        ((*MODEL, "--jobs", "0"), "^--jobs 0: must be at least 1$"),
     ],
 )
 def test_impossible_studies_are_refused(
-    arguments: tuple[str, ...], message: str, tmp_path: Path
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        main(["study", *arguments, "--output_dir", str(tmp_path / "out")])
+    said = refusal(capsys, ["study", *arguments, "--output_dir", str(tmp_path / "out")])
+    assert re.search(message, said), said
     assert not (tmp_path / "out").exists()

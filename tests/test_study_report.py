@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pragworld_tasks.evaluation.metrics import Tally, bootstrap_intervals
-from pragworld_train.experiments.study_report import _draws, _measured
+from pragworld_train.experiments.study_report import _draws, _measure
 
 
 def tallies(seeds: int, groups: int, level: float, seed: int = 0) -> list[Tally]:
@@ -18,7 +18,7 @@ def tallies(seeds: int, groups: int, level: float, seed: int = 0) -> list[Tally]
 
 def test_the_mean_is_over_seeds() -> None:
     runs = tallies(3, 40, 0.6)
-    measured = _measured(runs, None)
+    measured = _measure(runs, None)
     assert measured.mean == pytest.approx(
         np.mean([run.right.sum() / run.total.sum() for run in runs])
     )
@@ -28,12 +28,12 @@ def test_the_mean_is_over_seeds() -> None:
 def test_one_seed_has_the_interval_of_a_bootstrap_over_groups() -> None:
     (run,) = tallies(1, 200, 0.6)
     expected = bootstrap_intervals({"": run}, resamples=20_000)[""]
-    assert _measured([run], None).interval == pytest.approx(expected, abs=0.004)
+    assert _measure([run], None).interval == pytest.approx(expected, abs=0.004)
 
 
 def test_an_arm_does_not_differ_from_itself() -> None:
     runs = tallies(3, 40, 0.6)
-    measured = _measured(runs, runs)
+    measured = _measure(runs, runs)
     assert measured.difference == 0
     assert measured.difference_interval == (0, 0)
 
@@ -41,7 +41,7 @@ def test_an_arm_does_not_differ_from_itself() -> None:
 def test_what_makes_a_group_hard_for_both_cancels_out() -> None:
     runs = tallies(3, 60, 0.6)
     better = [Tally(run.right + 0.1 * run.total, run.total) for run in runs]
-    measured = _measured(better, runs)
+    measured = _measure(better, runs)
     assert measured.difference == pytest.approx(0.1)
     assert measured.difference_interval == pytest.approx((0.1, 0.1))
 
@@ -70,7 +70,7 @@ def test_draws_are_those_of_a_loop_over_groups_and_seeds() -> None:
 def test_the_base_model_goes_with_every_seed() -> None:
     (base,), trained = tallies(1, 40, 0.5, seed=1), tallies(3, 40, 0.5)
     trained = [Tally(run.right, base.total) for run in trained]
-    measured = _measured([base], trained)
+    measured = _measure([base], trained)
     assert measured.difference == pytest.approx(
         base.share - np.mean([run.share for run in trained])
     )

@@ -1,10 +1,13 @@
-"""The command `pragworld-train`: settings, a whole run, what it refuses, where it goes on."""
+"""The command `pragworld-train`: help, settings, a whole run, what it refuses and how it resumes."""
 
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,17 +21,122 @@ from transformers import AutoModelForCausalLM
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
-from pragworld_train.checkpoints import last_checkpoint
-from pragworld_train.cli import main, parsed
+from pragworld_train import training_run
+from pragworld_train.arguments import make_parser, parse_settings
+from pragworld_train.cli import help_parser, main
+from pragworld_train.data import DEFAULT_GROUPS
 from pragworld_train.probes import load_probes
+from pragworld_train.training_run import last_checkpoint
 
 MODEL = str(tiny_folder())
 LAYERS = ("--useful_layers", "1", "--harmful_layers", "4")
 WEIGHTS = ("--ula_weight", "1e-3", "--hls_weight", "1e-2")
+HEAVY = ("torch", "transformers", "trl")
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that is to be refused, and gives the one line that it ends with."""
+
+    def refused(*arguments: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+        message = capsys.readouterr().err.splitlines()[-1]
+        assert message
+        return message
+
+    return refused
+
+
+# Help ---------------------------------------------------------------------------------------------
+
+
+def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command where packages cannot be imported."""
+    code = f"import sys; sys.modules.update(dict.fromkeys({packages!r}))\n"
+    code += f"from pragworld_train.cli import main; main({arguments!r})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ((), ("--ula_weight", "--held_out_alteration", "--lora_r", "--config", "--help-all")),
+        (("study",), ("--seeds", "random_layers", "an interrupted study")),
+        (("probe",), ("--adapter", "--held_out_alteration")),
+    ],
+)
+def test_help_needs_no_torch_and_shows_an_example(
+    command: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    process = without(HEAVY, *command, "--help")
+    assert process.returncode == 0, process.stderr
+    for word in ("example:\n  pragworld-train", *words):
+        assert word in process.stdout
+    assert len(process.stdout.splitlines()) < 100
+
+
+@pytest.mark.parametrize("command", [(), ("study",), ("probe", "--model", "m"), ("--help-all",)])
+def test_a_missing_package_is_one_line(command: tuple[str, ...]) -> None:
+    process = without(("trl",), *command)
+    if command[:1] != ("probe",):
+        assert process.returncode == 2
+        assert process.stderr == (
+            "`pragworld-train` needs the trl package: pip install 'pragworld[train]'\n"
+        )
+    process = without(("torch",), *command)
+    assert process.returncode == 2
+    assert process.stderr == (
+        "`pragworld-train` needs the torch package: pip install 'pragworld[train]'\n"
+    )
+
+
+def options(parser: ArgumentParser) -> dict[str, object]:
+    """The defaults of a parser's settings."""
+    return {action.dest: action.default for action in parser._actions if action.help}
+
+
+def test_the_short_help_shows_the_defaults_that_are_used() -> None:
+    every, shown = options(make_parser()), options(help_parser())
+    own = {name: shown[name] for name in shown if name in every}
+    assert own == {name: every[name] for name in own}
+    assert shown.keys() - every.keys() == {"config", "help", "help_all", "version"}
+    assert f"groups (default {DEFAULT_GROUPS})" in help_parser().format_help().replace("\n", " ")
+
+
+def test_all_settings_are_shown_when_asked_for() -> None:
+    process = run_train("--help-all")
+    assert process.returncode == 0
+    for name in ("--ula_weight", "--held_out_alteration", "--lora_r", "--optim", "--max_length"):
+        assert name in process.stdout
+
+
+def test_the_package_is_imported_without_torch() -> None:
+    code = "import sys, pragworld_train; print({'torch', 'trl'} & {*sys.modules})\n"
+    code += "pragworld_train.ula_loss; print('torch' in sys.modules)"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.stdout == "set()\nTrue\n"
+
+
+def test_an_interrupt_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(training_run, "train", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        main(["--model_name_or_path", MODEL, "--report_to", "none"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted"
+
+
+# Settings -----------------------------------------------------------------------------------------
 
 
 def test_defaults_are_those_of_the_paper() -> None:
-    script, training, model = parsed(["--model_name_or_path", "some/model", "--use_peft"])
+    script, training, model = parse_settings(["--model_name_or_path", "some/model", "--use_peft"])
     assert (script.dataset_name, script.dataset_train_split) == ("generated", "train")
     assert (training.learning_rate, training.num_train_epochs) == (1e-4, 3)
     assert (training.warmup_steps, model.lora_r) == (0.1, 8)
@@ -40,7 +148,7 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
     file = tmp_path / "train.yaml"
     settings = {"model_name_or_path": "a/b", "useful_layers": [2, 1], "ula_weight": 0.5, "seed": 7}
     file.write_text(yaml.safe_dump(settings))
-    _, training, model = parsed(["--config", str(file), "--seed", "8"])
+    _, training, model = parse_settings(["--config", str(file), "--seed", "8"])
     assert (training.amplified, training.ula_weight, training.seed) == ([1, 2], 0.5, 8)
     assert model.model_name_or_path == "a/b"
     assert training.learning_rate == 1e-4
@@ -49,77 +157,76 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "^--model_name_or_path: a name on the Hugging Face hub, or a folder$"),
-        (("--model_name_or_path", "./nowhere"), r"^model \./nowhere: no such folder$"),
-        (("--model_name_or_path", MODEL, "--ula_weight", "2"), "^ula_weight 2.0: not from 0 to 1$"),
+        ((), "^--model_name_or_path is missing; name a model on the hub or a folder$"),
+        (("--model_name_or_path", "./nowhere"), r"^model \./nowhere: .*"),
+        (
+            ("--model_name_or_path", MODEL, "--ula_weight", "2"),
+            "^ula_weight 2.0: must be between 0 and 1$",
+        ),
         (
             ("--model_name_or_path", MODEL, "--useful_layers", "5", "--ula_weight", "1e-3"),
             "^useful layer 5: the model has layers 0 to 4 only$",
         ),
         (
             ("--model_name_or_path", MODEL, "--layers", "none.json", "--ula_weight", "1e-3"),
-            r"^none\.json: No such file or directory$",
+            r"^none\.json: No such file or directory",
         ),
         (
             ("--model_name_or_path", MODEL, "--held_out_alteration", "Swap"),
-            "^no alteration 'Swap'; there are Negation, ",
+            "^alteration 'Swap' does not exist; choose from Negation, ",
         ),
         (
             ("--model_name_or_path", MODEL, "--evaluate", "--evaluate_tasks", "pragworld_manuel"),
-            "^task pragworld_manuel: lm-eval has none of that name; see `lm_eval ls tasks`$",
+            "^task pragworld_manuel: lm-eval does not have it; see `lm_eval ls tasks`$",
         ),
         (
             ("--model_name_or_path", MODEL, "--chat_template"),
-            "^model .*: its tokenizer has no chat template; leave --chat_template out$",
+            "^model .*: no chat template; leave out --chat_template$",
         ),
-        (("--config",), "^--config: name a YAML file$"),
+        (
+            ("--model_name_or_path", MODEL, "--ula_wait", "1"),
+            "^no setting --ula_wait; `pragworld-train --help-all` lists all of them$",
+        ),
+        (("--config",), "^--config needs the name of a YAML file$"),
         (("--config", "nowhere.yaml"), "^--config nowhere.yaml: .*No such file or directory"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(
-    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...],
+    message: str,
+    refused: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ("--output_dir", "out", "--report_to", "none", *arguments)
-    data = ("--dataset_config", '{"groups": 2}')
-    with pytest.raises(InputError) as refused:
-        main([*data, *arguments])
-    assert re.search(message, str(refused.value)), refused.value
-    assert "\n" not in str(refused.value)
+    said = refused("--dataset_config", '{"groups": 2}', *arguments)
+    assert re.search(message, said), said
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_setting_in_a_yaml_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
     file.write_text("model_name_or_path: a/b\nula_wait: 0.1\n")
-    with pytest.raises(InputError, match=r"^settings: .*ula_wait"):
-        parsed(["--config", str(file)])
+    with pytest.raises(InputError, match=r"^no setting --ula_wait; "):
+        parse_settings(["--config", str(file)])
 
 
 def test_a_mistake_ends_the_command_without_a_traceback() -> None:
     process = run_train("--model_name_or_path", MODEL, "--ula_weight", "1e-3")
     assert process.returncode == 2
     assert process.stderr.splitlines()[-1] == (
-        "ula_weight 0.001: no useful layers given; name them, or a layers.json"
+        "ula_weight 0.001 needs useful layers; set useful_layers or layers"
     )
     assert "Traceback" not in process.stderr
 
 
 def test_processes_that_do_not_know_of_each_other_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(
-        InputError, match=r"^2 processes were launched, and transformers sees 1; on"
-    ):
-        main(["--model_name_or_path", MODEL, "--report_to", "none"])
-
-
-def test_help_names_the_other_commands() -> None:
-    process = run_train("--help")
-    assert process.returncode == 0
-    for word in ("--ula_weight", "--held_out_alteration", "--lora_r", "study", "probe"):
-        assert word in process.stdout
+    said = refused("--model_name_or_path", MODEL, "--report_to", "none")
+    assert said.startswith("2 processes were launched, but transformers sees 1; on")
 
 
 # A whole run --------------------------------------------------------------------------------------
@@ -202,7 +309,7 @@ def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -
     assert process.returncode == 0, process.stderr
 
 
-# Where it goes on ---------------------------------------------------------------------------------
+# Resuming ----------------------------------------------------------------------------------------
 
 
 def checkpoint(folder: Path, step: int, state: str | None) -> None:
@@ -212,7 +319,7 @@ def checkpoint(folder: Path, step: int, state: str | None) -> None:
         (place / "trainer_state.json").write_text(state)
 
 
-def test_the_last_whole_checkpoint_is_where_a_run_goes_on(tmp_path: Path) -> None:
+def test_a_run_resumes_from_its_last_complete_checkpoint(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path) is None
     assert last_checkpoint(tmp_path / "nowhere") is None
     checkpoint(tmp_path, 9, json.dumps({"global_step": 9}))

@@ -9,11 +9,11 @@ from places import SAMPLES
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt, split_prompt
-from pragworld_train.data import chosen, held_out, to_dataset
+from pragworld_train.data import load_document_set, to_dataset
 
 
 def test_a_row_is_prompt_2_and_its_label() -> None:
-    documents = chosen("generated", '{"groups": 5}').documents
+    documents = load_document_set("generated", '{"groups": 5}').documents
     dataset = to_dataset(documents)
     assert len(dataset) == len(documents)
     for document, row in zip(documents, dataset, strict=True):
@@ -23,7 +23,7 @@ def test_a_row_is_prompt_2_and_its_label() -> None:
 
 
 def test_a_row_for_a_chat_template_is_a_conversation() -> None:
-    (document, *_) = chosen("generated", '{"groups": 1}').documents
+    (document, *_) = load_document_set("generated", '{"groups": 1}').documents
     row = to_dataset([document], chat_template=True)[0]
     record = {"context": document.context, "question": document.question}
     assert row["prompt"] == [{"role": "user", "content": label_prompt(record)}]
@@ -31,12 +31,12 @@ def test_a_row_for_a_chat_template_is_a_conversation() -> None:
 
 
 def test_the_held_out_alteration_is_not_trained_on_and_is_evaluated() -> None:
-    training = chosen("generated", '{"groups": 30}', held_out_alteration="Negation")
+    training = load_document_set("generated", '{"groups": 30}', held_out_alteration="Negation")
     assert "Negation" not in {document.alteration for document in training.documents}
-    asked = chosen("generated", '{"groups": 30}', "test", "Negation").documents
+    asked = load_document_set("generated", '{"groups": 30}', "test", "Negation").documents
     by_group = Counter(one.group for one in asked if one.alteration == "Negation")
     assert len(by_group) == 30
-    assert held_out(training, "validation").generator == {
+    assert training.other_split("validation").generator == {
         **(training.generator or {}),
         "groups": 3,
         "split": "validation",
@@ -47,17 +47,17 @@ def test_the_held_out_alteration_of_a_released_split_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    everything = chosen("manual").documents
+    everything = load_document_set("manual").documents
     names = {one.alteration for one in everything} - {None}
     name = sorted(str(each) for each in names)[0]
-    rest = chosen("manual", held_out_alteration=name).documents
+    rest = load_document_set("manual", held_out_alteration=name).documents
     assert rest == [one for one in everything if one.alteration != name]
     assert len(rest) < len(everything)
 
 
 def test_originals_only() -> None:
-    everything = chosen("generated", '{"groups": 8}').documents
-    originals = chosen("generated", '{"groups": 8}', originals_only=True).documents
+    everything = load_document_set("generated", '{"groups": 8}').documents
+    originals = load_document_set("generated", '{"groups": 8}', originals_only=True).documents
     assert originals == [one for one in everything if one.is_original]
     assert len(originals) == 8
 
@@ -68,18 +68,24 @@ def test_originals_only() -> None:
         (("mannual",), "^split 'mannual' does not exist; choose from manual, .*generated$"),
         (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\)$"),
         (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object$"),
-        (("generated", '{"group": 3}'), "^dataset_config: no setting 'group'; there are groups, "),
+        (
+            ("generated", '{"group": 3}'),
+            "^dataset_config: setting 'group' does not exist; choose from groups, ",
+        ),
         (("generated", "{}", "trial"), "^there is no generated split 'trial'; use train, "),
-        (("generated", "{}", "train", "Swap"), "^no alteration 'Swap'; there are Negation, "),
+        (
+            ("generated", "{}", "train", "Swap"),
+            "^alteration 'Swap' does not exist; choose from Negation, ",
+        ),
         (
             ("manual", '{"groups": 3}'),
-            "^dataset_config is for the split generated, not for manual$",
+            "^dataset_config is for the split generated, not for manual; leave it out$",
         ),
     ],
 )
 def test_what_is_not_there_is_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError) as refused:
-        chosen(*arguments)
+        load_document_set(*arguments)
     assert re.search(message, str(refused.value)), refused.value
     assert "\n" not in str(refused.value)
 
@@ -89,6 +95,6 @@ def test_a_released_split_has_no_other_to_evaluate_the_loss_on(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     with pytest.raises(
-        InputError, match=r"^manual: no other documents .* take --eval_strategy no$"
+        InputError, match=r"^manual: .* no other documents .* use --eval_strategy no$"
     ):
-        held_out(chosen("manual"), "validation")
+        load_document_set("manual").other_split("validation")

@@ -23,7 +23,7 @@ from train_runs import (
 )
 from transformers import PreTrainedTokenizerFast
 
-from pragworld_interp.layer_report import Intervention, LayerReport, selected, write_layers
+from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_tasks.errors import InputError
 
 ROWS = make_rows(8)
@@ -60,18 +60,21 @@ def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({**BOTH, "ula_weight": -0.1}, "ula_weight -0.1: not from 0 to 1"),
-        ({**BOTH, "hls_weight": 1.5}, "hls_weight 1.5: not from 0 to 1"),
-        ({**BOTH, "ula_weight": float("nan")}, "ula_weight nan: not from 0 to 1"),
-        ({**BOTH, "useful_layers": None}, "ula_weight 0.7: no useful layers given"),
-        ({**BOTH, "useful_layers": []}, "ula_weight 0.7: no useful layers given"),
-        ({**BOTH, "harmful_layers": None}, "hls_weight 0.9: no harmful layers given"),
+        ({**BOTH, "ula_weight": -0.1}, "ula_weight -0.1: must be between 0 and 1"),
+        ({**BOTH, "hls_weight": 1.5}, "hls_weight 1.5: must be between 0 and 1"),
+        ({**BOTH, "ula_weight": float("nan")}, "ula_weight nan: must be between 0 and 1"),
+        ({**BOTH, "useful_layers": None}, "ula_weight 0.7 needs useful layers"),
+        ({**BOTH, "useful_layers": []}, "ula_weight 0.7 needs useful layers"),
+        ({**BOTH, "harmful_layers": None}, "hls_weight 0.9 needs harmful layers"),
         ({**BOTH, "useful_layers": [1, 2]}, "layer 1 is both useful and harmful"),
-        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: one twice"),
+        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: layers must be different"),
         ({**BOTH, "harmful_layers": [-1]}, "harmful_layers [-1]"),
         ({**BOTH, "probe_hidden_size": 0}, "probe_hidden_size 0"),
-        ({**BOTH, "hls_reduction": "sum"}, "hls_reduction 'sum': not one of mean, norm"),
-        ({**BOTH, "layer_selection": "all"}, "layer_selection 'all': not one of sign, evidence"),
+        ({**BOTH, "hls_reduction": "sum"}, "hls_reduction 'sum': must be one of mean, norm"),
+        (
+            {**BOTH, "layer_selection": "all"},
+            "layer_selection 'all': must be one of sign, evidence",
+        ),
     ],
 )
 def test_settings_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: str) -> None:
@@ -101,8 +104,16 @@ def test_settings_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: 
             {},
             "use_reentrant",
         ),
-        ({"label_smoothing_factor": 0.1}, {}, "label_smoothing_factor: TRL runs the model twice"),
-        ({}, {"compute_loss_func": lambda *_, **__: 0}, "compute_loss_func: TRL runs the model"),
+        (
+            {"label_smoothing_factor": 0.1},
+            {},
+            "label_smoothing_factor: TRL needs a second forward pass",
+        ),
+        (
+            {},
+            {"compute_loss_func": lambda *_, **__: 0},
+            "compute_loss_func: TRL needs a second forward pass",
+        ),
         ({"packing": True, "packing_strategy": "wrapped"}, {}, "packing_strategy wrapped"),
         ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset"),
         (
@@ -161,17 +172,19 @@ def test_layers_of_a_file_are_those_trained_with(tmp_path: Path) -> None:
     small_tokenizer().save_pretrained(base)
     report = report_of(base)
     args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
-    assert args.suppressed == selected(report, "harmful")
+    assert args.suppressed == report.selected("harmful")
     # A folder is the same under another name.
     trainer = make_trainer(str(base / ".." / "base"), args, ROWS)
-    assert [*trainer.probes] == args.amplified == selected(report, "useful")
+    assert [*trainer.probes] == args.amplified == report.selected("useful")
 
 
 def test_evidence_may_leave_no_layers(tmp_path: Path) -> None:
     path = written(tmp_path, report_of("org/model"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
-    refused(caught, f"ula_weight 0.001: no useful layers in {path} by evidence")
+    refused(
+        caught, f"ula_weight 0.001 needs useful layers; {path} has no useful layers by evidence"
+    )
 
 
 @pytest.mark.parametrize("role", ["useful", "harmful"])
@@ -179,14 +192,14 @@ def test_a_file_and_numbers_do_not_go_together(tmp_path: Path, role: str) -> Non
     path = written(tmp_path, report_of("org/model"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=path, **{f"{role}_layers": [1]})
-    refused(caught, path, "take the file, or the numbers")
+    refused(caught, path, "use either the file or the numbers")
 
 
 def test_a_file_of_attention_ablation_is_refused(tmp_path: Path) -> None:
     report = report_of("org/model", intervention=Intervention("attention", "zero"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
-    refused(caught, "of attention ablation", "take a report of MLP ablation")
+    refused(caught, "of attention ablation", "ablate with --module mlp")
 
 
 def test_what_is_no_layer_report_is_refused(tmp_path: Path) -> None:
@@ -282,7 +295,7 @@ def test_streamed_data_is_refused(tmp_path: Path) -> None:
     args = settings(tmp_path, **BOTH)
     with pytest.raises(InputError) as caught:
         make_trainer(fresh_model(), args, ROWS.to_iterable_dataset())
-    refused(caught, "train data: streamed", "datasets.Dataset")
+    refused(caught, "train data: a streamed dataset", "datasets.Dataset")
 
 
 def test_a_tokenizer_without_labels_is_refused(tmp_path: Path) -> None:
@@ -294,4 +307,4 @@ def test_a_tokenizer_without_labels_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError) as caught:
         make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS, processing_class=wordless)
-    refused(caught, "neither ' yes' and ' no' nor 'yes' and 'no' are one token")
+    refused(caught, "yes and no must each be a single token")

@@ -42,8 +42,8 @@ from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_train.data import to_dataset
-from pragworld_train.hooks import places, token_mask
-from pragworld_train.probes import FILE, load_probes
+from pragworld_train.hooks import find_positions, token_mask
+from pragworld_train.probes import PROBES_FILE, load_probes
 
 TINY = Path(__file__).parents[1] / "pragworld_tasks" / "tiny"
 ROWS = make_rows(8)
@@ -305,7 +305,9 @@ def test_places_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -
     for options in ({}, *WITHOUT_PADDING.values()):
         trainer = make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), ROWS)
         batch = next(iter(trainer.get_train_dataloader()))
-        where = places(batch, torch.tensor([YES]), torch.tensor([NO]))
+        where = find_positions(
+            batch, torch.tensor([YES]), torch.tensor([NO]), tokens=torch.tensor(sum(LENGTHS))
+        )
         assert torch.equal(where.mask, batch["input_ids"] != 0)
         assert where.mask.sum() == sum(LENGTHS)
         rows, columns = where.ends.T
@@ -580,7 +582,7 @@ def test_an_adapter_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None
 def test_probes_are_in_a_file_others_can_read(tmp_path: Path) -> None:
     trainer = trained(fresh_model(), settings(tmp_path, **BOTH, probe_hidden_size=7), ROWS)
     trainer.save_model()
-    found = {name: [*one.shape] for name, one in load_file(tmp_path / FILE).items()}
+    found = {name: [*one.shape] for name, one in load_file(tmp_path / PROBES_FILE).items()}
     each = {
         "inner.weight": [7, 32],
         "inner.bias": [7],
@@ -594,7 +596,7 @@ def test_without_probes_there_is_no_file_of_them(tmp_path: Path) -> None:
     trainer = trained(fresh_model(), settings(tmp_path, **{**BOTH, "ula_weight": 0.0}), ROWS)
     trainer.save_model()
     assert trainer.probes == {}
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / PROBES_FILE).exists()
     with pytest.raises(InputError, match="the probes cannot be read"):
         load_probes(tmp_path)
 

@@ -1,1 +1,1 @@
-"""Experiments with trained models: the study, its report, and probes of finished models."""
+"""Experiments on trained models: the study, its report, and probes of any model."""

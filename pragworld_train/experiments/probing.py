@@ -1,9 +1,8 @@
-"""What probes read off a model's MLPs, and how large their outputs are: `pragworld-train probe`.
+"""New label probes on the MLP outputs of every layer, and the size of these outputs.
 
-The probes are of the kind that useful layer amplification trains, but new ones, fitted to a model
-that stays as it is, on documents that it was not trained on. So models can be compared whether or
-not they were trained with probes: does amplification make the label easier to read, does
-suppression make outputs smaller.
+The probes are of the kind that useful layer amplification trains, but fitted to a finished model,
+on documents that it was not trained on. Any two models can thus be compared: whether amplification
+makes the label easier to read, and whether suppression makes outputs smaller.
 """
 
 import argparse
@@ -18,108 +17,25 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.decoder import Decoder, first_of
-from pragworld_interp.loading import Model, fed, load
-from pragworld_interp.packing import batches, padded
+from pragworld_interp.decoder import Decoder, first_tensor
+from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.packing import pad_prompts, token_batches
 from pragworld_interp.serialization import check_schema
+from pragworld_interp.tokenization import tokenize_prompts
+from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
-from pragworld_tasks.evaluation.metrics import LEVEL, Interval, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import read_text, write_json
-from pragworld_train.data import chosen
+from pragworld_tasks.formatting import format_interval, markdown_table
+from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
-SCHEMA: dict[str, Any] = {"schema": "pragworld-probes", "version": 1}
-_TOKENS = 8192  # that go through the model in one go
+_SCHEMA: dict[str, Any] = {"schema": "pragworld-probes", "version": 1}
+_TOKENS = 8192  # in a batch
 _STEPS = 300
 _LEARNING_RATE = 1e-2
 _WEIGHT_DECAY = 1e-2
-
-
-@dataclass(frozen=True)
-class Readings:
-    """What one model's MLPs do with documents.
-
-    Attributes:
-        ends: [layers, documents, width] their outputs at the last token of each prompt.
-        mean_squares: [layers, documents] of their outputs, over the tokens of a prompt and over
-            features.
-    """
-
-    ends: Tensor
-    mean_squares: Tensor
-
-
-@torch.inference_mode()
-def read(decoder: Decoder, documents: Sequence[Document], chat_template: bool) -> Readings:
-    """Runs the prompts of some documents through a model."""
-    prompts = [prompt.ids for prompt in fed(decoder, documents, chat_template)]
-    layers = len(decoder.blocks)
-    ends: list[list[Tensor]] = [[] for _ in range(layers)]
-    squares: list[list[Tensor]] = [[] for _ in range(layers)]
-    seen: dict[int, Tensor] = {}
-
-    def keep(layer: int) -> Any:
-        return lambda _, __, output: seen.__setitem__(layer, first_of(output))
-
-    handles = [
-        block.mlp.register_forward_hook(keep(layer)) for layer, block in enumerate(decoder.blocks)
-    ]
-    try:
-        sizes = [(1, len(prompt)) for prompt in prompts]
-        with tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as bar:
-            for some in batches(sizes, _TOKENS):
-                batch = padded([prompts[number] for number in some])
-                mask = batch.mask.to(decoder.device)
-                decoder.model(
-                    input_ids=batch.ids.to(decoder.device), attention_mask=mask, use_cache=False
-                )
-                for layer in range(layers):
-                    output = seen[layer].view(*mask.shape, -1).float()
-                    here = mask.to(output.device)
-                    ends[layer].append(at_ends(output, batch.ends.to(output.device)).cpu())
-                    sums = (output.square().mean(-1) * here).sum(1) / here.sum(1)
-                    squares[layer].append(sums.cpu())
-                bar.update(len(some))
-    finally:
-        for handle in handles:
-            handle.remove()
-    return Readings(
-        torch.stack([torch.cat(each) for each in ends]),
-        torch.stack([torch.cat(each) for each in squares]),
-    )
-
-
-def fitted(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelProbe:
-    """A probe fitted to an MLP's outputs.
-
-    Args:
-        states: [documents, width]. They are brought to mean 0 and variance 1 first: the outputs of
-            layers differ in size, and with it would differ how fast their probes learn.
-        labels: [documents] 0 for yes and 1 for no.
-        hidden: width of the probe's inner layer.
-        seed: of its weights.
-    """
-    mean, scale = states.mean(0), states.std(0).clamp(min=1e-6)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        probe = LabelProbe(states.shape[1], hidden)
-    optimizer = torch.optim.AdamW(probe.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _STEPS)
-    normed = (states - mean) / scale
-    for _ in range(_STEPS):
-        optimizer.zero_grad()
-        ula_loss(probe(normed)[None], labels).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
-    with torch.no_grad():  # so that it takes outputs as they are
-        probe.inner.weight.div_(scale)
-        probe.inner.bias.sub_(probe.inner.weight @ mean)
-    return probe
-
-
-# The file -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -127,9 +43,9 @@ class ProbedLayer:
     """One layer.
 
     Attributes:
-        layer: its number.
-        right: [documents] whether its probe was right about each.
-        mean_squares: [documents] of its MLP's outputs.
+        layer: Its number.
+        right: [documents] whether its probe predicts the label of each document.
+        mean_squares: [documents] of its MLP outputs, over tokens and features.
     """
 
     layer: int
@@ -138,128 +54,195 @@ class ProbedLayer:
 
 
 @dataclass(frozen=True)
-class Probed:
-    """All layers of a model, and the groups of the documents that they were asked about."""
+class ProbeReport:
+    """All layers of a model.
+
+    Attributes:
+        groups: [documents] the group of each.
+        layers: The layers, from 0.
+    """
 
     groups: list[int]
     layers: list[ProbedLayer]
 
+    def to_text(self) -> str:
+        """Return a Markdown table with a row for each layer."""
+        groups = np.unique(self.groups, return_inverse=True)[1]
+        everything = np.ones(len(groups))
+        columns = {"right": 100, "mean_squares": 1}
+        tallies = {
+            (layer.layer, name): tally(getattr(layer, name), everything, groups)
+            for layer in self.layers
+            for name in columns
+        }
+        intervals = bootstrap_intervals(tallies)
+        rows = []
+        for layer in self.layers:
+            cells = [str(layer.layer)]
+            for name, scale in columns.items():
+                low, high = intervals[layer.layer, name]
+                cells.append(f"{scale * tallies[layer.layer, name].share:.4g}")
+                cells.append(format_interval((scale * low, scale * high)))
+            rows.append(cells)
+        level = f"{LEVEL:.0%} interval"
+        return markdown_table(
+            f"{len(groups)} documents, {int(groups.max()) + 1} groups",
+            ["layer", "probe accuracy %", level, "mean square of MLP outputs", level],
+            rows,
+        )
 
-def probed(
-    decoder: Decoder,
-    training: Sequence[Document],
-    asked: Sequence[Document],
-    hidden: int,
-    seed: int,
-    chat_template: bool = False,
-) -> Probed:
-    """Fits a probe to every layer and asks it.
+
+def run_probe(options: argparse.Namespace) -> None:
+    """Probe a model, write the report if asked to, and print its table.
 
     Args:
-        decoder: the model.
-        training: documents to fit to.
-        asked: others, to ask about.
-        hidden: width of the probes' inner layer.
-        seed: of their weights.
-        chat_template: whether prompts go through the model's.
-    """
-    fit, test = (read(decoder, documents, chat_template) for documents in (training, asked))
-    labels, answers = (
-        torch.tensor([int(document.answer == "no") for document in documents])
-        for documents in (training, asked)
-    )
-    layers = []
-    for layer in range(len(decoder.blocks)):
-        probe = fitted(fit.ends[layer], labels, hidden, seed)
-        with torch.no_grad():
-            right = probe(test.ends[layer]).argmax(-1) == answers
-        layers.append(ProbedLayer(layer, right.tolist(), test.mean_squares[layer].tolist()))
-    return Probed([document.group for document in asked], layers)
-
-
-def read_probed(path: Path) -> Probed:
-    """What `pragworld-train probe` wrote.
+        options: The options of `pragworld-train probe`.
 
     Raises:
-        InputError: there is nothing of the kind in this file.
+        InputError: An option is impossible, or the model cannot be loaded.
     """
-    try:
-        content = json.loads(read_text(path))
-        check_schema(path, content, SCHEMA["schema"], SCHEMA["version"], "pragworld-train probe")
-        return Probed(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: not what `pragworld-train probe` writes ({error})") from error
-
-
-def to_text(found: Probed) -> str:
-    """A Markdown table, a row for each layer."""
-    groups = np.unique(found.groups, return_inverse=True)[1]
-    everything = np.ones(len(groups))
-    shares = {
-        (layer.layer, what): tally(values, everything, groups)
-        for layer in found.layers
-        for what, values in (("right", layer.right), ("size", layer.mean_squares))
-    }
-    intervals = bootstrap_intervals(shares)
-    rows = []
-    for layer in found.layers:
-        cells = [str(layer.layer)]
-        for what, scale in (("right", 100), ("size", 1)):
-            low, high = intervals[layer.layer, what]
-            cells.append(f"{scale * shares[layer.layer, what].share:.4g}")
-            cells.append(reports.interval(Interval(scale * low, scale * high)))
-        rows.append(cells)
-    level = f"{LEVEL:.0%} interval"
-    return reports.table(
-        f"{len(groups)} documents, {int(groups.max()) + 1} groups",
-        ["layer", "probe accuracy %", level, "mean square of MLP outputs", level],
-        rows,
-    )
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Runs `pragworld-train probe`."""
-    parser = argparse.ArgumentParser(
-        prog="pragworld-train probe",
-        description="Fits new probes to the MLP outputs of every layer on generated dialogues, and "
-        "says how often they are right on others and how large the outputs are.",
-    )
-    parser.add_argument(
-        "--model", required=True, help="a name on the Hugging Face hub, or a folder"
-    )
-    parser.add_argument("--revision", help="a branch, tag or commit on the hub")
-    parser.add_argument("--adapter", help="a PEFT adapter on top: a name or a folder")
-    parser.add_argument(
-        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
-    )
-    parser.add_argument("--chat_template", action="store_true")
-    parser.add_argument("--trust_remote_code", "--trust-remote-code", action="store_true")
-    parser.add_argument(
-        "--groups",
-        type=int,
-        default=200,
-        help="of the validation split to fit to, and as many of the test split to ask about",
-    )
-    parser.add_argument("--held_out_alteration", help="that the groups fitted to do without")
-    parser.add_argument("--probe_hidden_size", type=int, default=128)
-    parser.add_argument("--seed", type=int, default=0, help="of the probes")
-    parser.add_argument("--out", type=Path, help="write all of it there, as JSON")
-    options = parser.parse_args(arguments)
-    if options.probe_hidden_size < 1:
-        raise InputError("--probe_hidden_size: at least 1 is needed")
+    at_least(options, probe_hidden_size=1)
     settings = json.dumps({"groups": options.groups})
-    training, asked = (
-        chosen("generated", settings, split, options.held_out_alteration).documents
+    training, test = (
+        load_document_set("generated", settings, split, options.held_out_alteration).documents
         for split in ("validation", "test")
     )
     names = ("revision", "adapter", "dtype", "chat_template", "trust_remote_code")
     model = Model(options.model, **{name: getattr(options, name) for name in names})
-    decoder, identity = load(model)
-    found = probed(
-        decoder, training, asked, options.probe_hidden_size, options.seed, options.chat_template
+    decoder, identity = load_decoder(model)
+    report = probe_layers(
+        decoder, training, test, options.probe_hidden_size, options.seed, options.chat_template
     )
     if options.out:
-        write_json(options.out, {**SCHEMA, "model": asdict(identity), **asdict(found)})
-    print(to_text(found))
+        write_json(options.out, {**_SCHEMA, "model": asdict(identity), **asdict(report)})
+    print(report.to_text())
+
+
+def read_probe_report(path: Path) -> ProbeReport:
+    """Read a report that `pragworld-train probe` wrote.
+
+    Raises:
+        InputError: The file is not such a report.
+    """
+    try:
+        content = json.loads(read_text(path))
+        check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"], "pragworld-train probe")
+        return ProbeReport(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: not a file that `pragworld-train probe` writes ({error})"
+        ) from error
+
+
+def probe_layers(
+    decoder: Decoder,
+    training: Sequence[Document],
+    test: Sequence[Document],
+    hidden: int,
+    seed: int,
+    chat_template: bool = False,
+) -> ProbeReport:
+    """Fit a probe to the MLP outputs of every layer, and test it on other documents.
+
+    Args:
+        decoder: The model.
+        training: Documents to fit the probes to.
+        test: Documents to test them on.
+        hidden: Hidden width of the probes.
+        seed: Seed of their initial weights.
+        chat_template: Whether to apply the model's chat template to prompts.
+    """
+    (states, _), (test_states, mean_squares) = (
+        read_mlp_outputs(decoder, documents, chat_template) for documents in (training, test)
+    )
+    labels, test_labels = (
+        torch.tensor([int(document.answer == "no") for document in documents])
+        for documents in (training, test)
+    )
+    layers = []
+    for layer in range(len(decoder.blocks)):
+        probe = fit_probe(states[layer], labels, hidden, seed)
+        with torch.no_grad():
+            right = probe(test_states[layer]).argmax(-1) == test_labels
+        layers.append(ProbedLayer(layer, right.tolist(), mean_squares[layer].tolist()))
+    return ProbeReport([document.group for document in test], layers)
+
+
+@torch.inference_mode()
+def read_mlp_outputs(
+    decoder: Decoder, documents: Sequence[Document], chat_template: bool
+) -> tuple[Tensor, Tensor]:
+    """Return a model's MLP outputs on the prompts of some documents.
+
+    Returns:
+        [layers, documents, width] at the last token of each prompt, and [layers, documents] mean
+        squares over the tokens of a prompt and over features.
+    """
+    prompts = [prompt.ids for prompt in tokenize_prompts(decoder, documents, chat_template)]
+    layers = len(decoder.blocks)
+    ends: list[list[Tensor]] = [[] for _ in range(layers)]
+    mean_squares: list[list[Tensor]] = [[] for _ in range(layers)]
+    outputs: dict[int, Tensor] = {}
+
+    def keep(layer: int) -> Any:
+        return lambda _, __, output: outputs.__setitem__(layer, first_tensor(output))
+
+    handles = [
+        block.mlp.register_forward_hook(keep(layer)) for layer, block in enumerate(decoder.blocks)
+    ]
+    try:
+        sizes = [(1, len(prompt)) for prompt in prompts]
+        with tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as bar:
+            for numbers in token_batches(sizes, _TOKENS):
+                batch = pad_prompts([prompts[number] for number in numbers])
+                mask = batch.mask.to(decoder.device)
+                decoder.model(
+                    input_ids=batch.ids.to(decoder.device), attention_mask=mask, use_cache=False
+                )
+                for layer in range(layers):
+                    output = outputs[layer].view(*mask.shape, -1).float()
+                    here = mask.to(output.device)
+                    ends[layer].append(at_ends(output, batch.ends.to(output.device)).cpu())
+                    means = (output.square().mean(-1) * here).sum(1) / here.sum(1)
+                    mean_squares[layer].append(means.cpu())
+                bar.update(len(numbers))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return (
+        torch.stack([torch.cat(of_layer) for of_layer in ends]),
+        torch.stack([torch.cat(of_layer) for of_layer in mean_squares]),
+    )
+
+
+def fit_probe(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelProbe:
+    """Fit a probe to the MLP outputs of a layer.
+
+    Args:
+        states: [documents, width]. They are standardized for fitting, since probes of layers with
+            outputs of different size would learn at different rates.
+        labels: [documents] 0 for yes and 1 for no.
+        hidden: Hidden width of the probe.
+        seed: Seed of its initial weights.
+
+    Returns:
+        A probe of outputs that are not standardized.
+    """
+    mean, scale = states.mean(0), states.std(0).clamp(min=1e-6)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        probe = LabelProbe(states.shape[1], hidden)
+    optimizer = torch.optim.AdamW(probe.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, _STEPS)
+    standardized = (states - mean) / scale
+    for _ in range(_STEPS):
+        optimizer.zero_grad()
+        ula_loss(probe(standardized)[None], labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    with torch.no_grad():
+        probe.inner.weight.div_(scale)
+        probe.inner.bias.sub_(probe.inner.weight @ mean)
+    return probe

@@ -1,72 +1,70 @@
-"""What a study found: means over seeds, beside plain SFT, as tables and a figure."""
+"""The report of a study: means over seeds compared with plain SFT, as tables and a figure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pragworld_interp.layer_report import read_layers, selected
-from pragworld_tasks.evaluation import reports
-from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval, Tally, robust_tally, tally
+from pragworld_interp.layer_report import read_layers
+from pragworld_tasks.evaluation.metrics import (
+    LEVEL,
+    Floats,
+    Interval,
+    Ints,
+    Tally,
+    robust_tally,
+    tally,
+)
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
-from pragworld_train.evaluation import asked, samples_files
-from pragworld_train.experiments.probing import read_probed
+from pragworld_tasks.formatting import markdown_table
+from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
+from pragworld_train.experiments.probing import read_probe_report
+from pragworld_train.lm_eval_process import sample_files, sampled_documents
 
-REFERENCE = "sft"  # what the others are compared with
 RESAMPLES = 2000
 
-# What is measured: the heading, what it is multiplied by, and how many decimals are shown.
-_SHOWN: dict[str, tuple[str, float, int]] = {
-    "test_accuracy": ("test", 100, 1),
-    "test_robust": ("test, robust", 100, 1),
-    "held_out_accuracy": ("held-out alteration", 100, 1),
-    "vocabulary_accuracy": ("held-out words", 100, 1),
-    "vocabulary_robust": ("held-out words, robust", 100, 1),
-    "manual_accuracy": ("manual", 100, 1),
-    "manual_robust": ("manual, robust", 100, 1),
-    "log_likelihood": ("log-likelihood of a word", 1, 3),
-    "probe_accuracy": ("probes of useful layers", 100, 1),
-    "mean_square": ("mean square, harmful layers", 1, 2),
-    "useful_effect": ("ablating useful layers", 100, 2),
-    "harmful_effect": ("ablating harmful layers", 100, 2),
+
+class _Format(NamedTuple):
+    """How a measure is shown: its heading, its unit and its number of decimals."""
+
+    heading: str
+    scale: float
+    digits: int
+
+
+_ANSWERS = {
+    "test_accuracy": _Format("test", 100, 1),
+    "test_robust": _Format("test, robust", 100, 1),
+    "held_out_accuracy": _Format("held-out alteration", 100, 1),
+    "vocabulary_accuracy": _Format("held-out words", 100, 1),
+    "vocabulary_robust": _Format("held-out words, robust", 100, 1),
+    "manual_accuracy": _Format("manual", 100, 1),
+    "manual_robust": _Format("manual, robust", 100, 1),
 }
-_ANSWERS = (
-    *("test_accuracy", "test_robust", "held_out_accuracy"),
-    *("vocabulary_accuracy", "vocabulary_robust", "manual_accuracy", "manual_robust"),
-)
-_LAYERS = ["probe_accuracy", "mean_square", "useful_effect", "harmful_effect"]
+_TEXT = {"log_likelihood": _Format("log-likelihood of a word", 1, 3)}
+_LAYERS = {
+    "probe_accuracy": _Format("probes of useful layers", 100, 1),
+    "mean_square": _Format("mean square, harmful layers", 1, 2),
+    "useful_effect": _Format("ablating useful layers", 100, 2),
+    "harmful_effect": _Format("ablating harmful layers", 100, 2),
+}
 
 
 @dataclass(frozen=True)
-class Result:
-    """One run of a study.
-
-    Attributes:
-        arm: how it was trained.
-        seed: of training.
-        folder: what it left.
-    """
-
-    arm: str
-    seed: int
-    folder: Path
-
-
-@dataclass(frozen=True)
-class Measured:
+class ArmMeasure:
     """One measure of one arm.
 
     Attributes:
-        by_seed: its value for each seed.
-        interval: of their mean.
-        difference: the mean minus that of plain SFT; None of plain SFT itself, or without it.
-        difference_interval: of that.
+        by_seed: Its value for each seed.
+        interval: Interval of the mean over seeds.
+        difference: The mean minus that of plain SFT; None for plain SFT itself, or without it.
+        difference_interval: Interval of the difference.
     """
 
     by_seed: list[float]
@@ -76,163 +74,275 @@ class Measured:
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """Mean over seeds."""
         return float(np.mean(self.by_seed))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the measure as a JSON object."""
+        ends = self.difference_interval
+        return {
+            "by_seed": self.by_seed,
+            "mean": self.mean,
+            "interval": list(self.interval),
+            "difference": self.difference,
+            "difference_interval": None if ends is None else list(ends),
+        }
 
 
 @dataclass(frozen=True)
-class Report:
-    """All arms, by name, and their measures.
+class StudyReport:
+    """The measures of all arms of a study.
 
     Attributes:
-        arms: measures by arm.
-        seeds: of the trained ones.
-        documents, groups: of the test split.
-        useful, harmful: the layers that were found.
-        found: useful and harmful layers by sign, when ablated again: arm, then seed.
+        arms: Measures by arm and name.
+        seeds: Seeds of the trained models.
+        documents, groups: Size of the test split.
+        useful, harmful: The layers that were amplified and suppressed.
+        ablated_again: Useful and harmful layers by sign after training, by arm and seed.
     """
 
-    arms: dict[str, dict[str, Measured]]
+    arms: dict[str, dict[str, ArmMeasure]]
     seeds: list[int]
     documents: int
     groups: int
     useful: tuple[int, ...]
     harmful: tuple[int, ...]
-    found: dict[str, dict[int, tuple[list[int], list[int]]]]
+    ablated_again: dict[str, dict[int, tuple[list[int], list[int]]]]
+
+    def to_text(self) -> str:
+        """Return Markdown tables of all measures and of their differences from plain SFT."""
+        seeds = ", ".join(map(str, self.seeds))
+        level = f"{LEVEL:.0%} intervals over groups and seeds"
+        answers = {**_ANSWERS, **_TEXT}
+        others = {arm: self.arms[arm] for arm in self.arms if arm != REFERENCE}
+        compared = REFERENCE in self.arms and others
+        parts = [
+            _table(
+                f"Accuracy in percent, means over seeds {seeds}; test: {self.documents} documents, "
+                f"{self.groups} groups; documents with the held-out alteration count there alone",
+                self.arms,
+                answers,
+            )
+        ]
+        if compared:
+            title = f"Minus plain SFT, in points, with {level}"
+            parts.append(_table(title, others, answers, differences=True))
+        title = (
+            f"Layers: useful {_listed(self.useful)}, harmful {_listed(self.harmful)} (accuracy of "
+            f"new probes, size of MLP outputs, accuracy ablated minus plain in points, {level})"
+        )
+        parts.append(_table(title, self.arms, _LAYERS, intervals=True))
+        if compared:
+            title = "Layers, minus plain SFT, with the same intervals"
+            parts.append(_table(title, others, _LAYERS, differences=True))
+        parts.append("Ablated again, layers useful and harmful by sign, a pair for each seed:\n")
+        for arm, by_seed in self.ablated_again.items():
+            pairs = (
+                f"{_listed(useful)} and {_listed(harmful)}" for useful, harmful in by_seed.values()
+            )
+            parts.append(f"- {arm}: {'; '.join(pairs)}")
+        return "\n".join([*parts, ""])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON objects, with shares rather than percentages."""
+        return {
+            "seeds": self.seeds,
+            "documents": self.documents,
+            "groups": self.groups,
+            "useful": list(self.useful),
+            "harmful": list(self.harmful),
+            "intervals": f"{LEVEL:.0%}, bootstrap over groups and seeds, {RESAMPLES} resamples",
+            "arms": {
+                arm: {name: measure.to_json() for name, measure in measures.items()}
+                for arm, measures in self.arms.items()
+            },
+            "ablated_again": {
+                arm: {str(seed): list(layers) for seed, layers in by_seed.items()}
+                for arm, by_seed in self.ablated_again.items()
+            },
+        }
+
+    def draw(self, path: Path) -> None:
+        """Draw the accuracies of all arms minus those of plain SFT, or as they are without it.
+
+        Points are means over seeds with their intervals, ticks are single seeds.
+        """
+        reference = self.arms.get(REFERENCE)
+        arms = [arm for arm in self.arms if arm != REFERENCE]
+        first = next(iter(self.arms.values()))
+        formats = {name: shown for name, shown in _ANSWERS.items() if name in first}
+        columns = min(4, len(formats))
+        rows = -(-len(formats) // columns)
+        size = 2.2 * columns + 1, (0.28 * len(arms) + 0.8) * rows + 0.2
+        with figure_file(path, *size) as drawing:
+            grid = drawing.subplots(rows, columns, sharey=True, squeeze=False)
+            for axes in list(grid.flat)[len(formats) :]:
+                axes.set_visible(False)
+            for axes, (name, shown) in zip(grid.flat, formats.items(), strict=False):
+                heading, level = shown.heading, np.zeros(1)
+                if reference is not None:
+                    level = np.array(reference[name].by_seed)
+                    heading += f"\nplain SFT: {shown.scale * level.mean():.{shown.digits}f} %"
+                for place, arm in enumerate(arms):
+                    measure = self.arms[arm][name]
+                    ends = measure.difference_interval or measure.interval
+                    seeds = shown.scale * (np.array(measure.by_seed) - level)
+                    color = "0.35" if arm == BASE else "#0072B2"
+                    axes.plot([shown.scale * end for end in ends], [place] * 2, color=color, lw=1.5)
+                    axes.plot(seeds.mean(), place, "o", color=color, markersize=5)
+                    ticks = np.full(len(seeds), place - 0.3)
+                    axes.plot(seeds, ticks, "|", color=color, markersize=5)
+                axes.axvline(0, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
+                axes.set_title(heading)
+            for axes in grid[:, 0]:
+                axes.set_yticks(range(len(arms)), arms)
+                axes.set_ylim(len(arms) - 0.4, -0.6)
+            unit = "accuracy, %" if reference is None else "minus plain SFT, in points"
+            drawing.supxlabel(
+                f"{unit}: mean over seeds, {LEVEL:.0%} interval over groups and seeds; ticks: "
+                "single seeds",
+                fontsize=8,
+            )
 
 
-def report(
-    results: Sequence[Result],
+def make_study_report(
+    runs: Sequence[StudyRun],
     useful: Sequence[int],
     harmful: Sequence[int],
     held_out: str | None,
-) -> Report:
-    """Puts the runs of a study together.
+) -> StudyReport:
+    """Measure the runs of a study and compare its arms.
 
     Args:
-        results: its runs, those of one arm with the same seeds as those of another.
-        useful: the layers that were found to be.
-        harmful: those that were found to be harmful.
-        held_out: the alteration that training did without.
+        runs: The runs, with the same seeds in every trained arm.
+        useful: The layers that were amplified.
+        harmful: The layers that were suppressed.
+        held_out: The alteration that was left out of training.
     """
     tallies: dict[str, dict[str, list[Tally]]] = {}
-    found: dict[str, dict[int, tuple[list[int], list[int]]]] = {}
-    for one in results:
-        of_arm = tallies.setdefault(one.arm, {})
-        for name, measured in _measures(one.folder, useful, harmful, held_out).items():
+    ablated_again: dict[str, dict[int, tuple[list[int], list[int]]]] = {}
+    for run in runs:
+        of_arm = tallies.setdefault(run.arm, {})
+        for name, measured in _run_tallies(run.folder, useful, harmful, held_out).items():
             of_arm.setdefault(name, []).append(measured)
-        ablated = read_layers(one.folder / "layers.json")
-        found.setdefault(one.arm, {})[one.seed] = (
-            selected(ablated, "useful"),
-            selected(ablated, "harmful"),
-        )
+        ablated = read_layers(run.folder / "layers.json")
+        layers = ablated.selected("useful"), ablated.selected("harmful")
+        ablated_again.setdefault(run.arm, {})[run.seed] = layers
     reference = tallies.get(REFERENCE, {})
     arms = {
         arm: {
-            name: _measured(runs, reference.get(name) if arm != REFERENCE else None)
-            for name, runs in measures.items()
+            name: _measure(by_seed, reference.get(name) if arm != REFERENCE else None)
+            for name, by_seed in measures.items()
         }
         for arm, measures in tallies.items()
     }
-    documents = asked(samples_files(results[0].folder / "test")["pragworld_generated_mc"])
-    return Report(
+    documents = sampled_documents(sample_files(runs[0].folder / "test")["pragworld_generated_mc"])
+    return StudyReport(
         arms,
-        sorted({one.seed for one in results if one.arm in _trained(tallies)}),
+        sorted({run.seed for run in runs if run.arm != BASE}),
         len(documents),
         len({document.group for document in documents}),
         tuple(useful),
         tuple(harmful),
-        found,
+        ablated_again,
     )
-
-
-def _trained(arms: Mapping[str, Any]) -> list[str]:
-    return [arm for arm in arms if arm != "base"]
 
 
 # Measures of one run ------------------------------------------------------------------------------
 
 
-def _measures(
+def _run_tallies(
     folder: Path, useful: Sequence[int], harmful: Sequence[int], held_out: str | None
 ) -> dict[str, Tally]:
-    """Everything that is measured, as sums within groups."""
-    found: dict[str, Tally] = {}
-    for name, place, task in (
+    """Return all measures of one run as sums within groups."""
+    tallies: dict[str, Tally] = {}
+    for name, split, task in (
         ("test", "test", "pragworld_generated_mc"),
         ("vocabulary", "test_vocabulary", "pragworld_generated_mc"),
         ("manual", "test", "pragworld_manual_mc"),
     ):
-        path = samples_files(folder / place).get(task)
-        if path is None:  # the manual split was not on this machine
+        path = sample_files(folder / split).get(task)
+        if path is None:  # the manual split was not available
             continue
-        documents = asked(path)
+        documents = sampled_documents(path)
         run = to_run(documents, read_predictions([path], documents).ours)
-        group = np.unique(run.group, return_inverse=True)[1]
-        # Of generated documents every group has the alteration that was held out: it is apart.
-        apart = np.array([name != "manual" and one.alteration == held_out for one in documents])
-        apart &= held_out is not None  # originals have none either
-        found[f"{name}_accuracy"] = tally(run.correct, ~apart, group)
-        found[f"{name}_robust"] = robust_tally(run.correct[~apart], group[~apart], group[~apart])
+        group = _numbered(document.group for document in documents)
+        # Every generated group has the held-out alteration, which is measured separately.
+        apart = np.array(
+            [
+                held_out is not None and name != "manual" and document.alteration == held_out
+                for document in documents
+            ]
+        )
+        tallies[f"{name}_accuracy"] = tally(run.correct, ~apart, group)
+        tallies[f"{name}_robust"] = robust_tally(run.correct[~apart], group[~apart], group[~apart])
         if name == "test" and held_out is not None:
-            found["held_out_accuracy"] = tally(run.correct, apart, group)
-    found["log_likelihood"] = _log_likelihood(folder)
-    probes = read_probed(folder / "probes.json")
-    group = np.unique(probes.groups, return_inverse=True)[1]
-    for name, numbers, field in (
+            tallies["held_out_accuracy"] = tally(run.correct, apart, group)
+    tallies["log_likelihood"] = _log_likelihood(folder)
+    probes = read_probe_report(folder / "probes.json")
+    group = _numbered(probes.groups)
+    for name, layers, field in (
         ("probe_accuracy", useful, "right"),
         ("mean_square", harmful, "mean_squares"),
     ):
-        if numbers:
-            values = np.mean([getattr(probes.layers[number], field) for number in numbers], axis=0)
-            found[name] = tally(values, np.ones(len(group)), group)
-    return found | _effects(folder, useful, harmful)
+        if layers:
+            values = np.mean([getattr(probes.layers[layer], field) for layer in layers], axis=0)
+            tallies[name] = tally(values, np.ones(len(group)), group)
+    return tallies | _ablation_effects(folder, useful, harmful)
+
+
+def _numbered(groups: Iterable[int]) -> Ints:
+    """Return [documents] the groups numbered from 0."""
+    return np.unique(list(groups), return_inverse=True)[1]
 
 
 def _log_likelihood(folder: Path) -> Tally:
-    """Of generated text, a sum over words in each document."""
-    path = samples_files(folder / "test")["pragworld_generated_perplexity"]
+    """Return the log-likelihood of generated text, a sum over words in each document."""
+    path = sample_files(folder / "test")["pragworld_generated_perplexity"]
     pairs = {record["doc_id"]: record["word_perplexity"] for _, record in read_json_lines(path)}
     array = np.array([pairs[number] for number in sorted(pairs)], dtype=np.float64)
     return Tally(array[:, 0], array[:, 1])
 
 
-def _effects(folder: Path, useful: Sequence[int], harmful: Sequence[int]) -> dict[str, Tally]:
-    """Accuracy with a layer ablated minus accuracy without, a mean over layers of a kind."""
-    ablated = read_layers(folder / "layers.json")
-    yes = np.array([document.yes for document in ablated.documents])
-    is_yes = np.array([document.answer == "yes" for document in ablated.documents])
+def _ablation_effects(
+    folder: Path, useful: Sequence[int], harmful: Sequence[int]
+) -> dict[str, Tally]:
+    """Return the mean change of accuracy when one layer of a role is ablated."""
+    documents = read_layers(folder / "layers.json").documents
+    yes = np.array([document.yes for document in documents])
+    is_yes = np.array([document.answer == "yes" for document in documents])
     right = np.where(is_yes[:, None], yes > 0.5, yes < 0.5).astype(np.float64)
-    group = np.unique([document.group for document in ablated.documents], return_inverse=True)[1]
+    group = _numbered(document.group for document in documents)
     return {
-        f"{name}_effect": tally(
-            right[:, [1 + number for number in numbers]].mean(1) - right[:, 0],
+        f"{role}_effect": tally(
+            right[:, [1 + layer for layer in layers]].mean(1) - right[:, 0],
             np.ones(len(group)),
             group,
         )
-        for name, numbers in (("useful", useful), ("harmful", harmful))
-        if numbers
+        for role, layers in (("useful", useful), ("harmful", harmful))
+        if layers
     }
 
 
 # Intervals ----------------------------------------------------------------------------------------
 
 
-def _measured(runs: Sequence[Tally], reference: Sequence[Tally] | None) -> Measured:
-    first = _draws(runs)
+def _measure(runs: Sequence[Tally], reference: Sequence[Tally] | None) -> ArmMeasure:
+    draws = _draws(runs)
     shares = [run.share for run in runs]
     if reference is None:
-        return Measured(shares, _middle(first), None, None)
-    # Runs of one seed see the same order of the same documents, so they are drawn together; the
-    # base model goes with every seed.
+        return ArmMeasure(shares, _percentile_interval(draws), None, None)
+    # Runs of one seed see the same documents in the same order, so they are drawn together. The
+    # base model has no seed, and is compared with the runs of every seed.
     pairs = runs if len(runs) == len(reference) else list(runs) * len(reference)
     difference = float(np.mean(shares) - np.mean([run.share for run in reference]))
-    return Measured(shares, _middle(first), difference, _middle(_draws(pairs) - _draws(reference)))
+    interval = _percentile_interval(_draws(pairs) - _draws(reference))
+    return ArmMeasure(shares, _percentile_interval(draws), difference, interval)
 
 
 def _draws(runs: Sequence[Tally]) -> Floats:
-    """[resamples] means over seeds, of draws of groups and of seeds, which are crossed."""
-    generator = np.random.default_rng(0)  # the same for what is compared
+    """Return [resamples] means over seeds in crossed draws of groups and of seeds."""
+    generator = np.random.default_rng(0)  # the same for all arms
     total = np.stack([run.total for run in runs])
     right = np.stack([run.right for run in runs])
     seeds, groups = right.shape
@@ -244,160 +354,47 @@ def _draws(runs: Sequence[Tally]) -> Floats:
     return means
 
 
-def _middle(draws: Floats) -> Interval:
+def _percentile_interval(draws: Floats) -> Interval:
     tail = (1 - LEVEL) / 2
     low, high = np.nanquantile(draws, [tail, 1 - tail])
     return Interval(float(low), float(high))
 
 
-# Shown --------------------------------------------------------------------------------------------
-
-
-def to_text(found: Report) -> str:
-    """Three Markdown tables, and how to read them."""
-    seeds = ", ".join(map(str, found.seeds))
-    title = (
-        f"Accuracy in percent, means over seeds {seeds}; test: {found.documents} documents, "
-        f"{found.groups} groups; what a held-out alteration made of them counts there alone"
-    )
-    against = {arm: found.arms[arm] for arm in found.arms if arm != REFERENCE}
-    layers = (
-        f"Layers: useful {_listed(found.useful)}, harmful {_listed(found.harmful)} (accuracy of "
-        "new probes, size of MLP outputs, accuracy ablated minus plain in points)"
-    )
-    parts = [_table(title, found.arms, [*_ANSWERS, "log_likelihood"], differences=False)]
-    minus = f"Minus plain SFT, in points, with {LEVEL:.0%} intervals over groups and seeds"
-    compared = REFERENCE in found.arms and against
-    if compared:
-        parts.append(_table(minus, against, [*_ANSWERS, "log_likelihood"], differences=True))
-    parts.append(_table(layers, found.arms, _LAYERS, differences=False, intervals=True))
-    if compared:
-        parts.append(
-            _table(
-                "Layers, minus plain SFT, with the same intervals",
-                against,
-                _LAYERS,
-                differences=True,
-            )
-        )
-    parts.append(_ablated_again(found))
-    return "\n".join(parts)
+# Tables -------------------------------------------------------------------------------------------
 
 
 def _table(
     title: str,
-    arms: Mapping[str, Mapping[str, Measured]],
-    wanted: Sequence[str],
-    differences: bool,
+    arms: Mapping[str, Mapping[str, ArmMeasure]],
+    formats: Mapping[str, _Format],
+    differences: bool = False,
     intervals: bool = False,
 ) -> str:
-    names = [name for name in wanted if any(name in measures for measures in arms.values())]
+    shown = {
+        name: style
+        for name, style in formats.items()
+        if any(name in measures for measures in arms.values())
+    }
     rows = []
     for arm, measures in arms.items():
         cells = [arm]
-        for name in names:
-            one = measures[name]
-            value = one.difference if differences else one.mean
-            ends = one.difference_interval if differences else one.interval
+        for name, style in shown.items():
+            measure = measures[name]
+            value = measure.difference if differences else measure.mean
+            ends = measure.difference_interval if differences else measure.interval
             assert value is not None
             assert ends is not None
-            sign = "+" if differences else ""
-            shown = _number(value, name, sign)
+            cell = _number(value, style, "+" if differences else "")
             if differences or intervals:
-                low, high = (_number(end, name, "") for end in ends)
-                shown += f" ({low} to {high})"
-            cells.append(shown)
+                cell += f" ({_number(ends.low, style)} to {_number(ends.high, style)})"
+            cells.append(cell)
         rows.append(cells)
-    return reports.table(title, ["", *(_SHOWN[name][0] for name in names)], rows)
+    return markdown_table(title, ["", *(style.heading for style in shown.values())], rows)
 
 
-def _number(value: float, name: str, sign: str) -> str:
-    _, scale, digits = _SHOWN[name]
-    return "-" if math.isnan(value) else f"{scale * value:{sign}.{digits}f}"
-
-
-def _ablated_again(found: Report) -> str:
-    """Which layers are useful and harmful now."""
-    lines = ["Ablated again, layers useful and harmful by sign, a pair for each seed:\n"]
-    for arm, by_seed in found.found.items():
-        pairs = "; ".join(
-            f"{_listed(useful)} and {_listed(harmful)}" for useful, harmful in by_seed.values()
-        )
-        lines.append(f"- {arm}: {pairs}")
-    return "\n".join([*lines, ""])
+def _number(value: float, style: _Format, sign: str = "") -> str:
+    return "-" if math.isnan(value) else f"{style.scale * value:{sign}.{style.digits}f}"
 
 
 def _listed(layers: Sequence[int]) -> str:
     return " ".join(map(str, layers)) or "none"
-
-
-def to_json(found: Report) -> dict[str, Any]:
-    """The report as JSON has it, shares as they are (not in percent)."""
-    return {
-        "seeds": found.seeds,
-        "documents": found.documents,
-        "groups": found.groups,
-        "useful": list(found.useful),
-        "harmful": list(found.harmful),
-        "intervals": f"{LEVEL:.0%}, bootstrap over groups and seeds, {RESAMPLES} resamples",
-        "arms": {
-            arm: {
-                name: {
-                    "by_seed": one.by_seed,
-                    "mean": one.mean,
-                    "interval": list(one.interval),
-                    "difference": one.difference,
-                    "difference_interval": one.difference_interval
-                    and list(one.difference_interval),
-                }
-                for name, one in measures.items()
-            }
-            for arm, measures in found.arms.items()
-        },
-        "ablated_again": {
-            arm: {str(seed): list(pair) for seed, pair in by_seed.items()}
-            for arm, by_seed in found.found.items()
-        },
-    }
-
-
-def figure(found: Report, path: Path) -> None:
-    """Draws how far the answers of every arm are from those of plain SFT.
-
-    Means over seeds with their intervals, and the seeds as ticks; without plain SFT, from 0.
-    """
-    first = next(iter(found.arms.values()))
-    names = [name for name in _ANSWERS if name in first]
-    reference = found.arms.get(REFERENCE)
-    arms = [arm for arm in found.arms if arm != REFERENCE]
-    columns = min(4, len(names))
-    rows = -(-len(names) // columns)
-    with figure_file(path, 2.2 * columns + 1, (0.28 * len(arms) + 0.8) * rows + 0.2) as drawing:
-        grid = drawing.subplots(rows, columns, sharey=True, squeeze=False)
-        for axes in list(grid.flat)[len(names) :]:
-            axes.set_visible(False)
-        for axes, name in zip(grid.flat, names, strict=False):
-            heading, scale, digits = _SHOWN[name]
-            level = np.zeros(1)
-            if reference is not None:
-                level = np.array(reference[name].by_seed)
-                heading += f"\nplain SFT: {scale * level.mean():.{digits}f} %"
-            for place, arm in enumerate(arms):
-                one = found.arms[arm][name]
-                ends = one.difference_interval or one.interval
-                color = "0.35" if arm == "base" else "#0072B2"
-                seeds = scale * (np.array(one.by_seed) - level)
-                axes.plot([scale * end for end in ends], [place] * 2, color=color, linewidth=1.5)
-                axes.plot(seeds.mean(), place, "o", color=color, markersize=5)
-                axes.plot(seeds, np.full(len(seeds), place - 0.3), "|", color=color, markersize=5)
-            axes.axvline(0, color="0.35", linestyle=(0, (1, 1)), linewidth=1)
-            axes.set_title(heading)
-        for axes in grid[:, 0]:
-            axes.set_yticks(range(len(arms)), arms)
-            axes.set_ylim(len(arms) - 0.4, -0.6)
-        what = "accuracy, %" if reference is None else "minus plain SFT, in points"
-        drawing.supxlabel(
-            f"{what}: mean over seeds, {LEVEL:.0%} interval over groups and seeds; ticks: single "
-            "seeds",
-            fontsize=8,
-        )

@@ -11,7 +11,8 @@ from scipy.stats import binomtest
 
 from pragworld_interp.loading import Model
 from pragworld_tasks.errors import InputError
-from pragworld_train.evaluation import MetricChange, changes, run_lm_eval, to_text
+from pragworld_train.lm_eval_process import run_lm_eval
+from pragworld_train.task_changes import MetricChange, compare_tasks
 
 
 def samples(folder: Path, task: str, records: list[dict[str, Any]]) -> Path:
@@ -32,7 +33,7 @@ def arc(right: list[int]) -> list[dict[str, Any]]:
 
 def test_right_and_wrong_answers_are_paired_by_document(tmp_path: Path) -> None:
     before, after = [1, 1, 0, 0, 1, 0, 0, 0], [1, 0, 1, 1, 1, 1, 1, 0]
-    (change,) = changes(
+    (change,) = compare_tasks(
         samples(tmp_path / "before", "arc_easy", arc(before)),
         samples(tmp_path / "after", "arc_easy", arc(after)[::-1]),
     )
@@ -61,7 +62,7 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -
             for number, likelihood in enumerate(likelihoods)
         ]
 
-    (change,) = changes(
+    (change,) = compare_tasks(
         samples(tmp_path / "before", "wikitext", wiki([-20.0, -50.0])),
         samples(tmp_path / "after", "wikitext", wiki([-10.0, -50.0])),
     )
@@ -76,7 +77,7 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -
 def test_metrics_without_a_number_of_a_documents_own_are_passed_over(tmp_path: Path) -> None:
     record = {"doc_id": 0, "doc": {"src": "?"}, "metrics": ["bleu", "ter", "f1"]}
     record |= {"bleu": ["a", "b"], "f1": [0, 1]}  # F1 is made of pairs of the right answer and ours
-    (change,) = changes(
+    (change,) = compare_tasks(
         samples(tmp_path / "before", "wmt", [record]), samples(tmp_path / "after", "wmt", [record])
     )
     assert change.metrics == {}
@@ -89,7 +90,7 @@ def test_filters_of_one_task_are_told_apart(tmp_path: Path) -> None:
             for name, one in (("strict", strict), ("flexible", flexible))
         ]
 
-    (change,) = changes(
+    (change,) = compare_tasks(
         samples(tmp_path / "before", "gsm8k", gsm8k(0.0, 0.0)),
         samples(tmp_path / "after", "gsm8k", gsm8k(0.0, 1.0)),
     )
@@ -118,6 +119,6 @@ def test_the_table_shows_both_and_the_tests(tmp_path: Path) -> None:
         samples(tmp_path / name, "arc_easy", arc(right))
         for name, right in (("before", [1, 0]), ("after", [1, 1]))
     ]
-    text = to_text(changes(*folders)[0])
+    text = compare_tasks(*folders)[0].to_text()
     assert "| acc    |  50.00 | 100.00 |     +50.00 |" in text
     assert "only before right 0, only after right 1, p = 1" in text
