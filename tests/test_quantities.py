@@ -1,4 +1,4 @@
-"""One final number out of free-form answers: what models write, what is no value, properties."""
+"""Tests of reading the one final number out of a free-form answer."""
 
 import json
 import math
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.quantities.layout import Layout
-from pragworld_tasks.quantities.mentions import mentions
-from pragworld_tasks.quantities.numerals import numerals
-from pragworld_tasks.quantities.plain import plain
-from pragworld_tasks.quantities.units import asked
-from pragworld_tasks.sensitivity.questions import questions
+from pragworld_tasks.quantities.mentions import find_quantities
+from pragworld_tasks.quantities.numerals import find_numerals
+from pragworld_tasks.quantities.plain_text import to_plain_text
+from pragworld_tasks.quantities.units import parse_unit
+from pragworld_tasks.sensitivity.open_questions import questions
 
 ANSWERS = Path(__file__).parent / "answers"
 TOLERANCE = 0.01  # relative
@@ -48,12 +48,12 @@ TOLERANCE = 0.01  # relative
     ],
 )
 def test_numbers_in_digits_and_words(text: str, values: list[float]) -> None:
-    found = [one.value for one in numerals(text) if one.kind != "article"]
-    assert found[: len(values)] == pytest.approx(values)
+    numbers = [number.value for number in find_numerals(text) if number.kind != "article"]
+    assert numbers[: len(values)] == pytest.approx(values)
 
 
 def test_letters_are_no_scales_where_they_may_be_units() -> None:
-    assert [one.value for one in numerals("45m", letters=False)] == [45]
+    assert [number.value for number in find_numerals("45m", letters=False)] == [45]
 
 
 # Text ---------------------------------------------------------------------------------------------
@@ -77,21 +77,21 @@ def test_letters_are_no_scales_where_they_may_be_units() -> None:
     ],
 )
 def test_markup_is_taken_off(markup: str, text: str) -> None:
-    assert " ".join(plain(markup).text.split()) == text
+    assert " ".join(to_plain_text(markup).text.split()) == text
 
 
 def test_bold_and_boxed_are_remembered() -> None:
-    answer = plain("So **5 kg**, or $\\boxed{\\text{6 kg}}$.\n**7\n8")
+    answer = to_plain_text("So **5 kg**, or $\\boxed{\\text{6 kg}}$.\n**7\n8")
     assert [answer.text[slice(*span)] for span in answer.bold] == ["5 kg", "7"]
     assert [answer.text[slice(*span)] for span in answer.boxed] == ["6 kg"]
 
 
 def test_lines_know_their_section_list_label_and_column() -> None:
     text = "# Cost\nParts:\n- Gas: $5\n- Tires: $6\n\n| Item | Sum |\n|---|---|\n| All | $11 |"
-    layout = Layout(plain(text))
+    layout = Layout(to_plain_text(text))
     gas, tires, total = (
-        layout.place(layout.text.index(one), layout.text.index(one) + 2)
-        for one in ("$5", "$6", "$11")
+        layout.place(layout.text.index(amount), layout.text.index(amount) + 2)
+        for amount in ("$5", "$6", "$11")
     )
     assert (gas.label, gas.line.kind, gas.line.section) == ("Gas", "item", "Parts:")
     assert gas.line.group == tires.line.group != total.line.group
@@ -99,7 +99,7 @@ def test_lines_know_their_section_list_label_and_column() -> None:
 
 
 def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
-    layout = Layout(plain("It is approx. 5 hours, e.g. by car. Then 6."))
+    layout = Layout(to_plain_text("It is approx. 5 hours, e.g. by car. Then 6."))
     start = layout.text.index("5")
     place = layout.place(start, start + 1)
     assert layout.text[place.start : place.end].strip() == "It is approx. 5 hours, e.g. by car."
@@ -170,12 +170,17 @@ def test_units_are_converted(unit: str, text: str, value: float) -> None:
     ],
 )
 def test_other_units_are_no_values(unit: str, text: str) -> None:
-    assert not [one for one in mentions(text, asked(unit)) if one.size]
+    assert not [quantity for quantity in find_quantities(text, parse_unit(unit)) if quantity.size]
+
+
+def test_a_table_in_another_currency_has_no_unit() -> None:
+    text = "| Item | Cost |\n|---|---|\n| Gas at $3 | 500 |\n| **Total** | **1,500** |"
+    assert read_quantity(text, "euro", "What do I spend a year?") == 1500
 
 
 @pytest.mark.parametrize("unit", ["", " ", "/", "dollar /", "5 kg", "million"])
 def test_what_is_no_unit_is_refused(unit: str) -> None:
-    with pytest.raises(InputError, match="write a unit or a noun"):
+    with pytest.raises(InputError, match="write the name of a unit"):
         read_quantity("5 kg", unit)
 
 
@@ -437,7 +442,7 @@ def test_words_round_trip(number: int) -> None:
 
 
 def _spelled(number: int) -> str:
-    """A number below a million in words."""
+    """Return a number below a million in words."""
     ones = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     ones += ["eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen"]
     ones += ["eighteen", "nineteen"]
@@ -484,14 +489,14 @@ def test_conversions(number: int, conversion: tuple[str, str, float]) -> None:
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_the_middle_of_a_range(one: int, other: int) -> None:
-    low, high = sorted((one, other))
+def test_the_middle_of_a_range(first: int, second: int) -> None:
+    low, high = sorted((first, second))
     for written in (f"{low}-{high} hours", f"{low:,} to {high:,} hours"):
         value = read_quantity(f"The answer is {written}.", "hour")
         assert value == pytest.approx((low + high) / 2)
 
 
-# Of what answers are made of, as wild as can be.
+# Pieces of answers.
 FRAGMENTS = (
     *("$", "5", "1,000", " ", "\n", "-", "–", "**", "|", "\\boxed{", "}", "\\frac{", "hours", "a"),
     *(
@@ -536,14 +541,14 @@ def test_no_text_raises(response: str, unit: str, prompt: str) -> None:
 @pytest.mark.parametrize("piece", REPEATED)
 def test_no_text_takes_long(piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     read_quantity(text, "hour", "How many hours?")
     read_quantity(text, "million dollar", "How much over 10 years?")
-    assert time.perf_counter() - started < 5  # a tenth of that, but on a busy machine
+    assert time.process_time() - started < 5
 
 
-def test_pint_is_not_loaded_before_it_is_needed() -> None:
-    code = "import sys, pragworld_tasks.quantities; sys.exit('pint' in sys.modules)"
+def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:
+    code = "import sys, pragworld_tasks.quantities as q; sys.exit({'pint', f'{q.__name__}.cues'} & {*sys.modules} != set())"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -552,7 +557,7 @@ def test_pint_is_not_loaded_before_it_is_needed() -> None:
 
 @pytest.mark.parametrize("name", ["quantities_development", "quantities_kept_aside"])
 def test_answers_as_models_write_them(name: str) -> None:
-    """At least 95 % are read right, and nothing is read where there is no value."""
+    """At least 95 % are read correctly, and none where there is no value."""
     path = ANSWERS / f"{name}.jsonl"
     if not path.exists():
         pytest.skip(f"{path.name} is not there")

@@ -1,5 +1,31 @@
-"""One final number out of a long free-form answer: `read_quantity(response, unit, prompt)`."""
+"""Read the one final number out of a free-form answer: `read_quantity(response, unit, prompt)`."""
 
-from pragworld_tasks.quantities.reading import read_quantity
 
-__all__ = ["read_quantity"]
+def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
+    """Return the final number of an answer in a unit, or None if the answer gives none.
+
+    That number is the one that the answer concludes with or recommends, a total and not its parts.
+    A range counts as its middle. If an answer offers alternatives without preferring one, they
+    count as the middle of the least and the greatest. Other units are converted, and signs dropped.
+
+    Args:
+        response: A model's response.
+        unit: The unit of the result: a unit that pint knows (`kg`, `hour`), money (`dollar`,
+            `million dollar`), a noun for what is counted (`truck`), or any of these per something
+            (`dollar / month`).
+        prompt: The prompt of the response. Numbers that only repeat the prompt's do not count.
+
+    Raises:
+        InputError: `unit` is not a unit. No response raises an error.
+
+    >>> read_quantity("3 hours of flight plus 2 hours of waiting makes 5 hours in all.", "minute")
+    300.0
+    """
+    # A hundred patterns are compiled on this import, which takes a tenth of a second.
+    from pragworld_tasks.quantities.candidates import find_candidates
+    from pragworld_tasks.quantities.choice import choose_value
+    from pragworld_tasks.quantities.context import read_target
+    from pragworld_tasks.quantities.plain_text import to_plain_text
+
+    target = read_target(unit, prompt)
+    return choose_value(find_candidates(to_plain_text(response), target))

@@ -1,34 +1,36 @@
-"""What stands around a quantity: the words before and behind it, its labels; and its question."""
+"""The context of a quantity, its labels and the words around it, and the target of a prompt."""
 
+import bisect
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pragworld_tasks.quantities.layout import Layout, Place
-from pragworld_tasks.quantities.mentions import Mention, mentions
-from pragworld_tasks.quantities.numerals import numerals
-from pragworld_tasks.quantities.plain import plain
-from pragworld_tasks.quantities.tables import vocabulary
-from pragworld_tasks.quantities.units import Asked, asked
+from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
+from pragworld_tasks.quantities.numerals import find_numerals
+from pragworld_tasks.quantities.patterns import ignoring_case, vocabulary
+from pragworld_tasks.quantities.plain_text import to_plain_text
+from pragworld_tasks.quantities.units import TargetUnit, parse_unit, period_in_days
 
-# Characters that are looked at, and that may lie between lines.
+# Characters of each part of a context, and between two lines.
 _LONGEST_LEAD, _LONGEST_TAIL, _LONGEST_OPENING, _LONGEST_GAP = 200, 120, 40, 10
-# Where the words about the quantity before end and those about this one begin.
+# Where the words about the previous quantity end and those about this one begin.
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 # Where the words about this one end.
 _CLAUSE_ENDS = re.compile(
     r"[;(—]|\. (?=[A-Z])|, ?(?=but|and|while|though|although|so|which|as|since)"
 )
-# A clause about something that was only just named: `…, which typically costs …`.
+# A clause about something that has just been named: `…, which typically costs …`.
 _RELATIVE = re.compile(
     r"(?<=,)(?= (?:which|who|whose|where) (?!(?:\w+ ){0,2}(?:means?|gives?|works?|is|was|adds?|"
     r"comes?|brings?|makes?|equals?|translates?|leaves?|amounts?|results?|be|turns?|totals?|"
     r"takes us|puts?|lands?)\b))"
 )
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
-_SPAN = 0.05  # relative difference of times that are one: a month and 30 days
+_SPAN = 0.05  # relative difference of equal spans of time: a month and 30 days
 _WORD = re.compile(r"[a-z]{3,40}")
-_STEM = 5  # letters by which words are compared: `estimate` and `estimating`
+_STEM = 5  # letters by which related words are compared: `estimate` and `estimating`
 _NO_TOPIC = {
     word[:_STEM]
     for word in vocabulary(
@@ -40,59 +42,66 @@ _NO_TOPIC = {
         "has may lot mind"
     )
 }
-HORIZON = re.compile(
+HORIZON = ignoring_case(
     r"\b(?:over|in|within|during|across)(?: \w+){0,4}? "
     r"(?:\d+|two|three|five|ten|twenty)[- ]years?\b"
-    r"|\b(?:decade|(?:\d+|five|ten|twenty)-year)\b",
-    re.IGNORECASE,
+    r"|\b(?:decade|(?:\d+|five|ten|twenty)-year)\b"
 )
 
 
 @dataclass(frozen=True)
-class Question:
-    """What was asked.
+class QuantityTarget:
+    """The quantity that a prompt asks for.
 
     Attributes:
-        wanted: the unit asked for.
-        inputs: quantities of that unit in the prompt.
-        numbers: all numbers in the prompt.
-        topic: stems of its words.
-        days: how long the spans of time are that it names, in days.
-        horizon: whether it asks for a sum over several years, and not for a rate.
+        unit: The unit in which the value is returned.
+        inputs: The quantities in the prompt that can be converted into that unit.
+        numbers: All numbers in the prompt.
+        topic: The stems of the prompt's words.
+        days: The lengths in days of the spans of time in the prompt.
+        horizon: Whether the prompt asks for a sum over several years, not for a rate.
     """
 
-    wanted: Asked
-    inputs: Sequence[Mention]
+    unit: TargetUnit
+    inputs: Sequence[QuantityMention]
     numbers: frozenset[float]
     topic: frozenset[str]
     days: Sequence[float]
     horizon: bool
 
-    @classmethod
-    def of(cls, wanted: Asked, prompt: str) -> "Question":
-        """Out of a prompt."""
-        text = plain(prompt).text
-        return cls(
-            wanted,
-            mentions(text, wanted),
-            frozenset(one.value for one in numerals(text) if one.kind in ("digits", "words")),
-            stems(text) - _NO_TOPIC,
-            [one.low for one in mentions(text, asked("day")) if one.size],
-            wanted.per is None and bool(HORIZON.search(text)),
-        )
-
     def spans(self, per: str) -> bool:
-        """Whether a quantity per some time is the whole of what was asked for: as long a time."""
-        days = self.wanted.days(per)
-        return days is not None and any(abs(days - one) <= _SPAN * one for one in self.days)
+        """Return whether a quantity per some time is the whole target, being per its whole span."""
+        length = period_in_days(per)
+        return length is not None and any(abs(length - days) <= _SPAN * days for days in self.days)
 
-    def repeats(self, mention: Mention) -> bool:
-        """Whether a quantity only repeats what the prompt says."""
+    def repeats(self, mention: QuantityMention) -> bool:
+        """Return whether a quantity only repeats one of the prompt."""
         if mention.size is None:
             return mention.low == mention.high and mention.low in self.numbers
         return any(
-            one.size and one.low == mention.low and one.high == mention.high for one in self.inputs
+            given.size and given.low == mention.low and given.high == mention.high
+            for given in self.inputs
         )
+
+
+@functools.lru_cache(maxsize=1024)
+def read_target(unit: str, prompt: str) -> QuantityTarget:
+    """Return the target of a prompt and a unit, cached because prompts are answered many times.
+
+    Raises:
+        InputError: `unit` is not a unit.
+    """
+    text, target_unit = to_plain_text(prompt).text, parse_unit(unit)
+    return QuantityTarget(
+        unit=target_unit,
+        inputs=find_quantities(text, target_unit),
+        numbers=frozenset(
+            number.value for number in find_numerals(text) if number.kind in ("digits", "words")
+        ),
+        topic=stems(text) - _NO_TOPIC,
+        days=[span.low for span in find_quantities(text, parse_unit("day")) if span.size],
+        horizon=target_unit.per is None and bool(HORIZON.search(text)),
+    )
 
 
 @dataclass(frozen=True)
@@ -100,12 +109,14 @@ class Context:
     """The words around a quantity.
 
     Attributes:
-        lead: of its sentence, up to it; from where they are about it and no other quantity.
-        opening: of its sentence.
-        tail: behind it, as far as its clause goes; rest: as far as its sentence goes.
-        label, column: of its item or row, and its column.
-        size: of the last unit that was named before it in its line.
-        heading: of its section; intro: the line with a colon that announces its list or line.
+        lead: The words of its sentence before it, from where they stop being about another one.
+        opening: The beginning of its sentence.
+        tail: The words after it up to the end of its clause.
+        rest: The words after it up to the end of its sentence.
+        label, column: The label of its item, row or paragraph, and the header of its column.
+        heading: The heading of its section.
+        intro: The line that announces its list or table with a colon.
+        size: The size of the last unit before it in its line, or None.
     """
 
     lead: str
@@ -120,54 +131,54 @@ class Context:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The words of a text, cut to what related words share."""
+    """Return the words of a text, cut to the letters that related words share."""
     return frozenset(word[:_STEM] for word in _WORD.findall(text.lower()))
 
 
-def contexts(
-    text: str, layout: Layout, quantities: Sequence[Mention], question: Question
-) -> list[tuple[Mention, Place, Context]]:
-    """The places and contexts of quantities; those in a list's numbering are left out."""
-    found = []
-    before: Mention | None = None  # the last one that what is said before it is about
-    last: Mention | None = None  # the last one with a unit
-    starts = [one.start for one in quantities if one.size]
-    nexts = iter([*starts[1:], len(text)])
-    following = starts[0] if starts else len(text)
-    for one in quantities:
-        while following <= one.start and following < len(text):
-            following = next(nexts, len(text))
-        place = layout.place(one.start, one.end)
-        if place.line.start <= one.start < place.line.end:
-            context = _context(text, one, place, before, last, following)
-            found.append((one, place, context))
-        last = one if one.size else last
-        leads_on = question.repeats(one) or question.wanted.rate(one.per) is None
-        leads_on = leads_on or (question.horizon and one.per is not None)
-        if one.size and not leads_on and not _EQUATION_GOES_ON.match(text, one.end):
-            before = one
-    return found
+def find_contexts(
+    text: str, layout: Layout, mentions: Sequence[QuantityMention], target: QuantityTarget
+) -> list[tuple[QuantityMention, Place, Context]]:
+    """Return quantities with their places and contexts, except those that number a list's items."""
+    contexts = []
+    before: QuantityMention | None = None  # the last one that the words before it are about
+    last: QuantityMention | None = None  # the last one with a unit
+    starts = [mention.start for mention in mentions if mention.size]
+    for mention in mentions:
+        place = layout.place(mention.start, mention.end)
+        if place.line.start <= mention.start < place.line.end:
+            following = bisect.bisect_right(starts, mention.start)
+            end = starts[following] if following < len(starts) else len(text)
+            contexts.append((mention, place, _context(text, mention, place, before, last, end)))
+        last = mention if mention.size else last
+        leads_on = (
+            target.repeats(mention)
+            or target.unit.rate(mention.per) is None
+            or (target.horizon and mention.per is not None)
+        )
+        if mention.size and not leads_on and not _EQUATION_GOES_ON.match(text, mention.end):
+            before = mention
+    return contexts
 
 
 def _context(
     text: str,
-    one: Mention,
+    mention: QuantityMention,
     place: Place,
-    before: Mention | None,
-    last: Mention | None,
+    before: QuantityMention | None,
+    last: QuantityMention | None,
     following: int,
 ) -> Context:
-    """The context of one quantity."""
+    """Return the context of one quantity, given the ones before it and the start of the next."""
     line = place.line
     start = place.start
-    if before and start < before.end <= one.start:
-        clause = _NEXT_CLAUSE.search(text, before.end, one.start)
+    if before and start < before.end <= mention.start:
+        clause = _NEXT_CLAUSE.search(text, before.end, mention.start)
         start = clause.start() if clause else before.end
-    bracket = text.rfind("(", max(start, one.start - _LONGEST_LEAD), one.start)
-    bracketed = bracket > text.rfind(")", start, one.start)
-    if bracketed:  # what is said outside is about something else
+    bracket = text.rfind("(", max(start, mention.start - _LONGEST_LEAD), mention.start)
+    bracketed = bracket > text.rfind(")", start, mention.start)
+    if bracketed:  # the words outside are about something else
         start = bracket
-    lead = _RELATIVE.split(text[start : one.start][-_LONGEST_LEAD:])[-1]
+    lead = _RELATIVE.split(text[start : mention.start][-_LONGEST_LEAD:])[-1]
     announced = line.start - len(line.intro) - _LONGEST_GAP  # an intro with a quantity is no lead
     if (
         place.start == line.start
@@ -180,15 +191,15 @@ def _context(
     elif place.start > line.start and not lead.strip(" ~≈"):
         said = text[line.start : place.start].rstrip()[-_LONGEST_LEAD:]
         lead = f"{said} {lead}" if said.endswith("?") else lead
-    tail = text[one.end : max(one.end, min(following, place.end))][:_LONGEST_TAIL]
+    tail = text[mention.end : max(mention.end, min(following, place.end))][:_LONGEST_TAIL]
     return Context(
-        lead,
-        text[place.start : min(place.start + _LONGEST_OPENING, one.start)],
-        _CLAUSE_ENDS.split(tail, maxsplit=1)[0],
-        text[one.end : place.end][:_LONGEST_LEAD],
-        "" if bracketed else place.label[:_LONGEST_LEAD],
-        place.column[:_LONGEST_LEAD],
-        line.section[:_LONGEST_LEAD],
-        line.intro[-_LONGEST_LEAD:] if line.kind != "text" else "",
-        last.size if last and last.start >= line.start else None,
+        lead=lead,
+        opening=text[place.start : min(place.start + _LONGEST_OPENING, mention.start)],
+        tail=_CLAUSE_ENDS.split(tail, maxsplit=1)[0],
+        rest=text[mention.end : place.end][:_LONGEST_LEAD],
+        label="" if bracketed else place.label[:_LONGEST_LEAD],
+        column=place.column[:_LONGEST_LEAD],
+        heading=line.section[:_LONGEST_LEAD],
+        intro=line.intro[-_LONGEST_LEAD:] if line.kind != "text" else "",
+        size=last.size if last and last.start >= line.start else None,
     )

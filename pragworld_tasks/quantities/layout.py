@@ -1,4 +1,4 @@
-"""Where things stand in an answer: sentences, list items, table rows, sections."""
+"""The layout of an answer: its sentences, list items, table rows and sections."""
 
 import bisect
 import itertools
@@ -6,47 +6,50 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pragworld_tasks.quantities.plain import Plain
+from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.plain_text import PlainText
 
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
-_STEP = re.compile(
-    r"[ \t]*(?:step|part|phase|method|option|scenario)[ \t]*[\dA-Z]{1,2}\b[^=$\n]{0,80}$",
-    re.IGNORECASE,
+_STEP = ignoring_case(
+    r"[ \t]*(?:step|part|phase|method|option|scenario)[ \t]*[\dA-Z]{1,2}\b[^=$\n]{0,80}$"
 )
-_TITLE = re.compile(r"(?:scenario|option|method|approach|case|at|if|when|with)\b", re.IGNORECASE)
+_TITLE = ignoring_case(r"(?:scenario|option|method|approach|case|at|if|when|with)\b")
 _RULE = re.compile(r"[\s|:+=-]*$")
-# A sentence ends at a stop that ends no abbreviation.
+# A sentence ends at a stop, except after an abbreviation.
 _STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
-_ABBREVIATED = re.compile(
+_ABBREVIATED = ignoring_case(
     r"(?:\b(?:approx|ca|est|e\.g|i\.e|vs|etc|incl|excl|min|max|avg|no|st|mt|dr|mr|mrs|ms|u\.s|a\.m|p\.m|"
     r"hrs?|mins?|lbs?|oz|ft|cu|sq|yrs?|mo|wks?|gal|inc|co|dept|jan|feb|mar|apr|aug|sept?|oct|nov|dec)"
-    r"|\b[a-z]|^\s*\d{1,2}|\.\.)\.$",
-    re.IGNORECASE,
+    r"|\b[a-z]|^\s*\d{1,2}|\.\.)\.$"
 )
-# What a list item or a paragraph is about: the words before a colon, or a dash.
+# The label of a list item or a paragraph: the words before a colon or a dash.
 _LABEL = re.compile(
     r"(?!(?:To|If|When|Because|Since|As) )"
     r"(?:[^:.!?\n]|\.(?=\w)|:(?=\d\d)|(?<=\b[ei]\.g)\.|(?<=\bvia)\.){1,90}?"
     r"(?:(?<=\.):|:(?!\d)| → )"
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
-_DEPTHS = 100  # of lists within lists, in characters
+_DEPTHS = 100  # indentations of lists within lists, in characters
 _LONGEST_HEADING = 90  # characters
-_LONGEST_TITLE = 4  # words of `Tips:` and its like, which head a section without being marked
+_LONGEST_TITLE = 4  # words of `Tips:` and the like, which are headings without markup
 
 
 @dataclass
 class Line:
-    """A line that is not blank, at text[start:end] without its bullet or `#`.
+    """A line that is not blank.
 
     Attributes:
+        start, end: Its place: the line is `text[start:end]`, without its bullet or `#`.
         kind: `heading`, `item`, `row` (of a table) or `text`.
-        group: a number that neighbouring items of one depth, or rows of one table, share; else -1.
-        cells: of a row, their places.
-        header: of a row, the texts of its table's first row.
-        last: of a row, whether it ends its table.
-        section: the heading above; intro: the line before the list, if it ends with a colon.
+        number: Its number, from 0.
+        group: A number that neighbouring items of one depth, or rows of one table, share; else -1.
+        indent, ordinal: For an item, its indentation in characters and the number in its bullet.
+        cells: For a row, the places of its cells.
+        header: For a row, the texts of its table's first row.
+        last: For a row, whether it ends its table.
+        section: The heading above it.
+        intro: The line before its list or paragraph, if that ends with a colon.
     """
 
     start: int
@@ -65,13 +68,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a span stands.
+    """The place of a quantity in the layout.
 
     Attributes:
-        line: its line.
-        start, end: its sentence's.
-        label: what its item, row or paragraph is about, as the words before a colon; may be empty.
-        column: the header of its column.
+        line: Its line.
+        start, end: The place of its sentence, or of its cell in a table.
+        label: The words before a colon in its item or paragraph, or its row's first cell, or "".
+        column: The header of its column, or "".
     """
 
     line: Line
@@ -82,9 +85,14 @@ class Place:
 
 
 class Layout:
-    """The lines of an answer and what they belong to."""
+    """The lines of an answer, with their sections, lists and tables.
 
-    def __init__(self, answer: Plain) -> None:
+    Attributes:
+        text: The answer's plain text.
+        lines: Its lines that are not blank.
+    """
+
+    def __init__(self, answer: PlainText) -> None:
         self.text = answer.text
         self._bold = answer.bold
         self.lines = list(self._read())
@@ -93,7 +101,7 @@ class Layout:
         self._sentences: dict[int, list[int]] = {}
 
     def place(self, start: int, end: int) -> Place:
-        """Where text[start:end] stands."""
+        """Return the place of text[start:end]."""
         line = self.lines[max(0, bisect.bisect_right(self._starts, start) - 1)]
         number = bisect.bisect_right(line.cells, (start, len(self.text) + 1)) - 1
         if number >= 0:
@@ -103,14 +111,14 @@ class Layout:
         starts = self._sentences_of(line)
         index = max(0, bisect.bisect_right(starts, start) - 1)
         sentence_end = starts[index + 1] if index + 1 < len(starts) else line.end
-        found = _LABEL.match(self.text, starts[index], start)
-        if found is None and line.kind == "item":
-            found = _LABEL.match(self.text, line.start, start)
-        label = found[0].strip(" :-—→=") if found else ""
+        match = _LABEL.match(self.text, starts[index], start)
+        if match is None and line.kind == "item":
+            match = _LABEL.match(self.text, line.start, start)
+        label = match[0].strip(" :-—→=") if match else ""
         return Place(line, starts[index], max(sentence_end, end), label, "")
 
     def _sentences_of(self, line: Line) -> list[int]:
-        """Starts of a line's sentences."""
+        """Return where the sentences of a line start."""
         if line.number not in self._sentences:
             starts = [line.start]
             for stop in _STOP.finditer(self.text, line.start, line.end):
@@ -120,10 +128,8 @@ class Layout:
             self._sentences[line.number] = starts
         return self._sentences[line.number]
 
-    # Reading lines ------------------------------------------------------------------------------
-
     def _read(self) -> Iterator[Line]:
-        """The lines that are not blank."""
+        """Yield the lines that are not blank."""
         position = number = 0
         for raw in self.text.split("\n"):
             start, end = position, position + len(raw)
@@ -134,29 +140,27 @@ class Layout:
             number += 1
 
     def _line(self, raw: str, start: int, end: int, number: int) -> Line:
-        """One line."""
+        """Return the line that is written at text[start:end]."""
         indent = len(raw) - len(raw.lstrip())
         heading, bullet = _HEADING.match(raw), _BULLET.match(raw)
         if raw.count("|") >= 2 or raw.lstrip().startswith("|"):
             return Line(start, end, "row", number, cells=_cells(raw, start))
-        if heading and heading[0].strip():
+        if heading:
             return Line(start + heading.end(), end, "heading", number)
-        whole = self._is_bold(start + (bullet.end() if bullet else indent), end)
-        titled = whole and len(raw) <= _LONGEST_HEADING and not raw.rstrip(" *_").endswith(".")
-        written = raw[bullet.end() if bullet else indent :]
-        if titled and re.search(r"\d", written):  # `Total: $4,600` in bold is no heading
-            titled = bool(_TITLE.match(written))
-        if titled or _STEP.match(raw):
-            return Line(start + (bullet.end() if bullet else indent), end, "heading", number)
-        if bullet:
-            digits = re.sub(r"\D", "", bullet[0])
-            return Line(
-                start + bullet.end(), end, "item", number, indent=indent, ordinal=int(digits or 0)
-            )
-        return Line(start + indent, end, "text", number)
+        first = bullet.end() if bullet else indent
+        titled = (
+            self._is_bold(start + first, end)
+            and len(raw) <= _LONGEST_HEADING
+            and not raw.rstrip(" *_").endswith(".")
+            # `Total: $4,600` in bold is not a heading.
+            and not (re.search(r"\d", raw[first:]) and not _TITLE.match(raw, first))
+        )
+        kind = "heading" if titled or _STEP.match(raw) else "item" if bullet else "text"
+        ordinal = int((bullet and re.sub(r"\D", "", bullet[0])) or 0)
+        return Line(start + first, end, kind, number, indent=indent, ordinal=ordinal)
 
     def _is_bold(self, start: int, end: int) -> bool:
-        """Whether a stretch is bold from its start to its end, but for a colon."""
+        """Return whether all of text[start:end] is bold, except for a colon at its end."""
         index = bisect.bisect_right(self._bold, (start, end + 1)) - 1
         if index < 0:
             return False
@@ -164,7 +168,7 @@ class Layout:
         return bold_start <= start and not self.text[bold_end:end].strip(" :.")
 
     def _link(self) -> None:
-        """Gives lines their sections, groups, intros and headers."""
+        """Set the section, group, intro and header of each line."""
         section = intro = ""
         groups = numbered = 0
         last: Line | None = None
@@ -199,7 +203,7 @@ class Layout:
 
 
 def _cells(raw: str, start: int) -> list[tuple[int, int]]:
-    """Places of a row's cells."""
+    """Return the places of a row's cells."""
     edges = [match.start() for match in re.finditer(r"\|", raw)]
     bounds = [-1, *edges] if raw[: edges[0]].strip() else edges
     if raw[bounds[-1] + 1 :].strip():

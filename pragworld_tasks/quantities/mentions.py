@@ -1,73 +1,69 @@
-"""Quantities in a text that may be what was asked for: with a unit, as ranges, as compounds."""
+"""Mentions of quantities in a text: numbers with fitting units, as ranges and as compounds."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, numerals, part_of
-from pragworld_tasks.quantities.units import Asked
+from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, find_numerals, part_of
+from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.units import TargetUnit
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
-_OF_DAY = re.compile(r" ?(?:[ap]\.?m\b|o'clock)", re.IGNORECASE)
-_OF_DAY_LATER = re.compile(
-    r" ?(?:-|to|and|or) ?\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\b|o'clock)", re.IGNORECASE
-)
-_SHARE = re.compile(r" ?(?:%|percent\b|per ?cent\b|pct\b|°)", re.IGNORECASE)
+_OF_DAY = ignoring_case(r" ?(?:[ap]\.?m\b|o'clock)")
+_OF_DAY_LATER = ignoring_case(r" ?(?:-|to|and|or) ?\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\b|o'clock)")
+_SHARE = ignoring_case(r" ?(?:%|percent\b|per ?cent\b|pct\b|°)")
 # Between the two ends of a range.
 _APPROXIMATELY = (
     r"(?:(?:about|around|roughly|approximately|nearly|almost|perhaps|maybe|even|over|under|"
     r"more than|upwards of|as (?:much|many|long) as|~|≈) *)?"
 )
-_RANGE = re.compile(
+_RANGE = ignoring_case(
     r" *,? *(?:and|to|but) (?:at (?:the )?most|no more than|a maximum of|as (?:much|many) as) *"
-    rf"| *(?:-{{1,2}}|—|\b(?:to|or|up +to|through|and)\b) *(?:up +to +)?{_APPROXIMATELY}[+-]?",
-    re.IGNORECASE,
+    rf"| *(?:-{{1,2}}|—|\b(?:to|or|up +to|through|and)\b) *(?:up +to +)?{_APPROXIMATELY}[+-]?"
 )
 _ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
-_BETWEEN = re.compile(r"\bbetween\b[^.;\n]{0,25}$", re.IGNORECASE)
-_PLUS_OR_MINUS = re.compile(r" *(?:±|\+ ?/ ?-|\(±|plus or minus|give or take) *", re.IGNORECASE)
+_BETWEEN = ignoring_case(r"\bbetween\b[^.;\n]{0,25}$")
+_PLUS_OR_MINUS = ignoring_case(r" *(?:±|\+ ?/ ?-|\(±|plus or minus|give or take) *")
 _OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
 _OPERATOR_AFTER = re.compile(r" *[+*÷=]")
-_COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?", re.IGNORECASE)
-_AND_MINUTES = re.compile(r",? and +", re.IGNORECASE)  # `an hour and twenty`
-_ON_A_DAY = re.compile(r"\bon an? (?:good|long|full|normal|short)\b", re.IGNORECASE)  # is a date
+_COMPOUND = ignoring_case(r" *,? *(?:and +|& *|\+ *)?")
+_AND_MINUTES = ignoring_case(r",? and +")  # `an hour and twenty`
+_ON_A_DAY = ignoring_case(r"\bon an? (?:good|long|full|normal|short)\b")  # refers to a date
 _ALMOST = 0.9
-# Between a quantity and the same in other words: `a full day, basically: 24 to 26 hours`.
-_RESTATED = re.compile(
+# Words between a quantity and its restatement: `a full day, basically: 24 to 26 hours`.
+_RESTATED = ignoring_case(
     r"[ ,:;(=-]*(?:(?:basically|roughly|about|around|so|or|i\.e\.|that is|meaning)[ ,:]*)*"
-    r"(?<! or )(?<=[,:;(=-] |[a-z.,:] |.[(])",
-    re.IGNORECASE,
+    r"(?<! or )(?<=[,:;(=-] |[a-z.,:] |.[(])"
 )
-# `an hour` is a quantity, but a rate behind one of these (`$5 an hour`, `8 gallons a week`).
-_RATE_BEFORE = re.compile(
+# `an hour` is a quantity, but after one of these a rate (`$5 an hour`, `8 gallons a week`).
+_RATE_BEFORE = ignoring_case(
     r"(?:[\d%$]|\d[ -]?[a-z]{1,20}|\b(?:once|twice|half|quarter|per|much|many|money|time"
     r"|(?!(?:takes|lasts|needs|is|was|plus|perhaps|spends|it's|that's|this|as|costs|means|less|"
     r"adds)\b)"
-    r"[a-z]{2,20}s)) ?$",
-    re.IGNORECASE,
+    r"[a-z]{2,20}s)) ?$"
 )
-# What may stand behind a number without a unit.
-_BARE_AFTER = re.compile(
+# What may follow a number without a unit.
+_BARE_AFTER = ignoring_case(
     r" *(?:$|[.,;:!?)\]\n|=≈→]|\((?!\d*\))|- |(?:and|or|so|because|but|which|in +total|rounded|"
     r"after|to be safe|just in case|for safety|if|when|should|would|will|ought|give or take|"
     r"annually|yearly|monthly|all (?:in|told)|over (?:the|ten|10)|(?:an?|per|every|each) "
-    r"(?:school |full )?(?:year|month)|it is)\b)",
-    re.IGNORECASE,
+    r"(?:school |full )?(?:year|month)|it is)\b)"
 )
 
 
 @dataclass(frozen=True)
-class Mention:
-    """A quantity in a text, at text[start:end].
+class QuantityMention:
+    """A quantity in a text.
 
     Attributes:
-        low, high: its ends, equal but for ranges: in what is asked for, whatever that and this are
-            per; a number without a unit as it stands.
-        size: of its unit, in what is asked for; None without a unit.
-        per: what it is per, None if it does not say.
-        scale: what `million` and the like multiplied it by.
-        unfinished: whether it is nothing unless it begins a range.
+        start, end: Its place: the quantity is `text[start:end]`.
+        low, high: Its ends in the target unit, whatever either is per. They differ for ranges
+            only. A number without a unit is left as it is.
+        size: The size of its unit in the target unit, or None if it has no unit.
+        per: What it is per, or None if it does not say.
+        scale: The factor that `million` and the like stand for, 1 without any.
+        unfinished: Whether it is a quantity only as the beginning of a range.
     """
 
     start: int
@@ -80,129 +76,133 @@ class Mention:
     unfinished: bool = False
 
 
-def mentions(text: str, wanted: Asked) -> list[Mention]:
-    """The quantities in a text that have a unit of what is asked for, or none at all.
+def find_quantities(text: str, target: TargetUnit) -> list[QuantityMention]:
+    """Return the quantities in a text whose unit can become the target unit, or that have no unit.
 
-    Numbers with another unit, shares, times of day and the like are left out.
+    Numbers with another unit, percentages, times of day and the like are left out.
     """
-    singles: list[Mention] = []
+    singles: list[QuantityMention] = []
     clocks = {match.start(): match for match in _CLOCK.finditer(text)}
-    inside = -1
-    for number in numerals(text, letters=wanted.kind == "money"):
-        if number.start < inside:
+    clock_end = -1
+    for number in find_numerals(text, letters=target.kind == "money"):
+        if number.start < clock_end:
             continue
-        clock = clocks.get(number.start)
-        if clock:
-            inside = clock.end()
-        found = _duration(text, clock, wanted) if clock else _single(text, number, wanted)
-        if found:
-            singles.append(found)
-    return _ranges(text, _compounds(text, singles, wanted))
+        if clock := clocks.get(number.start):
+            clock_end = clock.end()
+            mention = _duration(text, clock, target)
+        else:
+            mention = _single(text, number, target)
+        if mention:
+            singles.append(mention)
+    return _ranges(text, _compounds(text, singles, target))
 
 
-def _single(text: str, number: Numeral, wanted: Asked) -> Mention | None:
-    """A number with its unit."""
+def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
+    """Return the quantity of one number and its unit, if it is one."""
     start, end, value = number.start, number.end, number.value
     if _SHARE.match(text, end) or _OF_DAY.match(text, end) or _OF_DAY_LATER.match(text, end):
         return None
-    unit = wanted.attached(text, start, end)
+    unit = target.attached(text, start, end)
     if unit is None:
         bare = bool(_BARE_AFTER.match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
         if (number.kind in ("part", "article") and number.scale == 1) or not (bare or begins):
             return None
-        goes_on = begins and text[begins.end() : begins.end() + 1].isdigit()
-        unfinished = bool(goes_on) or not bare
-        per, end = wanted.period_at(text, end) if wanted.kind == "money" else (None, end)
-        return Mention(start, end, value, value, None, per, number.scale, unfinished)
-    part = AND_A_PART.match(text, unit.end) if wanted.kind == "measure" else None
+        leads_on = bool(begins and text[begins.end() : begins.end() + 1].isdigit())
+        per, end = target.period_at(text, end) if target.kind == "money" else (None, end)
+        return QuantityMention(
+            start, end, value, value, None, per, number.scale, unfinished=leads_on or not bare
+        )
+    part = AND_A_PART.match(text, unit.end) if target.kind == "measure" else None
     if number.kind == "article" and (
-        wanted.kind != "measure"
+        target.kind != "measure"
         or _ON_A_DAY.match(text, max(0, start - 3))
         or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
     ):
         return None
-    value += part_of(part) if part else 0
+    size = target.sized(unit.unit)
+    value = (value + (part_of(part) if part else 0)) * size
     end = part.end() if part else unit.end
-    size = wanted.sized(unit.unit)
-    return Mention(unit.start, end, value * size, value * size, size, unit.per, number.scale)
+    return QuantityMention(unit.start, end, value, value, size, unit.per, number.scale)
 
 
-def _duration(text: str, clock: re.Match[str], wanted: Asked) -> Mention | None:
-    """`2:30 hours`; without a unit it is a time of day."""
-    unit = wanted.attached(text, clock.start(), clock.end()) if wanted.kind == "measure" else None
-    if unit is None:
+def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMention | None:
+    """Return the quantity of `2:30 hours`, or None for a time of day, which has no unit."""
+    if target.kind != "measure" or not (unit := target.attached(text, *clock.span())):
         return None
-    size = wanted.sized(unit.unit)
+    size = target.sized(unit.unit)
     value = (int(clock[1]) + int(clock[2]) / 60) * size
-    return Mention(clock.start(), unit.end, value, value, size, unit.per)
+    return QuantityMention(clock.start(), unit.end, value, value, size, unit.per)
 
 
-def _compounds(text: str, singles: Sequence[Mention], wanted: Asked) -> list[Mention]:
-    """`1 hour 45 minutes`, `2h30` and `5 lb 8 oz` as one: the smaller unit follows the larger."""
-    if wanted.kind != "measure":
+def _compounds(
+    text: str, singles: Sequence[QuantityMention], target: TargetUnit
+) -> list[QuantityMention]:
+    """Return quantities with `1 hour 45 minutes`, `2h30`, `5 lb 8 oz` and the like added up."""
+    if target.kind != "measure":
         return list(singles)
-    joined: list[Mention] = []
-    for one in singles:
+    joined: list[QuantityMention] = []
+    for mention in singles:
         last = joined[-1] if joined else None
         if last and last.size and last.per is None:
-            gap = text[last.end : one.start]
-            rest = one
+            gap = text[last.end : mention.start]
+            rest = mention
             glued = not gap and text[last.end - 1] in "hH"
-            spoken = last.size == wanted.hour and _AND_MINUTES.fullmatch(gap)
-            if one.size is None and (glued or spoken):
+            spoken = last.size == target.hour and _AND_MINUTES.fullmatch(gap)
+            if mention.size is None and (glued or spoken):
                 minute = last.size / 60
-                rest = replace(one, low=one.low * minute, high=one.high * minute, size=minute)
+                rest = replace(
+                    mention, low=mention.low * minute, high=mention.high * minute, size=minute
+                )
             smaller = rest.size and rest.size < last.size and rest.low < last.size
             if smaller and _COMPOUND.fullmatch(gap):
                 value = last.low + rest.low
                 joined[-1] = replace(rest, start=last.start, low=value, high=value)
                 continue
-        joined.append(one)
+        joined.append(mention)
     return joined
 
 
-def _ranges(text: str, singles: Sequence[Mention]) -> list[Mention]:
-    """Two ends as one: `4-6 hours`, `between $8,000 and $12,000`, `1,650 ± 200 kcal`."""
-    found: list[Mention] = []
-    last: Mention | None = None
-    for one in singles:
-        if last is not None and (both := _joined(text, last, one)):
-            found[-1:] = [both]
-            last = None  # a range is no end of another
+def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMention]:
+    """Return quantities with `4-6 hours`, `between $8 and $12`, `5 ± 2 kg` and the like joined."""
+    mentions: list[QuantityMention] = []
+    last: QuantityMention | None = None
+    for mention in singles:
+        if last is not None and (both := _joined(text, last, mention)):
+            mentions[-1:] = [both]
+            last = None  # a range is not the end of another
         else:
-            found.append(one)
-            last = one
-    return _without_restated(text, [one for one in found if not one.unfinished])
+            mentions.append(mention)
+            last = mention
+    return _without_restated(text, [mention for mention in mentions if not mention.unfinished])
 
 
-def _without_restated(text: str, found: Sequence[Mention]) -> list[Mention]:
-    """Quantities without such as are said again in a smaller unit: `a full day: 24-26 hours`."""
-    kept: list[Mention] = []
-    for one in found:
+def _without_restated(text: str, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:
+    """Return quantities without those restated in a smaller unit: `a full day: 24-26 hours`."""
+    kept: list[QuantityMention] = []
+    for mention in mentions:
         last = kept[-1] if kept else None
         if (
             last is not None
             and last.low == last.high == last.size
-            and one.size not in (None, last.size)
-            and _ALMOST * one.low <= last.low <= one.high / _ALMOST
-            and _RESTATED.fullmatch(text, last.end, one.start)
+            and mention.size not in (None, last.size)
+            and _ALMOST * mention.low <= last.low <= mention.high / _ALMOST
+            and _RESTATED.fullmatch(text, last.end, mention.start)
         ):
-            kept[-1] = replace(one, start=last.start)
+            kept[-1] = replace(mention, start=last.start)
         else:
-            kept.append(one)
+            kept.append(mention)
     return kept
 
 
-def _joined(text: str, first: Mention, second: Mention) -> Mention | None:
-    """The range of two quantities, if they are its ends."""
+def _joined(text: str, first: QuantityMention, second: QuantityMention) -> QuantityMention | None:
+    """Return the range of which two quantities are the ends, if they are."""
     gap = _ASIDE.sub("", text[first.end : second.start])
     if len(gap) > _LONGEST_GAP or (second.size is None and first.size is not None):
         return None
-    size = second.size
     low, high = first.low, second.high
     if first.size is None:
-        low *= size or 1  # `4-6 hours`
+        low *= second.size or 1  # `4-6 hours`
     if first.scale == 1 < second.scale and low < high / second.scale:
         low *= second.scale  # `$1.2-1.8 million`
     whole = replace(second, start=first.start, low=low, per=second.per or first.per)

@@ -1,26 +1,25 @@
-"""Numbers in digits and in words: `1,200.50`, `2.5k`, `three and a half`, `half a million`."""
+"""Numbers in digits and words: `1,200.50`, `2.5k`, `three and a half`, `half a million`."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Words for numbers below a hundred.
-_ONES = {
-    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7},
-    **{"eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13},
-    **{"fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18},
-    **{"nineteen": 19},
-}
-_TENS = {
-    **{"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70},
-    **{"eighty": 80, "ninety": 90},
-}
-# Words and letters that multiply what stands before them.
+from pragworld_tasks.quantities.patterns import ignoring_case
+
+_ONE_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_ONES = {word: value for value, word in enumerate(_ONE_WORDS.split())}
+_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_TENS = {word: 10 * index for index, word in enumerate(_TEN_WORDS.split(), start=2)}
+# Words and letters that multiply the number before them.
 _SCALE_WORDS = {
     **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5},
     **{"million": 1e6, "mil": 1e6, "mln": 1e6, "mio": 1e6, "billion": 1e9, "trillion": 1e12},
 }
 _SCALE_LETTERS = {"k": 1e3, "m": 1e6, "mm": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "tn": 1e12}
+SCALES = {**_SCALE_WORDS, **_SCALE_LETTERS}
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 
@@ -30,40 +29,39 @@ _SMALL = rf"(?:(?:{_TEN})(?:[ -](?:{_ONE}))?|(?:{_ONE}))"
 _HUNDREDS = rf"(?:(?:{_SMALL}|an?) +hundred(?: +(?:and +)?{_SMALL})?|{_SMALL})"
 _WORDED = rf"{_HUNDREDS}(?: +thousand +(?:and +)?{_HUNDREDS})?"
 _SCALE_WORD = "|".join(sorted(_SCALE_WORDS, key=len, reverse=True))
-# Of digits: `1,234.5`, `1.234.567`, `1 1/2`, `1/2`, `12.5`, `.5`.
+# Numbers in digits: `1,234.5`, `1.234.567`, `1 1/2`, `1/2`, `12.5`, `.5`.
 _DIGITS = (
     r"\d{1,3}(?:,\d{2,3}){0,5},\d{3}(?!\d)(?:\.\d+)?"
     r"|\d{1,3}(?:\.\d{3}){2,5}(?![\d.]*\d)"
     r"|\d{1,3}[ -][1-9]/[2-8](?![\d/])|[1-9]/[2-8](?![\d/])"
     r"|\d+(?:\.\d+)?|\.\d+"
 )
-_NUMERAL = re.compile(
-    # Not within a word, a number or a path; `USD5` and `2h30` are numbers all the same.
+_NUMERAL = ignoring_case(
+    # No number starts within a word, a number or a path, except in `USD5` and `2h30`.
     rf"(?:(?<![\w.,/^_])|(?<=USD)|(?<=\dh))(?P<digits>{_DIGITS})"
     rf"|\b(?:(?P<part>(?:(?:an?|one|two|three)[ -])?(?:half|quarters?|thirds?)(?: +(?:of +)?an?)?)"
     r"|(?P<single>(?:an?|one) single)"
     r"|(?P<couple>(?:(?:a|one) +(?:couple|pair)(?: +of)?|couple +of))"
-    rf"|(?P<words>{_WORDED})|(?P<article>an?))(?![\w'])",
-    re.IGNORECASE,
+    rf"|(?P<words>{_WORDED})|(?P<article>an?))(?![\w'])"
 )
-_SCALE = re.compile(
-    rf"[ -]?(?:(?P<word>{_SCALE_WORD})s?\b(?!-)|(?P<letter>k|mm|mn|m|bn|b|tn)(?![\w(]))",
-    re.IGNORECASE,
+_SCALE = ignoring_case(
+    rf"[ -]?(?:(?P<word>{_SCALE_WORD})s?\b(?!-)|(?P<letter>k|mm|mn|m|bn|b|tn)(?![\w(]))"
 )
-AND_A_PART = re.compile(
-    r" +and +(?:(?P<count>an?|one|two|three)[ -]+)?(?P<part>half|quarter|third)s?\b", re.IGNORECASE
+AND_A_PART = ignoring_case(
+    r" +and +(?:(?P<count>an?|one|two|three)[ -]+)?(?P<part>half|quarter|third)s?\b"
 )
-_GREATEST = 1e18  # what is greater is no quantity, but a row of digits
-_POINT = re.compile(rf" +point +({_ONE})\b", re.IGNORECASE)
+_GREATEST = 1e18  # above that, a row of digits is not a quantity
+_POINT = ignoring_case(rf" +point +({_ONE})\b")
 
 
 @dataclass(frozen=True)
 class Numeral:
-    """A number in a text, at text[start:end].
+    """A number in a text.
 
     Attributes:
-        value: with its scale.
-        scale: what `k`, `million` and the like multiplied it by; 1 without.
+        start, end: Its place: the number is `text[start:end]`.
+        value: Its value, multiplied by its scale.
+        scale: The factor that `k`, `million` and the like stand for, 1 without any.
         kind: `digits`, `words`, `article` (the `an` of `an hour`) or `part` (`half an`).
     """
 
@@ -74,12 +72,12 @@ class Numeral:
     kind: str
 
 
-def numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
-    """The numbers in a text from left to right.
+def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
+    """Yield the numbers in a text from left to right.
 
     Args:
-        text: plain text.
-        letters: whether `m` and `b` may mean millions and billions (and not minutes or metres).
+        text: Plain text.
+        letters: Whether `m` and `b` may mean millions and billions (and not minutes or metres).
     """
     position = 0
     while match := _NUMERAL.search(text, position):
@@ -108,36 +106,36 @@ def numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
 
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
-    """The scale that stands at a place and where it ends."""
+    """Return the scale at a place of a text and where it ends."""
     match = _SCALE.match(text, end)
     if not match:
         return None
     if match["word"]:
-        return _SCALE_WORDS[match["word"].lower()], match.end()
+        return SCALES[match["word"].lower()], match.end()
     letter = match["letter"].lower()
     if kind != "digits" or (letter != "k" and not letters):
         return None
-    return _SCALE_LETTERS[letter], match.end()
+    return SCALES[letter], match.end()
 
 
 def _value(written: str, kind: str) -> float:
-    """The number that a match stands for, without its scale."""
+    """Return the value of a match of a kind, without its scale."""
     if kind == "digits":
-        return _of_digits(written)
+        return _value_of_digits(written)
     words = re.findall(r"[a-z]+", written.lower())
     if kind == "part":
         part = next(word.rstrip("s") for word in words if word.rstrip("s") in _PARTS)
         return _COUNTS.get(words[0], 1.0) * _PARTS[part]
-    return {"article": 1.0, "single": 1.0, "couple": 2.0}.get(kind) or _of_words(words)
+    return {"article": 1.0, "single": 1.0, "couple": 2.0}.get(kind) or _value_of_words(words)
 
 
 def part_of(match: re.Match[str]) -> float:
-    """What `and a half` or `and three quarters` adds."""
+    """Return what a match of `AND_A_PART` adds: `and three quarters` adds 0.75."""
     return _COUNTS.get((match["count"] or "a").lower(), 1.0) * _PARTS[match["part"].lower()]
 
 
-def _of_digits(written: str) -> float:
-    """`1,234.5` is 1234.5, `1 1/2` is 1.5, `1.234.567` is 1234567."""
+def _value_of_digits(written: str) -> float:
+    """Return the value of digits: `1,234.5` is 1234.5, `1 1/2` is 1.5, `1.234.567` is 1234567."""
     if "/" in written:
         *whole, fraction = re.split(r"[ -]", written)
         above, below = fraction.split("/")
@@ -147,8 +145,8 @@ def _of_digits(written: str) -> float:
     return float(written.replace(",", ""))
 
 
-def _of_words(words: list[str]) -> float:
-    """`two thousand five hundred and twenty one` is 2521."""
+def _value_of_words(words: list[str]) -> float:
+    """Return the value of words: `two thousand five hundred and twenty one` is 2521."""
     total = current = 0.0
     for word in words:
         if word == "hundred":

@@ -1,22 +1,20 @@
-"""What a clause is about: what was asked for, or something else that takes, costs or lasts too."""
+"""The subject of a clause: what the prompt asks about, or something else with a quantity."""
 
 import re
 
-from pragworld_tasks.quantities.context import Context, Question, stems
-from pragworld_tasks.quantities.favourable import PREDICTION
-from pragworld_tasks.quantities.numerals import numerals
-from pragworld_tasks.quantities.tables import vocabulary
+from pragworld_tasks.quantities.context import Context, QuantityTarget, stems
+from pragworld_tasks.quantities.cues import PREDICTION
+from pragworld_tasks.quantities.numerals import find_numerals
+from pragworld_tasks.quantities.patterns import ignoring_case, vocabulary
 
-_CLAUSE_BEGINS = re.compile(
+_CLAUSE_BEGINS = ignoring_case(
     r"[.;:(!?—]|, |\b(?:and|but|so|then|that|which|while|because|since)\b(?!')"
-    r"|(?=\bthat')",
-    re.IGNORECASE,
+    r"|(?=\bthat')"
 )
 _LETTERS = re.compile(r"[a-z]+")
-_FIRST_WORDS = 4  # by which a subject is known
+_FIRST_WORDS = 4  # words that identify a subject
 _ARTICLES = {"the", "a", "an", "so", "our"}
-# Words that may mean what was asked for, or somebody who was asked about; the prompt's words do so
-# too.
+# Words that may stand for what or whom the prompt asks about, as the prompt's own words do.
 _SUBJECTS = vocabulary(
     "i you we it they this that these those he she one your my everything total totals overall sum "
     "cost costs price time duration trip journey drive route number amount answer estimate result "
@@ -28,13 +26,12 @@ _SUBJECTS = vocabulary(
     "adding summing multiplying dividing rounding combining putting "
     "spreading converting taking"
 )
-# Of, in or for what a quantity is, behind it: `of interest`, `for parking`, `to reach the airport`.
-_PURPOSE = re.compile(
+# The purpose after a quantity: `of interest`, `for parking`, `to reach the airport`.
+_PURPOSE = ignoring_case(
     r"^\W*(?:or so )?(?:of|in|for|at|to)(?: (?:the|your|an?|this|each|some|all))?(?: average)? "
-    r"(?P<words>[a-z]+(?: [a-z]+)?)",
-    re.IGNORECASE,
+    r"(?P<words>[a-z]+(?: [a-z]+)?)"
 )
-# Words there that leave it what was asked for.
+# Words in it that mean the whole target.
 _WHOLES = vocabulary(
     "total all everything day year month week whole entire full time money cost costs hour hours "
     "minutes dollars get complete finish do be cover make that this it them those these both "
@@ -43,7 +40,7 @@ _WHOLES = vocabulary(
     "person morning normal typical average covering move ship send haul take drive travel fly burn "
     "lose gain rent budget round numbers terms mind calendar schedule books"
 )
-# Stems of words in headings under which a result may stand.
+# Stems of words in the headings of results.
 _HEADINGS = vocabulary(
     "calcu estim total final resul answe concl summa recom step time cost costs overa likel putti "
     "deter durat savin numbe budge annua month quick rough short botto verdi scena optio metho "
@@ -51,58 +48,52 @@ _HEADINGS = vocabulary(
 )
 
 
-def is_foreign(lead: str, question: Question) -> bool:
-    """Whether what takes, costs or lasts so much is something else than what was asked about.
-
-    Args:
-        lead: words up to a quantity, with a prediction in them.
-        question: what was asked.
-    """
+def has_foreign_subject(lead: str, target: QuantityTarget) -> bool:
+    """Return whether words up to a quantity, with a prediction, are about another subject."""
     clause = _clause(lead, [match.start() for match in PREDICTION.finditer(lead)][-1])
     verb = PREDICTION.search(clause)
     subject = clause[: verb.start()] if verb else ""
     if verb and (verb[0].endswith(" of") or _LETTERS.findall(verb[0].lower())[0] in _SUBJECTS):
         subject += verb[0]  # `the true cost of …`, `you'd easily …`
-    return bool(set(_LETTERS.findall(subject.lower())) - _ARTICLES) and not _is_asked(
-        subject, question
-    )
+    has_subject = bool(set(_LETTERS.findall(subject.lower())) - _ARTICLES)
+    return has_subject and not _is_about(subject, target)
 
 
-def states(lead: str, question: Question) -> bool:
-    """Whether a clause on the right subject leads up to a quantity: `you land at about …`."""
+def states(lead: str, target: QuantityTarget) -> bool:
+    """Return whether a clause on the target leads up to a quantity: `you land at about …`."""
     clause = _clause(lead, len(lead.rstrip()))
-    return (len(clause.split()) > 1 or "'" in clause) and _is_asked(clause, question)
+    return (len(clause.split()) > 1 or "'" in clause) and _is_about(clause, target)
 
 
-def is_for_something_else(tail: str, question: Question) -> bool:
-    """Whether a quantity is of, in or for something that was not asked for."""
+def has_foreign_purpose(tail: str, target: QuantityTarget) -> bool:
+    """Return whether a quantity is of, in or for something that the prompt does not ask about."""
     purpose = _PURPOSE.match(tail)
-    if not purpose or not question.topic:
+    if not purpose or not target.topic:
         return False
     words = purpose["words"]
-    return not (_WHOLES & set(words.lower().split()) or stems(words) & question.topic)
+    return not (_WHOLES & set(words.lower().split()) or stems(words) & target.topic)
 
 
-def is_foreign_heading(context: Context, question: Question) -> bool:
-    """Whether a section is about something else than what was asked."""
+def has_foreign_heading(context: Context, target: QuantityTarget) -> bool:
+    """Return whether the heading above a quantity is about something else than the prompt."""
     words = stems(context.heading)
-    return bool(question.topic and words) and not words & (question.topic | _HEADINGS)
+    return bool(target.topic and words) and not words & (target.topic | _HEADINGS)
 
 
 def _clause(lead: str, end: int) -> str:
-    """The clause that goes on at lead[end]."""
-    begins = [one.end() for one in _CLAUSE_BEGINS.finditer(lead) if one.end() <= end]
+    """Return the clause that continues at lead[end]."""
+    begins = [match.end() for match in _CLAUSE_BEGINS.finditer(lead) if match.end() <= end]
     if begins and lead[: begins[-1]].endswith("and") and not lead[begins[-1] : end].strip():
         begins.pop()  # `a pallet holds … and costs …`
     return lead[begins[-1] if begins else 0 :]
 
 
-def _is_asked(words: str, question: Question) -> bool:
-    """Whether words begin with what was asked about, or a word that may mean it."""
+def _is_about(words: str, target: QuantityTarget) -> bool:
+    """Return whether words begin with what the prompt asks about, or a word that may mean it."""
     first = [word for word in words.lower().split() if word not in _ARTICLES][:_FIRST_WORDS]
     text = " ".join(first)
     return bool(
         _SUBJECTS & {word.strip(" ,*\"'") for word in first}
-        or stems(text) & question.topic
-        or any(one.value in question.numbers for one in numerals(text))
+        or stems(text) & target.topic
+        or any(number.value in target.numbers for number in find_numerals(text))
     )

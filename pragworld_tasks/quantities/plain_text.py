@@ -1,4 +1,4 @@
-"""Plain text out of markdown, LaTeX and HTML, with the places of what was bold or boxed.
+"""Plain text of a response in markdown, LaTeX or HTML, and the places that were bold or boxed.
 
 Every pattern is bounded or reads each character once, so that no text takes long.
 """
@@ -8,19 +8,22 @@ import unicodedata
 from dataclasses import dataclass
 
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
+from pragworld_tasks.quantities.patterns import ignoring_case
 
 Span = tuple[int, int]
 
-LONGEST = 20_000  # characters that are read of an answer: its end
+_LONGEST = 20_000  # characters that are read, from the end of an answer
 
-# Marks that stand for markup while it is being taken off: private characters, in no response.
+# Marks that replace bold and boxes until the other markup is removed: private-use characters.
 _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\ue000", "\ue001", "\ue002", "\ue003"
 
-_TIMES = "\N{MULTIPLICATION SIGN}"  # an asterisk in the end, when no asterisk is markup
+_TIMES = "\N{MULTIPLICATION SIGN}"  # becomes an asterisk at the end, when none is markup
 
-# One character for another, before and after compatibility forms are resolved.
+# Replacements of characters before and after Unicode compatibility normalization.
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True))
-_FRACTIONS = {character: f" {character}" for character in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}  # 1½ is no 11/2
+_FRACTIONS = {
+    character: f" {character}" for character in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
+}  # so that 1½ does not become 11/2
 _BEFORE_NFKC = str.maketrans({**_SUPERSCRIPTS, **_FRACTIONS, "™": "", "®": ""})
 _AFTER_NFKC = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")  # hyphens, dashes to the en dash, minus
@@ -33,7 +36,7 @@ _AFTER_NFKC = str.maketrans(
 _SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f'\u2019](?=\d{3}(?!\d))")
 _KEYCAP = re.compile(r"(\d)\ufe0f?\u20e3")
 
-# LaTeX, innermost braces first. What a command's braces may hold is bounded.
+# LaTeX, innermost braces first. The length of a command's argument is bounded.
 _IN_BRACES = r"\s{0,3}\{([^{}]{0,400})\}"
 _DEPTH = 4
 _LATEX_INNERMOST = (
@@ -55,33 +58,33 @@ _LATEX_COMMAND = re.compile(r"\\([a-zA-Z]{1,20})")
 _LATEX_ESCAPED = re.compile(r"\\([%&#_{}*~|.)\]\[(+-])")
 _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=\d)~(?=[a-zA-Z\\])")
 _DISPLAY_MATH = re.compile(r"\$\$|\\\[(?!\d)|\\\]")
-# `$…$` is mathematics where no digit follows and no space pads it (pandoc's rule), and where what
-# it holds is a formula or one short term; else its `$` are dollars.
+# `$…$` is mathematics if no digit follows and no space pads it (pandoc's rule), and if it holds a
+# formula or one short term. Otherwise `$` means dollars.
 _INLINE_MATH = re.compile(r"(?<![\w$\\])\$(?=\S)([^$\n]{1,300})(?<=\S)\$(?![\w$])")
 _FORMULA = re.compile(rf"[\\=^_{{}}+{_TIMES}≈<>]|^-?[\w.,%/]{{1,20}}$")
 
 # Markdown and HTML.
 _LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\n]{0,300}\)")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s)|]{1,300}")
-_LINE_BREAK = re.compile(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>", re.IGNORECASE)
+_LINE_BREAK = ignoring_case(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>")
 _BOLD_MARKUP = re.compile(r"\*\*\*?|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|</?(?:b|strong)>")
 _OTHER_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>\n]{0,100})?/?>")
 _STAR_TIMES = re.compile(r"(?<=[\d)])[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
 _EMPHASIS = re.compile(r"\*(?=[^\s*])|(?<=[^\s*])\*|`|~~|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>[ \t]?", re.MULTILINE)
-_ISH = re.compile(r"(?<=\d)-?ish\b|(?<=[a-z])-ish\b", re.IGNORECASE)
+_ISH = ignoring_case(r"(?<=\d)-?ish\b|(?<=[a-z])-ish\b")
 _BLANKS = re.compile(r"(?<=\S)[ \t\f\v]+(?=\S)")
 _WRAPPED_LINE = re.compile(r"(?<=[a-z\d,])[ \t]?\n(?=[a-z]{2})")
 _MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}\n]")
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainText:
     """A response without markup.
 
     Attributes:
-        text: lines as they were; headings keep their `#`, items their bullet, rows their `|`.
-        bold, boxed: places in `text` that stood in bold or in a LaTeX box, in order.
+        text: The text. Headings keep their `#`, list items their bullet, and table rows their `|`.
+        bold, boxed: The places in `text` that were bold or in a LaTeX box, in order.
     """
 
     text: str
@@ -89,17 +92,21 @@ class Plain:
     boxed: list[Span]
 
 
-def plain(response: str) -> Plain:
-    """The answer of a response without reasoning and markup; empty if its reasoning never ends."""
-    text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-LONGEST:])
+def to_plain_text(response: str) -> PlainText:
+    """Return a response's answer without reasoning and markup."""
+    text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-_LONGEST:])
     text = _KEYCAP.sub(r"\n\1. ", text.translate(_BEFORE_NFKC))
     text = unicodedata.normalize("NFKC", text).translate(_AFTER_NFKC)
-    text = "".join(one for one in text if one.isascii() or unicodedata.category(one) != "Cf")
+    text = "".join(
+        character
+        for character in text
+        if character.isascii() or unicodedata.category(character) != "Cf"
+    )
     return _unmarked(_without_markdown(_without_latex(text)))
 
 
 def _without_latex(text: str) -> str:
-    r"""LaTeX as plain characters, `\boxed` and `\textbf` as marks."""
+    r"""Return a text with LaTeX as plain characters, but `\boxed` and `\textbf` as marks."""
     if "\\" in text:
         text = text.replace("\\$", _CURRENCY).replace("\\\\", "\n")
         text = _LATEX_SPACE.sub(" ", text)
@@ -121,7 +128,7 @@ def _without_latex(text: str) -> str:
 
 
 def _without_markdown(text: str) -> str:
-    """Links as their words, emphasis taken off, bold as marks."""
+    """Return a text with links as their words, without emphasis, and with bold as marks."""
     text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text))
     text = _LINE_BREAK.sub("\n", text) if "|" not in text else _LINE_BREAK.sub("; ", text)
     text = _BOLD_MARKUP.sub(_BOLD, _STAR_TIMES.sub(f" {_TIMES} ", text))
@@ -129,8 +136,8 @@ def _without_markdown(text: str) -> str:
     return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", _QUOTED_LINE.sub("", text)))
 
 
-def _unmarked(text: str) -> Plain:
-    """The text without marks, and the places between them. Bold ends with its line."""
+def _unmarked(text: str) -> PlainText:
+    """Return a text without marks, and the places between them. Bold ends with its line."""
     pieces: list[str] = []
     bold: list[Span] = []
     boxed: list[Span] = []
@@ -158,4 +165,4 @@ def _unmarked(text: str) -> Plain:
             pieces.append("\n")
             length += 1
     pieces.append(text[last:])
-    return Plain("".join(pieces).replace(_TIMES, "*"), bold, boxed)
+    return PlainText("".join(pieces).replace(_TIMES, "*"), bold, boxed)

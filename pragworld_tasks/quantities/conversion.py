@@ -1,0 +1,134 @@
+"""Conversion of a quantity into the target unit, by its own unit or by the words around it."""
+
+from dataclasses import dataclass
+
+from pragworld_tasks.quantities.context import HORIZON, Context, QuantityTarget
+from pragworld_tasks.quantities.mentions import QuantityMention
+from pragworld_tasks.quantities.numerals import SCALES
+from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.units import parse_period
+
+# `Cost (in millions)`, `($M)`.
+_SCALE_IN_LABEL = ignoring_case(
+    r"\b(?:in|US|USD|figures)? ?\$? ?(thousand|million|billion)s?\b|\$ ?(k|m|mn|bn)\b"
+    r"|\((m|mn|bn)\$?\)"
+)
+# Words before a number whose unit goes without saying.
+_LEFT_OUT = ignoring_case(
+    r"\b(?:go with|rent|rounds?(?:ing|ed)?(?: it)?(?: up)? to|call it|make it|need|plan on|"
+    r"recommend|suggest|budget|expect|count on|get|book|fine with|do with|closer to|order|"
+    r"reserve|hire|round up and (?:order|rent|get|book)|"
+    r"manage with|get by with|say)(?: at least| about| around)? $"
+)
+_IF = ignoring_case(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
+_PEOPLE = ignoring_case(r"\b(?:populat\w+|people|residents|students|kids|riders?|trips)\b")
+_MUCH = 100  # dollars
+_PERIOD = ignoring_case(
+    r"\b(?:(annual|yearly|monthly|weekly|daily|hourly)(?:ly)?"
+    r"|(?<![\d%] )(?:per|each|every) (year|month|week|day))\b"
+)
+_PERIOD_AFTER = ignoring_case(
+    r"(?: [\w-]+){0,3} (?:(annual|year|month|week|dai)ly"
+    r"|(?:per|an?|each|every) (year|month|week|day))\b"
+)
+_LABEL_PER = ignoring_case(r"(?:^|[a-z]{4} |[- ]in )per (\w+)")
+_TERM = ignoring_case(
+    r"\b(?:over|in|after|for|during|within|of)(?: \w+){0,3}? "
+    r"(?:(?!(?:the|an?|this|each|every|one|per|school) )[\w.]+[- ]years?"
+    r"|term|life|lifetime|decade)\b"
+)
+_NEAR = 60  # characters before and after a quantity that are searched for a term
+
+
+@dataclass(frozen=True)
+class ConvertedQuantity:
+    """A quantity in the target unit.
+
+    Attributes:
+        low, high: Its ends, without a sign.
+        sized: Whether it has a unit, if only in its label.
+        notes: Names of the weights for what is doubtful about the conversion, or confirms it.
+    """
+
+    low: float
+    high: float
+    sized: bool
+    notes: tuple[str, ...]
+
+
+def convert(
+    mention: QuantityMention, context: Context, target: QuantityTarget
+) -> ConvertedQuantity:
+    """Convert a quantity into the target unit."""
+    unit = target.unit
+    notes: list[str] = []
+    factor, size = 1.0, mention.size
+    if size is None:
+        left_out = _size_left_out(mention, context, target)
+        size = _size_in_label(context, target) or left_out
+        notes.append("unit left out" if left_out else "unit in label" if size else "no unit")
+        # 4,000,000 where the target is in millions does not mean millions of millions.
+        factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
+    per = _per(mention, context, target)
+    if per and unit.per is None and target.spans(per):
+        per = None
+    rate = unit.rate(per)
+    near = f"{context.lead[-_NEAR:]}|{context.tail[:_NEAR]}"
+    periodic = per or (_periods(context) and not HORIZON.search(near))
+    if rate is None or (target.horizon and unit.kind == "money" and periodic):
+        notes.append("rate")
+    if unit.per and mention.per is None and _TERM.search(near):
+        notes.append("over a term")
+    if target.horizon and HORIZON.search(near):
+        notes.append("horizon")
+    factor *= rate or 1.0
+    low, high = abs(mention.low * factor), abs(mention.high * factor)
+    return ConvertedQuantity(low, high, size is not None, tuple(notes))
+
+
+def _size_left_out(
+    mention: QuantityMention, context: Context, target: QuantityTarget
+) -> float | None:
+    """Return the size of a unit that goes without saying: `plan on two`, `a million a year`."""
+    unit = target.unit
+    if unit.kind == "money" and (
+        (mention.scale >= unit.size > 1 and not _PEOPLE.search(context.lead))
+        or (unit.per and mention.per and mention.low >= _MUCH)
+    ):
+        return unit.sized(unit.unit)
+    announced = _LEFT_OUT.search(context.lead)
+    if context.size and (announced or (_IF.match(context.tail) and mention.low > 1)):
+        return context.size
+    return 1.0 if unit.kind == "count" and announced else None
+
+
+def _size_in_label(context: Context, target: QuantityTarget) -> float | None:
+    """Return the size of the unit that a number's column or label names."""
+    unit = target.unit
+    if unit.kind == "money":
+        for text in (context.column, context.label, context.intro):
+            if match := _SCALE_IN_LABEL.search(text):
+                scale = next(filter(None, match.groups()))
+                return SCALES[scale.lower()] * unit.sized(unit.unit)
+    named = unit.named_in(context.column) or unit.named_in(context.label)
+    return unit.sized(named) if named else None
+
+
+def _per(mention: QuantityMention, context: Context, target: QuantityTarget) -> str | None:
+    """Return what a quantity is per by its unit, its label, or the words around it, or None."""
+    if mention.per is not None:
+        return mention.per
+    if target.unit.kind == "money" and (match := _PERIOD_AFTER.match(context.tail)):
+        return parse_period(match[1] or match[2])
+    if target.unit.per and (periods := _periods(context)):
+        return parse_period(periods[-1])
+    if match := _LABEL_PER.search(f"{context.column} {context.label}"):
+        return parse_period(match[1]) or match[1]
+    return None
+
+
+def _periods(context: Context) -> list[str]:
+    """Return the periods before a quantity, the nearest last; for a row, also above its table."""
+    near = f"{context.column} {context.label} {context.lead}"
+    periods = _PERIOD.findall(near) or (context.column and _PERIOD.findall(context.heading)) or []
+    return [adverb or noun for adverb, noun in periods]
