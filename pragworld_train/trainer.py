@@ -63,9 +63,11 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             The adapter to train. Prompt tuning and prefix tuning are not supported.
         compute_loss_func (`Callable`, *optional*):
             Not supported together with ULA or HLS.
-        *arguments, **options:
-            All other arguments of [`~trl.SFTTrainer`]. For ULA, every example of the training and
-            evaluation data must hold exactly one token that says yes or no in its completion.
+        *arguments (`Any`):
+            Other positional arguments of [`~trl.SFTTrainer`].
+        **options (`Any`):
+            Other keyword arguments of [`~trl.SFTTrainer`]. For ULA, every example of the training
+            and evaluation data must hold exactly one token that says yes or no in its completion.
 
     Raises:
         InputError: The settings contradict each other, or do not fit the model or the data.

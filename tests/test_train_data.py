@@ -72,7 +72,10 @@ def test_originals_only() -> None:
             ("generated", '{"group": 3}'),
             "^dataset_config: setting 'group' does not exist; choose from groups, ",
         ),
-        (("generated", "{}", "trial"), "^there is no generated split 'trial'; use train, "),
+        (
+            ("generated", "{}", "trial"),
+            "^dataset_config: there is no generated split 'trial'; use train, ",
+        ),
         (
             ("generated", "{}", "train", "Swap"),
             "^alteration 'Swap' does not exist; choose from Negation, ",

@@ -1,0 +1,132 @@
+"""The settings of layer regularization: which layers to amplify and suppress, and by how much.
+
+They stand apart from the trainer's configuration, which needs torch and trl, so that
+`pragworld-train --help` can list them without either.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from pragworld_interp.layer_report import By, LayerReport, read_layers
+from pragworld_tasks.errors import InputError
+
+Reduction = Literal["mean", "norm"]
+
+
+@dataclass
+class LayerSettings:
+    """The fields that `LayerRegularizedSFTConfig` adds to TRL's `SFTConfig`."""
+
+    layers: str | None = field(
+        default=None,
+        metadata={"help": "The layers.json that `pragworld-interp ablate` wrote for this model."},
+    )
+    layer_selection: By = field(
+        default="sign",
+        metadata={"help": "What makes a layer of that file useful or harmful."},
+    )
+    useful_layers: list[int] | None = field(
+        default=None, metadata={"help": "Layers to amplify, from 0, if there is no file."}
+    )
+    harmful_layers: list[int] | None = field(
+        default=None, metadata={"help": "Layers to suppress, from 0, if there is no file."}
+    )
+    ula_weight: float = field(
+        default=0.0,
+        metadata={"help": "Weight of useful layer amplification (ULA). In the paper 1e-3."},
+    )
+    hls_weight: float = field(
+        default=0.0,
+        metadata={"help": "Weight of harmful layer suppression (HLS). In the paper 1e-3."},
+    )
+    hls_reduction: Reduction = field(
+        default="mean",
+        metadata={"help": "HLS of an MLP output: its mean square or its squared norm."},
+    )
+    probe_hidden_size: int = field(
+        default=128, metadata={"help": "Hidden width of the probes of useful layers."}
+    )
+
+    @property
+    def amplified(self) -> list[int]:
+        """The layers that ULA amplifies, in order. Empty if its weight is 0."""
+        return self._amplified
+
+    @property
+    def suppressed(self) -> list[int]:
+        """The layers that HLS suppresses, in order. Empty if its weight is 0."""
+        return self._suppressed
+
+    def resolve_layers(self) -> None:
+        """Check the settings and set `amplified` and `suppressed`.
+
+        Raises:
+            InputError: A setting is out of range, the settings contradict each other, or the
+                layer report cannot be used.
+        """
+        for name in ("ula_weight", "hls_weight"):
+            if not 0 <= (weight := getattr(self, name)) <= 1:
+                raise InputError(f"{name} {weight}: must be between 0 and 1")
+        if self.probe_hidden_size < 1:
+            raise InputError(f"probe_hidden_size {self.probe_hidden_size}: must be at least 1")
+        for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
+            if (choice := getattr(self, name)) not in get_args(kind):
+                raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
+        if self.layers is None:
+            useful, harmful = self.useful_layers or [], self.harmful_layers or []
+            remedy = "set {}_layers or layers"
+        elif self.useful_layers is not None or self.harmful_layers is not None:
+            raise InputError(
+                f"layers {self.layers}: useful_layers or harmful_layers is set too; use either the "
+                "file or the numbers"
+            )
+        else:
+            by, report = self.layer_selection, self.layer_report()
+            assert report is not None
+            useful, harmful = (report.selected(role, by) for role in ("useful", "harmful"))
+            remedy = f"{self.layers} has no {{}} layers by {by}, so set the weight to 0"
+        for name, numbers in (("useful_layers", useful), ("harmful_layers", harmful)):
+            if len({*numbers}) < len(numbers) or any(number < 0 for number in numbers):
+                raise InputError(f"{name} {numbers}: layers must be different and at least 0")
+        if both := sorted({*useful} & {*harmful}):
+            raise InputError(f"layer {both[0]} is both useful and harmful; it must be one of them")
+        for weight, role, numbers in (
+            ("ula_weight", "useful", useful),
+            ("hls_weight", "harmful", harmful),
+        ):
+            if getattr(self, weight) and not numbers:
+                raise InputError(
+                    f"{weight} {getattr(self, weight)} needs {role} layers; {remedy.format(role)}"
+                )
+        self._amplified = sorted(useful) if self.ula_weight else []
+        self._suppressed = sorted(harmful) if self.hls_weight else []
+
+    def layer_report(self) -> LayerReport | None:
+        """Return the report that `layers` names, if it is set.
+
+        Raises:
+            InputError: The file is not a layer report, or not one of MLP ablation.
+        """
+        if self.layers is None:
+            return None
+        report = read_layers(Path(self.layers))
+        if report.intervention.module != "mlp":
+            raise InputError(
+                f"layers {self.layers}: a report of {report.intervention.module} ablation; both "
+                "losses act on MLP outputs, so ablate with --module mlp"
+            )
+        return report
+
+    def check_layer_count(self, layers: int) -> None:
+        """Refuse settings that name a layer beyond the `layers` that a model has.
+
+        Raises:
+            InputError: The model does not have that layer.
+        """
+        for role, numbers in (("useful", self.amplified), ("harmful", self.suppressed)):
+            if numbers and numbers[-1] >= layers:
+                beyond = min(number for number in numbers if number >= layers)
+                raise InputError(
+                    f"{role} layer {beyond}: the model has layers 0 to {layers - 1} only"
+                )

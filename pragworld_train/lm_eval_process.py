@@ -1,0 +1,124 @@
+"""lm-eval and other commands in processes of their own, and the samples that lm-eval saves."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pragworld_interp.loading import Model
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.link import task_folder
+
+# Variables by which launchers connect several processes. The commands here run on their own.
+_LAUNCHER_VARIABLES = (
+    *("RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_"),
+    *("ACCELERATE_", "FSDP_", "PMI_", "MPI_", "OMPI_"),
+)
+
+
+def run_lm_eval(
+    model: Model,
+    tasks: Sequence[str],
+    out: Path,
+    metadata: Mapping[str, Any],
+    batch_size: int,
+    environment: Mapping[str, str] | None = None,
+    open_files: Sequence[int] = (),
+) -> Path:
+    """Evaluate a model with `lm_eval`, and save its results and samples in a folder.
+
+    Args:
+        model: The model, with or without an adapter.
+        tasks: Names of tasks. Those of pragworld need not be linked.
+        out: The folder. If it exists, the evaluation is taken to be complete.
+        metadata: Settings for tasks that read them, as the generated ones do.
+        batch_size: Batch size of lm-eval.
+        environment: Additional environment variables.
+        open_files: File descriptors that the process inherits.
+
+    Raises:
+        InputError: lm-eval fails; the message names its log.
+    """
+    if out.is_dir():
+        return out
+    partial = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    arguments: dict[str, Any] = {"pretrained": model.name, "dtype": model.dtype}
+    for name, value in (("revision", model.revision), ("peft", model.adapter)):
+        if value is not None:
+            arguments[name] = value
+    if model.trust_remote_code:
+        arguments["trust_remote_code"] = True
+    command = [sys.executable, "-m", "lm_eval", "--model", "hf"]
+    command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
+    command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]
+    command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
+    command += ["--apply_chat_template"] if model.chat_template else []
+    name = f"lm_eval on {', '.join(tasks)}"
+    run_logged(command, partial / "log.txt", name, environment, open_files)
+    partial.rename(out)
+    return out
+
+
+def run_logged(
+    command: Sequence[str],
+    log: Path,
+    name: str,
+    environment: Mapping[str, str] | None = None,
+    open_files: Sequence[int] = (),
+) -> None:
+    """Run a command outside any distributed launcher, and write its output to a file.
+
+    Args:
+        command: The command.
+        log: The file, which is overwritten.
+        name: What to call the command in messages.
+        environment: Additional environment variables.
+        open_files: File descriptors that the process inherits.
+
+    Raises:
+        InputError: The command fails; the message has its last line and names the log.
+    """
+    inherited = {
+        variable: value
+        for variable, value in os.environ.items()
+        if not variable.startswith(_LAUNCHER_VARIABLES)
+    }
+    with log.open("w") as output:
+        process = subprocess.run(
+            command,
+            stdout=output,
+            stderr=output,
+            env={**inherited, **(environment or {})},
+            pass_fds=open_files,
+        )
+    if process.returncode:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        last = lines[-1] if lines else f"exit status {process.returncode} and no output"
+        raise InputError(f"{name}: {last:.300} (see {log})")
+
+
+def sample_files(folder: Path) -> dict[str, Path]:
+    """Return the files of samples in a folder by task; lm-eval adds a date to their names."""
+    return {
+        path.stem.removeprefix("samples_").rpartition("_")[0]: path
+        for path in sorted(folder.rglob("samples_*.jsonl"))
+    }
+
+
+def sampled_documents(path: Path) -> list[Document]:
+    """Return the documents in the samples of a pragworld task, sorted by row."""
+    names = [field.name for field in fields(Document)]
+    documents = [
+        Document(**{name: record["doc"][name] for name in names})
+        for _, record in read_json_lines(path)
+    ]
+    return sorted(documents, key=lambda document: document.row)

@@ -1,0 +1,144 @@
+"""A training run from its settings to the files it leaves: `pragworld-train`."""
+
+import gc
+import json
+import os
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer
+from transformers.trainer_callback import TrainerState
+from trl import get_peft_config, get_quantization_config
+
+from pragworld_interp.loading import first_line
+from pragworld_tasks.errors import InputError
+from pragworld_train.arguments import RunSettings
+from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
+from pragworld_train.data import DocumentSet, load_document_set, to_dataset
+from pragworld_train.evaluation import evaluate_before_and_after, tasks_to_evaluate
+from pragworld_train.run_files import push_to_hub, write_run_files
+from pragworld_train.trainer import LayerRegularizedSFTTrainer
+
+_STATE = "trainer_state.json"
+
+
+def train(settings: RunSettings) -> None:
+    """Train a model, save it with its run files, and evaluate and upload it if asked to.
+
+    Raises:
+        InputError: The settings, the data and the model do not fit together.
+    """
+    script_args, training_args, _ = settings
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if training_args.world_size != launched:  # each would do all of it, in the same folder
+        raise InputError(
+            f"{launched} processes were launched, but transformers sees {training_args.world_size};"
+            " on CPUs add --use_cpu"
+        )
+    main_process = training_args.process_index == 0
+    out = Path(training_args.output_dir)
+    data = load_document_set(
+        script_args.dataset_name,
+        script_args.dataset_config,
+        script_args.dataset_train_split,
+        script_args.held_out_alteration,
+        script_args.originals_only,
+    )
+    tasks = tasks_to_evaluate(settings)
+    checkpoint = _checkpoint_to_resume(training_args)
+    trainer = _make_trainer(settings, data)
+    trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model(training_args.output_dir)
+    trainer.create_model_card(model_name=out.name)
+    history, repository = trainer.state.log_history, trainer.hub_model_id
+    trainer.accelerator.wait_for_everyone()
+    trainer.accelerator.end_training()
+    if not main_process:
+        return
+    write_run_files(out, settings, data, history, [])
+    if tasks:
+        del trainer  # to free the device for the evaluation
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        changes = evaluate_before_and_after(settings, tasks)
+        write_run_files(out, settings, data, history, changes)
+    if training_args.push_to_hub:
+        push_to_hub(out, repository, training_args.hub_token)
+    print(f"{training_args.output_dir}: saved")
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """Return the newest complete checkpoint in a run's folder; None if there is none.
+
+    A run that is killed while saving leaves an incomplete checkpoint. The trainer's state is the
+    last file that it writes.
+    """
+    checkpoints = {
+        int(number): path
+        for path in folder.glob("checkpoint-*")
+        if (number := path.name.removeprefix("checkpoint-")).isdecimal()
+    }
+    for step, path in sorted(checkpoints.items(), reverse=True):
+        try:
+            state = TrainerState.load_from_json(str(path / _STATE))
+        except (OSError, json.JSONDecodeError, TypeError):
+            continue
+        if state.global_step == step:
+            return path
+    return None
+
+
+def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | None:
+    """Return the checkpoint that `resume_from_checkpoint` means, if there is one."""
+    value = str(training_args.resume_from_checkpoint or "false")
+    if value.lower() == "false":
+        return None
+    if value.lower() in ("last", "true"):
+        checkpoint = last_checkpoint(Path(training_args.output_dir))
+        return str(checkpoint) if checkpoint else None
+    if not (Path(value) / _STATE).is_file():
+        raise InputError(
+            f"--resume_from_checkpoint {value}: not a checkpoint; name one, or use last"
+        )
+    return value
+
+
+def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedSFTTrainer:
+    script_args, training_args, model_args = settings
+    name = model_args.model_name_or_path
+    eval_dataset = None
+    if training_args.eval_strategy != "no":
+        evaluated = data.other_split(script_args.dataset_test_split)
+        eval_dataset = to_dataset(evaluated.documents, script_args.chat_template)
+    load_model_config(name, model_args.model_revision, training_args.trust_remote_code)
+    training_args.model_init_kwargs = {
+        "revision": model_args.model_revision,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+        **(training_args.model_init_kwargs or {}),
+    }
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            name,
+            revision=model_args.model_revision,
+            trust_remote_code=training_args.trust_remote_code,
+        )
+        has_template = tokenizer.chat_template or training_args.chat_template_path
+        if script_args.chat_template and not has_template:
+            raise InputError(f"model {name}: no chat template; leave out --chat_template")
+        return LayerRegularizedSFTTrainer(
+            model=name,
+            args=training_args,
+            train_dataset=to_dataset(data.documents, script_args.chat_template),
+            eval_dataset=eval_dataset,
+            processing_class=tokenizer,
+            quantization_config=get_quantization_config(model_args),
+            peft_config=get_peft_config(model_args),
+        )
+    except InputError:
+        raise
+    except (OSError, ImportError) as error:  # missing files and packages
+        raise InputError(f"model {name}: {first_line(error)}") from error
+    except ValueError as error:  # settings that TRL refuses
+        raise InputError(f"settings: {first_line(error)}") from error
