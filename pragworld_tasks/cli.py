@@ -18,7 +18,7 @@ from pragworld_tasks.data.sources import (
     named_folder,
 )
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity.collection import add_collect
+from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 
@@ -59,9 +59,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _tiny(_: argparse.Namespace) -> None:
-    from pragworld_tasks.tiny import folder
+    from pragworld_tasks.tiny import tiny_folder
 
-    print(folder())
+    print(tiny_folder())
 
 
 # Tasks --------------------------------------------------------------------------------------------
@@ -292,9 +292,10 @@ def _add_generate(commands: Commands) -> None:
 def _generate(options: argparse.Namespace) -> None:
     from tqdm import tqdm
 
-    from pragworld_tasks.dialogues import display
-    from pragworld_tasks.dialogues.export import write
-    from pragworld_tasks.dialogues.generate import GeneratorSettings, generate
+    from pragworld_tasks.dialogues.display import group_to_text, select_groups
+    from pragworld_tasks.dialogues.export import write_groups
+    from pragworld_tasks.dialogues.generate import generate
+    from pragworld_tasks.dialogues.settings import GeneratorSettings
 
     if bool(options.out) == options.show:
         raise InputError("generate: pass either --out FILE, to write, or --show, to read")
@@ -308,11 +309,11 @@ def _generate(options: argparse.Namespace) -> None:
     )
     if options.show:
         more = generate(dataclasses.replace(settings, groups=5 * groups))
-        chosen = display.select(more, groups, ALTERATIONS, each=3)
-        print("\n\n".join(map(display.to_text, chosen)))
+        chosen = select_groups(more, groups, ALTERATIONS, least=3)
+        print("\n\n".join(map(group_to_text, chosen)))
         return
     progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
-    print(f"{options.out}: {write(progress, options.out)} documents in {groups} groups")
+    print(f"{options.out}: {write_groups(progress, options.out)} documents in {groups} groups")
 
 
 def _add_alter(commands: Commands) -> None:

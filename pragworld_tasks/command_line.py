@@ -6,15 +6,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 from pragworld_tasks.errors import InputError
-
-
-def end_with(error: InputError) -> NoReturn:
-    """End the process with the error's message on one line and exit status 2."""
-    print(error, file=sys.stderr)
-    sys.exit(2)
 
 
 @contextmanager
@@ -28,7 +22,13 @@ def clean_exit() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except InputError as error:
-        end_with(error)
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except SystemExit as end:  # of a function that lm-eval calls: see `harness`
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            end.code = 2
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)

@@ -1,7 +1,8 @@
 """Everything that the task YAML names, and nothing else: lm-eval's way into this package.
 
 This is also where a user's mistake becomes one line. lm-eval would show an `InputError` with a
-traceback, so the functions that can raise one end the process with its message instead.
+traceback, so the functions that can raise one end the process with its message instead (a
+`SystemExit`, whose message Python prints last, after lm-eval's progress bars).
 """
 
 import functools
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from lm_eval.api.samplers import ContextSampler
 
-from pragworld_tasks.command_line import end_with
 from pragworld_tasks.data.documents import Document, ReleasedSplit, to_records
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
@@ -81,7 +81,7 @@ def _data_set(
         try:
             return {"test": Dataset.from_list(list(records(*args, **kwargs)))}
         except InputError as error:
-            end_with(error)
+            raise SystemExit(str(error)) from error
 
     return data_set
 
@@ -157,10 +157,8 @@ class ZeroShotOnly(ContextSampler):
     def sample(self, n: int, *_: Any, **__: Any) -> Sequence[dict[str, Any]]:
         """Return no examples where none are wanted; otherwise end with one line."""
         if n:
-            end_with(
-                InputError(
-                    f"--num_fewshot {n}: the pragworld tasks are zero-shot; leave the option out"
-                )
+            raise SystemExit(
+                f"--num_fewshot {n}: the pragworld tasks are zero-shot; leave the option out"
             )
         return []
 

@@ -47,10 +47,16 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
-    """Runs the real lm_eval command on our tasks, each time in a process of its own."""
+    """Run the real lm_eval command on our tasks, each time in a process of its own.
 
-    def run(*arguments: str, data: Path = SAMPLES, processes: int = 1) -> Evaluation:
-        return run_lm_eval(arguments, tmp_path_factory.mktemp("lm_eval"), data, processes)
+    Its task manager scans our folder only, unless a test wants lm-eval's whole index.
+    """
+
+    def run(
+        *arguments: str, data: Path = SAMPLES, processes: int = 1, whole_index: bool = False
+    ) -> Evaluation:
+        output = tmp_path_factory.mktemp("lm_eval")
+        return run_lm_eval(arguments, output, data, processes, whole_index)
 
     return run
 

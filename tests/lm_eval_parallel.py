@@ -12,6 +12,7 @@ from accelerate import Accelerator
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
+from lm_eval_ours import scan_our_tasks_only
 
 
 @register_model("hf-cpu-parallel")
@@ -27,4 +28,5 @@ class ParallelOnCPU(HFLM):
 
 
 if __name__ == "__main__":
+    scan_our_tasks_only()
     cli_evaluate()

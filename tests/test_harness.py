@@ -122,13 +122,11 @@ def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
     assert math.isnan(share(items["original_acc"]))
 
 
-def test_few_shot_examples_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_few_shot_examples_are_refused() -> None:
     sampler = ZeroShotOnly(RECORDS)
     assert list(sampler.sample(0)) == []
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit, match="zero-shot"):
         sampler.sample(1, eval_doc=RECORDS[0])
-    assert ended.value.code == 2
-    assert "zero-shot" in capsys.readouterr().err
 
 
 def test_data_set_is_documents_whatever_else_lm_eval_passes(

@@ -116,7 +116,7 @@ def test_a_mistake_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
         *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')
     )
-    assert evaluation.returncode == 2
+    assert evaluation.returncode == 1
     assert evaluation.log.splitlines()[-1] == "groups must be at least 1, not 0"
     assert "Traceback" not in evaluation.log
 

@@ -258,7 +258,7 @@ SAID = (
     [
         (
             ["yes"] * 9,
-            "9 responses for 10 documents; row 9 is the first without one; give a whole run",
+            "9 responses for 10 documents; row 9 is the first without one; pass a whole run",
         ),
         (["yes"] * 11, "row 10 (line 11): response to row 10, but the split has rows 0 to 9"),
         ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 has two responses"),
@@ -267,10 +267,10 @@ SAID = (
         ([{"row": 0, **YES}, YES], "only some responses have a 'row'; number all responses or none"),
         ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
         ([{"response": 1}], "the response is int, not text"),
-        ([{"prompt": "Is it raining?", **YES}], "the response is to another context than row 0 of"),
+        ([{"prompt": "Is it raining?", **YES}], "the response is to another context than that of row 0 of"),
         ([{"doc": {**DOC, "question": "Is it?"}, **YES}], "the response is to another question"),
         ([{"doc": {**DOC, "context": "A: Hi"}, **YES}], "the response is to another context"),
-        ([{"doc": "x", **YES}], "not a sample of a pragworld task; give those of a task on this"),
+        ([{"doc": "x", **YES}], "not a sample of a pragworld task; pass those of a task on this"),
         ([{"doc": {"q": "x"}, "filtered_resps": ["no"]}], "not a sample of a pragworld task"),
         ([{"filtered_resps": ["no"]}], "not a sample of a pragworld task"),
         ([{"doc": DOC, "filtered_resps": "no"}], "'filtered_resps' is not a list of one response"),
