@@ -1,7 +1,11 @@
-# make eval            the small model that comes with pragworld, on generated dialogues; offline
-# make eval MODEL=…    pragworld_manual on a model: a name on the Hugging Face hub, or a folder
-# make test            everything that guards the project
-# PRAGWORLD_DATA=…     a folder with the released files, for any of them
+# make eval            Evaluate the small model that comes with pragworld on generated dialogues, offline.
+# make eval MODEL=…    Evaluate a model on pragworld_manual: a name on the Hugging Face hub, or a folder.
+# make check           Run ruff and mypy.
+# make test            Run the checks and all tests.
+# make docs            Build the documentation in site/. A broken link is an error.
+# PRAGWORLD_DATA=…     Use the released files in this folder, with any target.
+#
+# Each target first creates the environment in .venv, unless it is up to date.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -15,11 +19,11 @@ TASKS ?= pragworld_generated
 eval: export HF_HUB_OFFLINE ?= 1
 else
 TASKS ?= pragworld_manual
-# For a model without a chat template: make eval MODEL=… ARGS=
+# If the model has no chat template: make eval MODEL=… ARGS=
 ARGS ?= --apply_chat_template
 endif
 
-.PHONY: setup eval test check
+.PHONY: setup eval test check docs
 
 setup: $(VENV)/ready
 
@@ -34,7 +38,7 @@ eval: setup
 	$(BIN)/lm_eval --model hf --model_args "pretrained=$(MODEL)" --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)
 
-# Two tests at a time, so a thread for each: more of them get in each other's way.
+# Two tests run at a time, each with one thread: more threads would slow each other down.
 test: export OMP_NUM_THREADS ?= 1
 test: check
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
@@ -43,3 +47,6 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean

@@ -1,0 +1,334 @@
+"""The documentation: its commands and code run as shown and print what is shown.
+
+A block that cannot run as it is has a comment before it, which readers of the page do not see:
+
+    <!-- not run: needs a GPU -->               never runs
+    <!-- takes minutes -->                      runs where PRAGWORLD_LONG is set
+    <!-- needs the released files -->           runs where PRAGWORLD_DATA is set
+    <!-- tested as: COMMAND -->                 runs the command instead, on less data
+
+The second and third may name a command to run instead, too. Whether a command runs or not, its
+arguments have to be valid for the real parser. A `text` block, or a table behind the comment
+`<!-- output -->`, is part of the output of the command or code before it, in whole lines; `…`
+stands for anything. Any other block that has a title is a file, which later blocks of the page use.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from places import ROOT, SAMPLES
+from servers import serve
+from warm_commands import MAINS, PARSE_ONLY, install_clients
+
+from pragworld_tasks.link import task_descriptions, task_folder
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = ("bash", "python")
+NOT_RUN, TAKES_MINUTES, TESTED_AS = "not run", "takes minutes", "tested as"
+NEEDS_RELEASED, OUTPUT, NOT_OUTPUT = "needs the released files", "output", "not output"
+# What the commands of a checkout refer to.
+CHECKOUT = ("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks")
+CHECKOUT += ("pyproject.toml", "task_configs", "tests")
+# Programs of others, and what is done in their place.
+PROGRAMS = {
+    **dict.fromkeys(("git", "pip", "pytest", "transformers", "vllm"), ""),
+    "make": 'exec /usr/bin/make --dry-run "$@" > /dev/null',
+    # What they launch is the module behind -m.
+    **dict.fromkeys(
+        ("accelerate", "torchrun"),
+        'while [ "$1" != -m ]; do shift; done; command=$(echo "$2" | tr _ -); shift 2\n'
+        'exec "$command" "$@"',
+    ),
+}
+
+_FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?P<settings>.*)$")
+_TITLE = re.compile(r'title="([^"]+)"')
+_NAMES = "|".join((NOT_RUN, TAKES_MINUTES, TESTED_AS, NEEDS_RELEASED, OUTPUT, NOT_OUTPUT))
+_MARKER = re.compile(rf"<!-- ({_NAMES})(?:: (.+))? -->")
+_INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+        place: The page and the line of the fence, for messages.
+        language: The word behind the fence.
+        title: The name of the file that it shows; empty if it shows none.
+        marker: The name of the comment before it; empty if there is none.
+        remark: The rest of that comment.
+        section: The heading that it is under.
+        text: The lines between the fences.
+    """
+
+    place: str
+    language: str
+    title: str
+    marker: str
+    remark: str
+    section: str
+    text: str
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it shows what the block before it prints."""
+        return self.language == "text" and not self.title and self.marker != NOT_OUTPUT
+
+
+def read_blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page."""
+    blocks = []
+    marker, section = ("", ""), ""
+    lines = list(enumerate(page.read_text(encoding="utf-8").splitlines(), start=1))
+    while lines:
+        number, line = lines.pop(0)
+        fence = _FENCE.match(line)
+        if fence or (marker[0] == OUTPUT and line.startswith("|")):
+            content = [] if fence else [line]
+            while lines and (lines[0][1].strip() != "```" if fence else lines[0][1]):
+                content.append(lines.pop(0)[1].removeprefix(fence["indent"] if fence else ""))
+            if fence:
+                lines.pop(0)
+            blocks.append(
+                Block(
+                    f"{page.relative_to(ROOT)}:{number}",
+                    fence["language"] if fence else "text",
+                    "".join(_TITLE.findall(fence["settings"])) if fence else "",
+                    *marker,
+                    section,
+                    "\n".join(content) + "\n",
+                )
+            )
+            marker = ("", "")
+        elif line.strip():
+            comment = _MARKER.fullmatch(line.strip())
+            marker = (comment[1], comment[2] or "") if comment else ("", "")
+            section = line if line.startswith("#") else section
+    return blocks
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its fenced blocks."""
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def shows(shown: str, printed: str) -> bool:
+    """Return whether whole lines of what was printed are shown, `…` standing for anything."""
+    shown, printed = (re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) for text in (shown, printed))
+    pattern = ".*?".join(map(re.escape, re.split(r"\.\.\.|…", shown.strip("\n"))))
+    return re.search(f"^{pattern}$", printed, re.DOTALL | re.MULTILINE) is not None
+
+
+class Shell:
+    """A folder for the blocks of a page, and a shell for their commands."""
+
+    def __init__(self, folder: Path, clients: Path) -> None:
+        """Lay the folder out as a checkout; commands of ours go to the programs in `clients`."""
+        self.folder = folder
+        for name in CHECKOUT:
+            (folder / name).symlink_to(ROOT / name)
+        programs = folder / ".programs"
+        programs.mkdir()
+        for name, script in PROGRAMS.items():
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o755)
+        self._path = f"{clients}:{programs}:/usr/bin:/bin"
+
+    def run(self, commands: str, place: str, **environment: str) -> str:
+        """Run commands until one fails, which must not happen, and return what they print."""
+        process = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=self.folder,
+            env={
+                "PATH": self._path,
+                "HOME": str(self.folder),
+                "HF_HUB_OFFLINE": "1",
+                "OMP_NUM_THREADS": "1",
+                "PRAGWORLD_DATA": str(SAMPLES),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+        )
+        assert process.returncode == 0, f"{place}:\n{process.stdout}{process.stderr}"
+        return process.stdout
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with programs that run our commands without importing anything themselves."""
+    folder = tmp_path_factory.mktemp("clients")
+    with serve("warm_commands.py", str(folder / "socket")) as address:
+        assert address, "the commands cannot be imported"
+        install_clients(folder, Path(address))
+        yield folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path, clients: Path) -> Shell:
+    """A shell in a folder of its own."""
+    return Shell(tmp_path, clients)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_runs_as_shown(page: Path, shell: Shell) -> None:
+    blocks = read_blocks(page)
+    for number, block in enumerate(blocks):
+        if block.language in COMMANDS:
+            printed = run_block(block, shell)
+            following = blocks[number + 1 : number + 2]
+            if printed is not None and following and following[0].is_output:
+                shown = following[0]
+                assert shows(shown.text, printed), f"{shown.place}: not printed:\n{printed}"
+        elif block.is_output:
+            before = blocks[number - 1] if number else block
+            assert before.language in COMMANDS, f"{block.place}: the output of what?"
+            assert before.section == block.section, f"{block.place}: the output of what?"
+        else:
+            check_format(block)
+            if block.title:
+                (shell.folder / block.title).write_text(block.text)
+
+
+def run_block(block: Block, shell: Shell) -> str | None:
+    """Check the arguments in a block, run it, and return what it prints; None if it cannot run."""
+    commands = block.text
+    if block.language == "python":
+        compile(block.text, block.place, "exec")
+        (shell.folder / "block.py").write_text(block.text)
+        commands = "python block.py"
+    elif block.marker:
+        shell.run("cd() { :; }\n" + commands, block.place, **{PARSE_ONLY: "1"})
+    environment = {}
+    match block.marker:
+        case "not run":
+            assert block.remark, f"{block.place}: say why it is not run"
+            return None
+        case "takes minutes":
+            if not os.environ.get("PRAGWORLD_LONG"):
+                return None
+        case "needs the released files":
+            released = os.environ.get("PRAGWORLD_RELEASED")
+            if not released:
+                return None
+            environment["PRAGWORLD_DATA"] = released
+    return shell.run(block.remark or commands, block.place, **environment)
+
+
+def check_format(block: Block) -> None:
+    """Check that a file is in the format that its block names."""
+    match block.language:
+        case "json":
+            json.loads(block.text)
+        case "jsonl":
+            for line in block.text.splitlines():
+                json.loads(line)
+        case "toml":
+            tomllib.loads(block.text)
+        case "yaml":
+            list(yaml.compose_all(block.text))
+        case language:
+            assert language in ("bibtex", "text"), f"{block.place}: language {language!r}"
+
+
+def test_commands_are_fenced() -> None:
+    indented = re.compile(
+        r"^(?: {4}|\t)(?:pip|make|lm_eval|python|pragworld-\w+) .*$", re.MULTILINE
+    )
+    for page in PAGES:
+        assert not indented.findall(prose(page)), page
+
+
+def task_names() -> set[str]:
+    """Return the names of all tasks, groups and tags."""
+    tags = re.findall(
+        r"^tag: \[(.+)\]", "\n".join(map(Path.read_text, task_folder().glob("*.yaml"))), re.M
+    )
+    return {*task_descriptions(), *", ".join(tags).split(", ")}
+
+
+def test_tasks_exist() -> None:
+    packages = {path.name for path in ROOT.iterdir()}
+    known = task_names() | packages | {"pragworld_split"}
+    for page in PAGES:
+        shown = set(
+            re.findall(r"(?<![\w/])(?:pragworld|world_model)_\w+\b(?![./])", page.read_text())
+        )
+        assert shown <= known, page
+
+
+def test_files_exist() -> None:
+    for page in PAGES:
+        for code in _INLINE_CODE.findall(prose(page)):
+            if re.fullmatch(
+                r"(?:pragworld_\w+|tests|task_configs|examples|benchmarks)/[\w./]*", code
+            ):
+                assert (ROOT / code).exists(), f"{page}: {code}"
+
+
+@pytest.fixture
+def helps(shell: Shell) -> dict[str, str]:
+    """The help text of every command and subcommand, by its words."""
+    texts = {}
+    waiting = [command for command in MAINS if command != "lm_eval"]
+    while waiting:
+        command = waiting.pop()
+        texts[command] = shell.run(f"{command} --help", command, COLUMNS="200")
+        found = re.findall(r"^ {4}([a-z-]+)(?:  |$)", texts[command], re.MULTILINE)
+        found += re.findall(rf"^ +{command} ([a-z-]+)  ", texts[command], re.MULTILINE)
+        waiting += [f"{command} {name}" for name in dict.fromkeys(found)]
+    return texts
+
+
+def test_every_command_is_described(helps: dict[str, str]) -> None:
+    pages = "\n".join(page.read_text() for page in PAGES)
+    assert {"pragworld-tasks data fetch", "pragworld-train study"} <= set(helps)
+    assert [command for command in helps if command not in pages] == []
+
+
+def test_options_exist(helps: dict[str, str], shell: Shell) -> None:
+    more = [shell.run(name, name) for name in ("lm_eval run --help", "pragworld-train --help-all")]
+    known = set(re.findall(r"--[a-z][\w-]*", "\n".join([*helps.values(), *more])))
+    known |= {"--nproc_per_node", "--config_file"}  # torchrun's and accelerate's
+    for page in PAGES:
+        for code in _INLINE_CODE.findall(prose(page)):
+            shown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code))
+            assert shown <= known, f"{page}: {code}"
+
+
+def test_links_of_the_files_outside_the_site() -> None:
+    for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md"):
+        page = ROOT / name
+        for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+            path, _, anchor = target.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), f"{name}: {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+                slugs = {
+                    re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings
+                }
+                assert anchor in slugs, f"{name}: {target}"
+
+
+def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    external = re.compile(
+        r"<(?:script|img|iframe|source)[^>]+src=\"?(?:https?:)?//|<link[^>]+href=\"?(?:https?:)?//"
+        r"|url\([\"']?(?:https?:)?//|@import"
+    )
+    pages = [*tmp_path.rglob("*.html"), *tmp_path.rglob("*.css"), *tmp_path.rglob("*.svg")]
+    assert len(pages) > len(PAGES)
+    assert [page.name for page in pages if external.search(page.read_text())] == []

@@ -1,0 +1,173 @@
+"""Serve the project's commands from a process that has imported everything once.
+
+    python warm_commands.py SOCKET
+
+Importing torch, transformers and lm-eval takes several seconds, too long to spend on every command
+that the documentation shows. This process imports them once and answers each request on the socket
+with a fork of itself, which takes over the directory, the environment and the open files of the
+sender. `install_clients` writes the programs that send the requests.
+
+Where the environment sets `PARSE_ONLY`, a command ends once its arguments are parsed: with status 0
+if they are valid, and 2 if they are not.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+from unittest import mock
+
+PARSE_ONLY = "PRAGWORLD_PARSE_ONLY"
+MAINS = {
+    "lm_eval": ("lm_eval.__main__", "cli_evaluate"),
+    "pragworld-tasks": ("pragworld_tasks.cli", "main"),
+    "pragworld-interp": ("pragworld_interp.cli", "main"),
+    "pragworld-train": ("pragworld_train.cli", "main"),
+}
+PYTHON = "python"
+# What the commands import once they run, and what takes long.
+_HEAVY = ("lm_eval.models.huggingface", "pragworld_tasks.harness", "pragworld_train.trainer")
+
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect({address!r})
+    request = dict(command={command!r}, arguments=sys.argv[1:], folder=os.getcwd(),
+                   environment=dict(os.environ))
+    socket.send_fds(connection, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
+    sys.exit(int(connection.recv(16) or b"1"))
+"""
+
+
+def install_clients(folder: Path, address: Path) -> None:
+    """Write a program for each command, and for `python`, that sends its call to the server."""
+    for command in (*MAINS, PYTHON):
+        program = folder / command
+        program.write_text(
+            _CLIENT.format(python=sys.executable, address=str(address), command=command)
+        )
+        program.chmod(0o755)
+
+
+def serve(address: str) -> None:
+    """Answer requests until this process is ended."""
+    for module in (*_HEAVY, *(module for module, _ in MAINS.values())):
+        importlib.import_module(module)
+    _scan_our_tasks_only()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no fork is waited for
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print(address, flush=True)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _answer(connection)
+            connection.close()
+
+
+def _scan_our_tasks_only() -> None:
+    """Keep lm-eval from scanning its own tasks, which takes seconds at every start."""
+    from lm_eval.tasks import TaskManager
+
+    from pragworld_tasks.link import task_folder
+
+    scan: Callable[..., None] = TaskManager.__init__
+
+    def scan_ours(self: TaskManager, *args: Any, **kwargs: Any) -> None:
+        ours = {"include_defaults": False, "include_path": str(task_folder())}
+        scan(self, *args, **(kwargs | ours))
+
+    mock.patch.object(TaskManager, "__init__", scan_ours).start()
+
+
+def _answer(connection: socket.socket) -> NoReturn:
+    """Run the command that the connection asks for, send its status and end this process."""
+    text, files, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    while not text.endswith(b"\n"):
+        text += connection.recv(1 << 20)
+    for file, target in zip(files, (0, 1, 2), strict=True):
+        os.dup2(file, target)
+        os.close(file)
+    status = 1
+    try:
+        status = _run(json.loads(text))
+    finally:  # whatever happened, this process must not go back to the server's loop
+        if sys.exception():
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.send(str(status).encode())
+        os._exit(status)
+
+
+def _run(request: Mapping[str, Any]) -> int:
+    """Run a command in this process and return its exit status."""
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    if PARSE_ONLY in os.environ:
+        _end_after_parsing()
+    command, arguments = request["command"], request["arguments"]
+    sys.argv = [command, *arguments]
+    try:
+        if command == PYTHON:
+            _run_python(arguments)
+        else:
+            module, function = MAINS[command]
+            getattr(sys.modules[module], function)()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _run_python(arguments: Sequence[str]) -> None:
+    """Run a script, or a module with -m, as Python does."""
+    sys.path.insert(0, str(Path.cwd()))
+    if arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = list(arguments)
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+def _end_after_parsing() -> None:
+    """Make a command end once its arguments are parsed, before anything is made of them.
+
+    TRL's parser never calls `parse_args`.
+    """
+    from trl import TrlParser
+
+    parse_args: Callable[..., Any] = argparse.ArgumentParser.parse_args
+    parse_known_args: Callable[..., Any] = argparse.ArgumentParser.parse_known_args
+
+    def parse_and_end(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> NoReturn:
+        parse_args(self, *args, **kwargs)
+        sys.exit(0)
+
+    def parse_known(self: argparse.ArgumentParser, *args: Any, **kwargs: Any) -> Any:
+        parsed, unknown = parse_known_args(self, *args, **kwargs)
+        if isinstance(self, TrlParser):
+            if unknown:
+                self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            sys.exit(0)
+        return parsed, unknown
+
+    mock.patch.object(argparse.ArgumentParser, "parse_args", parse_and_end).start()
+    mock.patch.object(argparse.ArgumentParser, "parse_known_args", parse_known).start()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
