@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.readers import read_generated, read_manual
-from pragworld_tasks.dialogues.compose import compose, opening_share, utterances
+from pragworld_tasks.dialogues.compose import compose, opening_share
 from pragworld_tasks.dialogues.display import select_groups
 from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
@@ -83,7 +83,7 @@ def test_a_group_does_not_depend_on_how_many_are_made_nor_on_other_randomness() 
 
 def test_seeds_and_splits_give_different_dialogues() -> None:
     contexts = {
-        make_group(GeneratorSettings(seed=seed, split=split), 0).variants[0].lines
+        make_group(GeneratorSettings(seed=seed, split=split), 0).variants[0].dialogue.lines
         for seed in range(3)
         for split in GENERATED_SPLITS
     }
@@ -117,7 +117,7 @@ def test_what_is_recorded_as_changed_is_what_changed(groups: list[Group]) -> Non
         for variant in variants:
             assert variant.changes
             changed = {change.utterance: change for change in variant.changes}
-            for number, (old, new) in enumerate(zip(original.lines, variant.lines, strict=True)):
+            for number, (old, new) in enumerate(zip(original.dialogue.lines, variant.dialogue.lines, strict=True)):
                 if number not in changed:
                     assert old == new
                     continue
@@ -187,7 +187,7 @@ def test_equal_texts_belong_to_the_same_share(groups: list[Group]) -> None:
         for more in (0, 4, 12):
             again = first._replace(wordings=(first.wordings[0] + more, first.wordings[1]))
             other = dataclasses.replace(dialogue, exchanges=(again, *others))
-            by_text[tuple(utterances(other))].add(opening_share(other.exchanges))
+            by_text[other.lines].add(opening_share(other.exchanges))
     assert all(len(shares) == 1 for shares in by_text.values())
 
 
@@ -232,7 +232,7 @@ def test_there_are_enough_words() -> None:
 def test_test_long_is_longer_than_anything_in_train() -> None:
     lengths = {
         split: [
-            len(variant.lines)
+            len(variant.dialogue.lines)
             for group in generate(GeneratorSettings(groups=100, split=split))
             for variant in group.variants
         ]
@@ -263,7 +263,7 @@ def test_any_settings_give_good_english_as_far_as_rules_tell(
     settings = GeneratorSettings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))  # type: ignore[arg-type]
     group = make_group(settings, 0)
     for variant in group.variants:
-        for number, line in enumerate(variant.lines):
+        for number, line in enumerate(variant.dialogue.lines):
             label, _, said = line.partition(": ")
             assert label == variant.dialogue.cast.labels[number % 2]
             assert said[0].isupper()
@@ -332,14 +332,14 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--out", "x.txt"], "cannot write '.txt'; end it in .csv, .jsonl or .parquet"),
+        (["--out", "x.txt"], "the format '.txt' is unknown; use .csv, .jsonl or .parquet"),
         (["--out", "x.csv", "--groups", "0"], "groups must be at least 1, not 0"),
         (["--out", "x.csv", "--split", "dev"], "there is no generated split 'dev'; use train,"),
         (["--out", "x.csv", "--domains", "house"], "there is no domain 'house'; use household,"),
         (["--out", "x.csv", "--domains", ""], "there is no domain ''; use household,"),
         (["--out", "x.csv", "--held-out-alteration", "Swap"], "there is no alteration 'Swap'; use Negation,"),
-        ([], "give either --out FILE, to write, or --show, to read"),
-        (["--out", "x.csv", "--show"], "give either --out FILE, to write, or --show, to read"),
+        ([], "pass either --out FILE, to write, or --show, to read"),
+        (["--out", "x.csv", "--show"], "pass either --out FILE, to write, or --show, to read"),
     ],
 )
 def test_impossible_settings_are_refused_in_one_line(
@@ -373,9 +373,9 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
 
 def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
     made = list(generate(GeneratorSettings(groups=60)))
-    assert select_groups(made, 5, (), each=0) == made[:5]
-    assert select_groups(made, 7, ["not to be had"], each=9) == made[:7]
-    needed = select_groups(made, 20, ALTERATIONS, each=3)
+    assert select_groups(made, 5, (), least=0) == made[:5]
+    assert select_groups(made, 7, ["not to be had"], least=9) == made[:7]
+    needed = select_groups(made, 20, ALTERATIONS, least=3)
     assert len(needed) == 20
     for alteration in ALTERATIONS:
         has = [alteration in {variant.alteration for variant in one.variants} for one in needed]

@@ -10,7 +10,7 @@ from possible_worlds import PossibleWorlds
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.alterations import edits
-from pragworld_tasks.dialogues.compose import Dialogue, compose, utterances
+from pragworld_tasks.dialogues.compose import Dialogue, compose
 from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate, question_text
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
@@ -146,14 +146,14 @@ def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int)
             done.add(dialogue.exchanges)
             made_by[alteration] += 1
             worlds = PossibleWorlds(dialogue.exchanges)
-            assert worlds, ("a contradiction", utterances(dialogue))
+            assert worlds, ("a contradiction", dialogue.lines)
             for question in questions(dialogue):
                 answer = evaluate(question, state)
                 answers[question.kind, question.form][answer] += 1
                 if answer is None and question.form != "how many":
                     continue  # people would argue
                 assert answer is worlds.answer(question), (
-                    utterances(dialogue),
+                    dialogue.lines,
                     question_text(question, dialogue.cast),
                     question,
                 )

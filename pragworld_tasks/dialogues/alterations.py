@@ -1,12 +1,12 @@
-"""The seven alterations, on what a dialogue says rather than on its letters (paper, section 4).
+"""The paper's seven alterations, applied to the exchanges of a dialogue (paper, section 4).
 
-An alteration changes one thing in one exchange, or exchanges two of a kind. All the rest, and the
-forms of words, stay; so the text stays grammatical, and "them" and "there" come to mean what they
-now refer to. What the altered dialogue means is computed anew.
+An alteration changes one detail of one exchange or swaps two names. Everything else stays, and so
+do the phrases, so the text remains grammatical, and "them" and "there" refer to whatever they now
+stand for. The meaning of the altered dialogue is computed anew.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -24,18 +24,52 @@ from pragworld_tasks.dialogues.world import (
 )
 
 Slot = Literal["agents", "things", "places"]
+Exchanges = tuple[Exchange, ...]
 
 
 class Edit(NamedTuple):
     """An altered dialogue.
 
     Attributes:
-        exchanges: all of them, altered.
-        direction: which of two ways an alteration goes that can go two ways; else empty.
+        exchanges: All of its exchanges.
+        direction: Which of its two directions the alteration took, or "" if it has only one.
     """
 
-    exchanges: tuple[Exchange, ...]
+    exchanges: Exchanges
     direction: str = ""
+
+
+class _Source(NamedTuple):
+    """A dialogue to alter; the fields are the arguments of `edits`."""
+
+    exchanges: Exchanges
+    vocabulary: Vocabulary
+    focus: Sequence[str]
+    rng: StableRandom
+
+    def shuffled(self) -> list[tuple[int, Exchange]]:
+        """Return the exchanges in random order, those with most names of the focus first."""
+        numbered = self.rng.shuffled(list(enumerate(self.exchanges)))
+        if not self.focus:
+            return numbered
+        focus = set(self.focus)
+        return sorted(numbered, key=lambda item: -len(focus.intersection(item[1].names)))
+
+    def edit(self, altered: dict[int, Exchange], direction: str = "") -> Edit:
+        """Return the dialogue with some of its exchanges, by position, replaced."""
+        return Edit(
+            tuple(altered.get(number, exchange) for number, exchange in enumerate(self.exchanges)),
+            direction,
+        )
+
+    def names(self, slot: Slot) -> list[str]:
+        """Return the names that the dialogue has in a slot, in order."""
+        variables = (
+            variable
+            for position, exchange in enumerate(self.exchanges)
+            for variable in _variables(position, exchange)
+        )
+        return list(dict.fromkeys(variable.name for variable in variables if variable.slot == slot))
 
 
 def edits(
@@ -45,42 +79,20 @@ def edits(
     focus: Sequence[str],
     rng: StableRandom,
 ) -> Iterator[Edit]:
-    """Ways to alter the dialogue, in random order; not all of them mean something.
+    """Yield altered dialogues in random order. Some of them may be contradictory.
 
     Args:
-        alteration: one of `documents.ALTERATIONS`.
-        exchanges: the dialogue.
-        vocabulary: where new people, things and places are taken from.
-        focus: names that come first, both to be replaced and to replace others.
-        chance: what "random" is drawn from.
+        alteration: One of `documents.ALTERATIONS`.
+        exchanges: The dialogue.
+        vocabulary: Source of new people, things and places.
+        focus: Names and numbers to alter first, and to introduce first.
+        rng: Source of randomness.
     """
-    return _EDITS[alteration](tuple(exchanges), vocabulary, focus, rng)
+    return _EDITS[alteration](_Source(tuple(exchanges), vocabulary, focus, rng))
 
 
-def _with(
-    exchanges: tuple[Exchange, ...], changed: dict[int, Exchange], direction: str = ""
-) -> Edit:
-    return Edit(
-        tuple(changed.get(position, exchange) for position, exchange in enumerate(exchanges)),
-        direction,
-    )
-
-
-def _in_order(
-    exchanges: tuple[Exchange, ...], focus: Sequence[str], rng: StableRandom
-) -> list[tuple[int, Exchange]]:
-    """The exchanges in random order, those first that name most of the focus."""
-    numbered = rng.shuffled(list(enumerate(exchanges)))
-    if not focus:
-        return numbered
-    wanted = set(focus)
-    return sorted(numbered, key=lambda item: -len(wanted.intersection(item[1].names)))
-
-
-def _negation(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
-    for position, exchange in _in_order(exchanges, focus, rng):
+def _negation(source: _Source) -> Iterator[Edit]:
+    for position, exchange in source.shuffled():
         reply = exchange.reply
         if exchange.oddity or exchange.form in ("still", "chat"):
             continue
@@ -91,230 +103,193 @@ def _negation(
                 continue  # "Did she leave them here?" "She didn't leave them there."
             if reply.connective or reply.amount != THE:
                 continue
-            altered = exchange._replace(reply=reply._replace(denied=not reply.denied))
-            yield _with(exchanges, {position: altered}, "remove" if reply.denied else "add")
+            negated = exchange._replace(reply=reply._replace(denied=not reply.denied))
+            yield source.edit({position: negated}, "remove" if reply.denied else "add")
         elif reply == "yes" and exchange.amount != ALL:
-            yield _with(exchanges, {position: exchange._replace(reply="no")}, "add")
+            yield source.edit({position: exchange._replace(reply="no")}, "add")
         elif reply == "no":
-            yield _with(exchanges, {position: exchange._replace(reply="yes")}, "remove")
+            yield source.edit({position: exchange._replace(reply="yes")}, "remove")
 
 
-def _quantity_change(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
-    asked = [int(name) for name in focus if name.isdigit()]
-    for position, exchange in _in_order(exchanges, focus, rng):
-        if not isinstance(exchange.reply, Claim):
-            continue
-        kind, numbers = exchange.reply.amount
-        others: list[tuple[int, ...]]
+def _quantity_change(source: _Source) -> Iterator[Edit]:
+    focus = [int(name) for name in source.focus if name.isdigit()]
+    for position, exchange in source.shuffled():
+        kind, numbers = exchange.claim.amount
         if not numbers:
             continue
-        if kind == "either":  # "two or three" has neighbours only
-            others = [tuple(n + step for n in numbers) for step in (-1, 1)]
+        others: list[tuple[int, ...]]
+        if kind == "either":  # "two or three" becomes "one or two" or "three or four"
+            others = [tuple(number + step for number in numbers) for step in (-1, 1)]
         else:
-            near = [n + step for n in asked for step in (0, 1)]
-            any_two = rng.sample(range(1, MOST_NUMBER + 1), 2)
-            others = [(n,) for n in (*near, *any_two)]
-        after = [later.form for later in exchanges[position + 1 :] if later.form != "sure"]
-        lowest = 2 if after[:1] in (["still"], ["who"], ["count"]) else 1  # "They" are several.
+            near = [number + step for number in focus for step in (0, 1)]
+            others = [(n,) for n in (*near, *source.rng.sample(range(1, MOST_NUMBER + 1), 2))]
+        after = [later.form for later in source.exchanges[position + 1 :] if later.form != "sure"]
+        lowest = 2 if after[:1] in (["still"], ["who"], ["count"]) else 1  # "they" are several
         for other in others:
             if other != numbers and lowest <= other[0] and other[-1] <= MOST_NUMBER:
-                reply = exchange.reply._replace(amount=Amount(kind, other))
-                yield _with(exchanges, {position: exchange._replace(reply=reply)})
+                reply = exchange.claim._replace(amount=Amount(kind, other))
+                yield source.edit({position: exchange._replace(reply=reply)})
 
 
-def _quantifier_change(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
+def _quantifier_change(source: _Source) -> Iterator[Edit]:
     opposite = {ALL: SOME, SOME: ALL}
-    for position, exchange in _in_order(exchanges, focus, rng):
-        if exchange.amount in opposite and exchange.reply == "yes":  # else it says the same
-            to = opposite[exchange.amount]
-            yield _with(exchanges, {position: exchange._replace(amount=to)}, to.kind)
-        if isinstance(exchange.reply, Claim) and exchange.reply.amount in opposite:
-            to = opposite[exchange.reply.amount]
-            reply = exchange.reply._replace(amount=to)
-            yield _with(exchanges, {position: exchange._replace(reply=reply)}, to.kind)
+    for position, exchange in source.shuffled():
+        # After any other reply, a changed question would leave the meaning as it is.
+        if exchange.amount in opposite and exchange.reply == "yes":
+            amount = opposite[exchange.amount]
+            yield source.edit({position: exchange._replace(amount=amount)}, amount.kind)
+        if exchange.claim.amount in opposite:
+            amount = opposite[exchange.claim.amount]
+            reply = exchange.claim._replace(amount=amount)
+            yield source.edit({position: exchange._replace(reply=reply)}, amount.kind)
 
 
-def _connective_change(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
-    for position, exchange in _in_order(exchanges, focus, rng):
-        reply = exchange.reply
-        if isinstance(reply, Claim) and reply.connective in ("and", "or"):
-            to: Literal["and", "or"] = "or" if reply.connective == "and" else "and"
-            changed = exchange._replace(reply=reply._replace(connective=to))
-            yield _with(exchanges, {position: changed}, to)
-
-
-def _inconsistent_data(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
-    mentioned = rng.shuffled(_mentioned(exchanges, "places"))
-    places = [*(name for name in mentioned if name in focus), *mentioned]
-    for position, exchange in _in_order(exchanges, focus, rng):
+def _connective_change(source: _Source) -> Iterator[Edit]:
+    for position, exchange in source.shuffled():
         claim = exchange.claim
-        things = claim.things or ((exchange.thing,) if exchange.thing else ())
-        speaks_of_things = exchange.form in ("did", "where", "amount", "count", "what")
-        if not speaks_of_things or exchange.oddity or len(things) != 1:
+        if claim.connective in ("and", "or"):
+            connective: Literal["and", "or"] = "or" if claim.connective == "and" else "and"
+            altered = exchange._replace(reply=claim._replace(connective=connective))
+            yield source.edit({position: altered}, connective)
+
+
+def _inconsistent_data(source: _Source) -> Iterator[Edit]:
+    names = source.rng.shuffled(source.names("places"))
+    places = [*(name for name in names if name in source.focus), *names]
+    for position, exchange in source.shuffled():
+        if (
+            exchange.form not in ("did", "where", "amount", "count", "what")
+            or exchange.oddity
+            or len(exchange.claimed_things) != 1
+            or exchange.reply in ("unknown", "no")
+            or exchange.claim.denied
+            or is_one(exchange.claim.amount)
+        ):
             continue
-        if exchange.reply in ("unknown", "no") or claim.denied or is_one(claim.amount):
-            continue
-        if position + 1 < len(exchanges) and exchanges[position + 1].form == "sure":
-            continue  # sure of what was asked, or of what is odd?
+        if position + 1 < len(source.exchanges) and source.exchanges[position + 1].form == "sure":
+            continue  # "are you sure?" would be ambiguous between the reply and the oddity
         for place in (*places[:2], None):
-            oddity = Oddity(place, rng.below(20))
+            oddity = Oddity(place, source.rng.below(20))
             direction = "moving" if place else "staying"
-            yield _with(exchanges, {position: exchange._replace(oddity=oddity)}, direction)
+            yield source.edit({position: exchange._replace(oddity=oddity)}, direction)
 
 
 # Variables: people, things, places ----------------------------------------------------------------
 
 
 class _Variable(NamedTuple):
-    """Where in an exchange a name stands.
+    """One occurrence of a name.
 
     Attributes:
-        role: "asked", "claimed", "source" or "odd".
-        which: of the names that are claimed.
+        position: Number of the exchange.
+        slot: What the name stands for.
+        role: Whether the name is in the question, in the claim, its source, or in the oddity.
+        index: Which of the claim's names it is.
+        name: The name.
     """
 
     position: int
     slot: Slot
-    role: str
-    which: int
+    role: Literal["question", "claim", "source", "oddity"]
+    index: int
     name: str
 
 
+# The field of an exchange for each slot of a claim.
+_FIELDS: dict[Slot, str] = {"agents": "agent", "things": "thing", "places": "place"}
+
+
 def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
-    asked: tuple[tuple[Slot, str | None], ...] = (
-        ("agents", exchange.agent),
-        ("things", exchange.thing),
-        ("places", exchange.place),
-    )
-    for slot, name in asked:
+    for slot, field in _FIELDS.items():
+        name = getattr(exchange, field)
         if name is not None and name != REPLIER:
-            yield _Variable(position, slot, "asked", 0, name)
-    claim = exchange.reply
-    if isinstance(claim, Claim):
-        claimed: tuple[tuple[Slot, tuple[str, ...]], ...] = (
-            ("agents", claim.agents),
-            ("things", claim.things),
-            ("places", claim.places),
-        )
-        for slot, names in claimed:
-            for which, name in enumerate(names):
-                # "Lily said she …": the two are one.
-                if name != REPLIER and not (slot == "agents" and name == claim.source):
-                    yield _Variable(position, slot, "claimed", which, name)
-        if claim.source is not None and claim.source != exchange.agent:
-            yield _Variable(position, "agents", "source", 0, claim.source)
+            yield _Variable(position, slot, "question", 0, name)
+    claim = exchange.claim
+    for slot in _FIELDS:
+        for index, name in enumerate(getattr(claim, slot)):
+            # "Lily said she …" has one variable.
+            if name != REPLIER and not (slot == "agents" and name == claim.source):
+                yield _Variable(position, slot, "claim", index, name)
+    if claim.source is not None and claim.source != exchange.agent:
+        yield _Variable(position, "agents", "source", 0, claim.source)
     if exchange.oddity and exchange.oddity.place:
-        yield _Variable(position, "places", "odd", 0, exchange.oddity.place)
+        yield _Variable(position, "places", "oddity", 0, exchange.oddity.place)
 
 
 def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
-    """The exchange with another name in one place."""
-    _, slot, role, which, before = variable
-    claim = exchange.reply if isinstance(exchange.reply, Claim) else None
-    if role == "asked":
-        # "Did Lily …?" and "She said …": the two are one.
-        if slot == "agents" and claim and claim.source == before:
-            exchange = exchange._replace(reply=claim._replace(source=name))
-        if slot == "agents":
-            return exchange._replace(agent=name)
-        return exchange._replace(thing=name) if slot == "things" else exchange._replace(place=name)
-    if role == "odd":
+    """Return the exchange with another name for the variable."""
+    _, slot, role, index, before = variable
+    claim = exchange.claim
+    changes: dict[str, Any]
+    if role == "oddity":
         assert exchange.oddity is not None
         return exchange._replace(oddity=exchange.oddity._replace(place=name))
-    assert claim is not None
+    if role == "question":
+        changes = {_FIELDS[slot]: name}
+        if slot == "agents" and claim.source == before:  # "Did Lily …?" "She said …"
+            changes["reply"] = claim._replace(source=name)
+        return exchange._replace(**changes)
     if role == "source":
         agents = tuple(name if agent == before else agent for agent in claim.agents)
         return exchange._replace(reply=claim._replace(source=name, agents=agents))
     names = getattr(claim, slot)
-    names = (*names[:which], name, *names[which + 1 :])
-    if slot == "agents":
-        return exchange._replace(reply=claim._replace(agents=names))
-    if slot == "things":
-        return exchange._replace(reply=claim._replace(things=names))
-    return exchange._replace(reply=claim._replace(places=names))
+    changes = {slot: (*names[:index], name, *names[index + 1 :])}
+    return exchange._replace(reply=claim._replace(**changes))
 
 
-def _alike(slot: Slot, one: str, other: str) -> bool:
-    """Whether one can stand for the other with no other word changed: "she" stays "she"."""
-    return one != other and (slot != "agents" or (one in WOMEN) == (other in WOMEN))
+def _interchangeable(slot: Slot, name: str, other: str) -> bool:
+    """Return whether one name can replace the other while "she" remains "she"."""
+    return name != other and (slot != "agents" or (name in WOMEN) == (other in WOMEN))
 
 
-def _mentioned(exchanges: tuple[Exchange, ...], slot: Slot) -> list[str]:
-    return list(
-        dict.fromkeys(
-            variable.name
-            for position, exchange in enumerate(exchanges)
-            for variable in _variables(position, exchange)
-            if variable.slot == slot
-        )
-    )
-
-
-def _substitution(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
+def _substitution(source: _Source) -> Iterator[Edit]:
+    focus, rng = source.focus, source.rng
     known: dict[Slot, list[str]] = {}
-    later = []
-    for position, exchange in _in_order(exchanges, focus, rng):
+    outside_focus = []
+    for position, exchange in source.shuffled():
         for variable in rng.shuffled(list(_variables(position, exchange))):
             slot, name = variable.slot, variable.name
             if slot not in known:
-                known[slot] = rng.shuffled(_mentioned(exchanges, slot))
+                known[slot] = rng.shuffled(source.names(slot))
             near = [other for other in known[slot] if other in focus]
-            far = [rng.choice(known[slot]), rng.choice(getattr(vocabulary, slot))]
+            far = [rng.choice(known[slot]), rng.choice(getattr(source.vocabulary, slot))]
             for other in dict.fromkeys([*near, *far]):
-                if _alike(slot, name, other):
-                    if focus and name not in focus and other not in focus:
-                        later.append((variable, other))
-                        continue
-                    yield _with(exchanges, {position: _renamed(exchange, variable, other)})
-    for variable, other in later:
-        changed = _renamed(exchanges[variable.position], variable, other)
-        yield _with(exchanges, {variable.position: changed})
+                if not _interchangeable(slot, name, other):
+                    continue
+                if focus and name not in focus and other not in focus:
+                    outside_focus.append((variable, other))
+                else:
+                    yield source.edit({position: _renamed(exchange, variable, other)})
+    for variable, other in outside_focus:
+        renamed = _renamed(source.exchanges[variable.position], variable, other)
+        yield source.edit({variable.position: renamed})
 
 
-def _swap(
-    exchanges: tuple[Exchange, ...], vocabulary: Vocabulary, focus: Sequence[str], rng: StableRandom
-) -> Iterator[Edit]:
-    ordered = _in_order(exchanges, focus, rng)
+def _swap(source: _Source) -> Iterator[Edit]:
     variables = [
         variable
-        for position, exchange in ordered
-        for variable in rng.shuffled(list(_variables(position, exchange)))
+        for position, exchange in source.shuffled()
+        for variable in source.rng.shuffled(list(_variables(position, exchange)))
     ]
-    variables.sort(key=lambda variable: variable.name not in focus)
+    variables.sort(key=lambda variable: variable.name not in source.focus)
     for first in variables:
-        # Those in exchanges that name something of the focus come first, in either loop.
-        partners = [v for v in variables if v.slot == first.slot]
-        for second in (partners if first.name in focus else rng.shuffled(partners))[:4]:
-            if not _alike(first.slot, first.name, second.name):
+        # Exchanges with names of the focus come first, in either loop.
+        partners = [variable for variable in variables if variable.slot == first.slot]
+        if first.name not in source.focus:
+            partners = source.rng.shuffled(partners)
+        for second in partners[:4]:
+            if not _interchangeable(first.slot, first.name, second.name):
                 continue
-            if first.position == second.position:
-                if first.role == second.role:  # "the hall and the den" say the same swapped
-                    continue
-                one = _renamed(exchanges[first.position], first, second.name)
-                yield _with(exchanges, {first.position: _renamed(one, second, first.name)})
-            else:
-                yield _with(
-                    exchanges,
-                    {
-                        first.position: _renamed(exchanges[first.position], first, second.name),
-                        second.position: _renamed(exchanges[second.position], second, first.name),
-                    },
-                )
+            if first.position == second.position and first.role == second.role:
+                continue  # "the hall and the den" means the same when swapped
+            altered: dict[int, Exchange] = {}
+            for variable, name in ((first, second.name), (second, first.name)):
+                exchange = altered.get(variable.position, source.exchanges[variable.position])
+                altered[variable.position] = _renamed(exchange, variable, name)
+            yield source.edit(altered)
 
 
-_EDITS: dict[
-    str, Callable[[tuple[Exchange, ...], Vocabulary, Sequence[str], StableRandom], Iterator[Edit]]
-] = {
+_EDITS: dict[str, Callable[[_Source], Iterator[Edit]]] = {
     "Negation": _negation,
     "Variable Substitution": _substitution,
     "Quantity Change": _quantity_change,

@@ -1,4 +1,4 @@
-"""Generated groups to be read: the dialogue, the question, what each variant changes."""
+"""Generated groups as text for a reader: the dialogue, the question, and the changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,21 +7,26 @@ from pragworld_tasks.dialogues.generate import Group
 
 
 def select_groups(
-    groups: Iterable[Group], count: int, alterations: Sequence[str], each: int
+    groups: Iterable[Group], count: int, alterations: Sequence[str], least: int
 ) -> list[Group]:
-    """So many of the groups, in order, with each alteration in at least `each` of them.
+    """Select groups that between them show every alteration.
 
-    Where there are not so many with an alteration, all of these are taken, as far as there is room.
+    Args:
+        groups: The groups to select from, in order.
+        count: Number of groups to select.
+        alterations: The alterations to show.
+        least: Number of groups to select for each alteration, as far as there are enough.
     """
-    left = list(groups)
-    missing: Counter[str | None] = Counter(dict.fromkeys(alterations, each))
-    chosen: list[Group] = []
-    while left and len(chosen) < count:
-        group = max(left, key=lambda one: len(_alterations(one) & set(+missing)))  # the first such
-        left.remove(group)
-        chosen.append(group)
+    remaining = list(groups)
+    missing: Counter[str | None] = Counter(dict.fromkeys(alterations, least))
+    selected: list[Group] = []
+    while remaining and len(selected) < count:
+        # The first of the groups that show most of what is missing.
+        group = max(remaining, key=lambda group: len(_alterations(group) & set(+missing)))
+        remaining.remove(group)
+        selected.append(group)
         missing.subtract(_alterations(group))
-    return sorted(chosen, key=lambda one: one.number)
+    return sorted(selected, key=lambda group: group.number)
 
 
 def _alterations(group: Group) -> set[str | None]:
@@ -29,10 +34,10 @@ def _alterations(group: Group) -> set[str | None]:
 
 
 def group_to_text(group: Group) -> str:
-    """The group in lines."""
+    """Return the group as lines of text."""
     original, *variants = group.variants
     lines = [f"Group {group.number} ({original.dialogue.domain}, {group.question.kind})", ""]
-    lines += [f"{index:>3}  {line}" for index, line in enumerate(original.lines)]
+    lines += [f"{index:>3}  {line}" for index, line in enumerate(original.dialogue.lines)]
     lines += ["", f"     {group.question_text} {original.answer}", ""]
     for variant in variants:
         lines.append(f"     {variant.alteration}, {variant.effect}: {variant.answer}")

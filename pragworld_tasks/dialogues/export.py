@@ -1,6 +1,6 @@
-"""Generated groups into files: the released table, JSON lines, Parquet, or a `datasets` folder.
+"""Files of generated groups: a table in the released format, JSON lines, Parquet, or a dataset.
 
-A file takes its place only when it is whole.
+A file appears under its name only when it is complete.
 """
 
 import csv
@@ -8,13 +8,14 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.dialogues.generate import Group, Variant, documents
 from pragworld_tasks.errors import InputError
 
-COLUMNS = (
+_COLUMNS = (
     "Seed Index",
     "Local Context",
     "Question",
@@ -27,19 +28,28 @@ COLUMNS = (
     "Old Word",
     "New Word",
 )
-_JOINED = " | "  # between the changes of an alteration that makes two
 
 
 def write_groups(groups: Iterable[Group], target: Path) -> int:
-    """Writes the groups' documents, and what was changed in each, and says how many there are.
+    """Write the documents of the groups, with what each alteration changed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pragworld_tasks.dialogues.generate import generate
+    >>> from pragworld_tasks.dialogues.settings import GeneratorSettings
+    >>> with TemporaryDirectory() as folder:
+    ...     write_groups(generate(GeneratorSettings(groups=3)), Path(folder, "train.csv"))
+    17
 
     Args:
-        groups: in order.
-        target: ends in .csv (the released format), .jsonl or .parquet; without an ending, a
-            folder for `datasets.load_from_disk`.
+        groups: The groups, in order.
+        target: A file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`, or
+            a name without an ending for a folder that `datasets.load_from_disk` reads.
+
+    Returns:
+        The number of documents.
 
     Raises:
-        InputError: another ending, or the place cannot be written to.
+        InputError: The target has another ending, exists as a folder, or cannot be written.
     """
     writers: dict[str, Callable[[Iterable[Group], Path], int]] = {
         ".csv": _write_csv,
@@ -49,16 +59,16 @@ def write_groups(groups: Iterable[Group], target: Path) -> int:
     }
     if target.suffix not in writers:
         raise InputError(
-            f"{target}: cannot write {target.suffix!r}; end it in .csv, .jsonl or .parquet, or in "
-            "nothing for a datasets folder"
+            f"{target}: the format {target.suffix!r} is unknown; use .csv, .jsonl or .parquet, or "
+            "no ending for a datasets folder"
         )
     if target.is_dir() or (target.suffix == "" and target.exists()):
-        raise InputError(f"{target}: exists already; remove it or name another place")
+        raise InputError(f"{target} already exists; remove it or use another name")
     partial = target.with_name(f".{target.name}.partial{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            count = writers[target.suffix](groups, partial)
+            rows = writers[target.suffix](groups, partial)
             partial.replace(target)
         finally:
             if partial.is_dir():
@@ -66,64 +76,70 @@ def write_groups(groups: Iterable[Group], target: Path) -> int:
             else:
                 partial.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"{target}: {error.strerror or error}; name another place") from error
-    return count
+        raise InputError(
+            f"{target} cannot be written ({error.strerror or error}); use another name"
+        ) from error
+    return rows
 
 
 def group_records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
-    """Documents as dictionaries, with the changes that made each of its original."""
-    row = 0
+    """Yield the documents as dictionaries, each with the changes from its original."""
+    rows = count()
     for group in groups:
         for document, variant in zip(documents([group]), group.variants, strict=True):
             changes = [asdict(change) for change in variant.changes]
-            yield {**asdict(document), "row": row, "changes": changes}
-            row += 1
+            yield {**asdict(document), "row": next(rows), "changes": changes}
 
 
 def _write_csv(groups: Iterable[Group], path: Path) -> int:
-    count = 0
+    rows = 0
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(COLUMNS)
+        writer.writerow(_COLUMNS)
         for group in groups:
-            for variant in group.variants:
-                writer.writerow(_cells(group, variant))
-                count += 1
-    return count
+            writer.writerows(_cells(group, variant) for variant in group.variants)
+            rows += len(group.variants)
+    return rows
 
 
 def _cells(group: Group, variant: Variant) -> list[str]:
-    """One record as the released files have it."""
+    """Return a variant as a row of the released table."""
+    changes = variant.changes
+
+    def joined(field: str) -> str:
+        """Join a field of the changes, of which a swap has two."""
+        return " | ".join(str(getattr(change, field)) for change in changes)
+
     return [
         str(group.number),
-        "\n".join(variant.lines),
+        "\n".join(variant.dialogue.lines),
         group.question_text,
         variant.answer,
         "FALSE" if variant.alteration is None else "TRUE",
         "-",
         variant.alteration or "-",
         (variant.effect or "-").capitalize(),
-        _JOINED.join(str(change.utterance) for change in variant.changes),
-        _JOINED.join(change.old for change in variant.changes),
-        _JOINED.join(change.new for change in variant.changes),
+        joined("utterance"),
+        joined("old"),
+        joined("new"),
     ]
 
 
 def _write_json_lines(groups: Iterable[Group], path: Path) -> int:
-    count = 0
+    rows = 0
     with path.open("w", encoding="utf-8") as stream:
         for record in group_records(groups):
             stream.write(json.dumps(record, ensure_ascii=False) + "\n")
-            count += 1
-    return count
+            rows += 1
+    return rows
 
 
 def _write_with_datasets(groups: Iterable[Group], path: Path) -> int:
     from datasets import Dataset
 
-    data = Dataset.from_list(list(group_records(groups)))
+    dataset = Dataset.from_list(list(group_records(groups)))
     if path.suffix == ".parquet":
-        data.to_parquet(path)
+        dataset.to_parquet(path)
     else:
-        data.save_to_disk(path)
-    return len(data)
+        dataset.save_to_disk(path)
+    return len(dataset)

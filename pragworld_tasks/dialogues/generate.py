@@ -1,12 +1,13 @@
-"""Generated splits: groups of a dialogue, a question about it, and altered variants in pairs.
+"""The dialogue generator: groups of a dialogue, a question about it, and altered variants.
 
-What keeps the answers from showing in the words: every alteration comes as a pair, one that flips
-the answer and one of the same kind and direction that does not. The two differ from the original
-alike, and one of them is a yes and the other a no. And a question is asked only of a dialogue of
-which the same could be asked with the other answer.
+Words alone do not give an answer away, for two reasons:
 
-All is determined by `VERSION`, the settings and a group's number, on every machine: a group does
-not depend on how many are made.
+- Alterations come in pairs. One variant flips the answer. The other has the same alteration in the
+  same direction and does not. So one of the two is a yes and the other a no.
+- A dialogue that answers no question of the chosen form with yes, or none with no, is discarded.
+
+`GENERATOR_VERSION`, the settings and the number of a group determine it on every machine. It does
+not depend on how many groups are generated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,16 +17,14 @@ from itertools import chain, islice
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
-from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share, utterances
+from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
 from pragworld_tasks.dialogues.questions import (
     FORMS,
-    Form,
-    Kind,
     Question,
-    askable,
-    by_answer,
+    QuestionForm,
     evaluate,
     question_text,
+    questions_by_answer,
 )
 from pragworld_tasks.dialogues.settings import (
     GENERATOR_VERSION,
@@ -39,15 +38,17 @@ from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
     Unclear,
-    about,
+    exchanges_about,
     interpret,
     mentioned,
     resolve,
 )
 
-# How many exchanges a dialogue has, each as often as it stands here.
-_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)
-_MOST_WORDS = 4  # that an alteration may change in an utterance; an inserted sentence aside
+_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)  # exchanges in a dialogue
+_MOST_WORDS = 4  # that an alteration may change in an utterance, unless it inserts a sentence
+_EDITS = 16  # to try for each alteration
+_DRAFTS = 3  # with one pair of variants, after which one pair is enough
+_UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))  # apply to nearly all dialogues
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Change:
     """A difference between an altered dialogue and its original.
 
     Attributes:
-        utterance: the line it is in, from 0.
-        old, new: the words that differ; one of them may be empty.
+        utterance: Number of the line, from 0.
+        old, new: The words that differ. One of the two may be empty.
     """
 
     utterance: int
@@ -66,19 +67,18 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A dialogue with the answer to its group's question."""
+    """An original or altered dialogue with the answer to its group's question."""
 
     dialogue: Dialogue
-    lines: tuple[str, ...]
     answer: Answer
-    alteration: str | None
-    effect: Effect | None
-    changes: tuple[Change, ...]
+    alteration: str | None = None
+    effect: Effect | None = None
+    changes: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """An original, first, and the variants altered from it, all asked the same question."""
+    """A question, and the dialogues it is asked about: the original, then its altered variants."""
 
     number: int
     question: Question
@@ -87,20 +87,30 @@ class Group:
 
 
 def generate(settings: GeneratorSettings) -> Iterator[Group]:
-    """The groups, one after the other."""
+    """Generate the groups one by one.
+
+    >>> group = next(generate(GeneratorSettings(seed=7)))
+    >>> [(variant.alteration, variant.effect) for variant in group.variants[:2]]
+    [(None, None), ('Variable Substitution', 'invariant')]
+    """
     for number in range(settings.groups):
         yield make_group(settings, number)
 
 
 def documents(groups: Iterable[Group]) -> Iterator[Document]:
-    """The documents of the groups."""
+    """Yield the documents of the groups, with rows from 0.
+
+    >>> document = next(documents(generate(GeneratorSettings(seed=7))))
+    >>> document.question, document.answer
+    ('Is it true that all of the lettuces are in the playroom?', 'no')
+    """
     row = 0
     for group in groups:
         for variant in group.variants:
             is_original = variant.alteration is None
             yield Document(
                 row=row,
-                context="\n".join(variant.lines),
+                context="\n".join(variant.dialogue.lines),
                 question=group.question_text,
                 answer=variant.answer,
                 group=group.number,
@@ -116,8 +126,8 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
-# Topics that offer an alteration something to alter, twice (once for a flip, once for none): by the
-# answer that is to be flipped, and by whether the question is about what somebody did.
+# Topics that an alteration applies to, by the answer it is to flip, and by whether the question is
+# about what an agent did.
 _TOPICS: dict[str, dict[tuple[Answer, bool], str]] = {
     "Negation": {
         ("yes", True): "done",
@@ -144,24 +154,11 @@ _TOPICS: dict[str, dict[tuple[Answer, bool], str]] = {
         ("no", False): "or",
     },
 }
-# The forms of question that an alteration can flip the answer to.
-_FLIPPABLE: dict[str, frozenset[Form]] = {
-    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
-    "Variable Substitution": frozenset(form for forms in FORMS.values() for form in forms),
-    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
-    "Variable Swap": frozenset(form for forms in FORMS.values() for form in forms),
-    "Quantifier Change": frozenset(("all", "left all")),
-    "Logical Connective Change": frozenset(
-        ("any", "left", "some", "left some", "where", "who", "went")
-    ),
-    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
-}
-_ANSWERS: tuple[Answer, ...] = ("yes", "no")
-_POLAR_TOPICS: dict[Form, dict[Answer, str]] = {
+_POLAR_TOPICS: dict[QuestionForm, dict[Answer, str]] = {
     "went": {"yes": "gone", "no": "not gone"},
     "agent knows": {"yes": "known", "no": "not known"},
 }
-_TOPICS_OF_FORM: dict[Form, str] = {
+_TOPICS_OF_FORM: dict[QuestionForm, str] = {
     "agent knows": "knowledge",
     "went": "journey",
     "moved": "moved",
@@ -176,251 +173,249 @@ _TOPICS_OF_FORM: dict[Form, str] = {
     "who": "somewhere",
     "how many": "quantity",
 }
-
-
-def _topics(alteration: str, form: Form, answer: Answer) -> list[str]:
-    """What a dialogue should speak of, to be asked about in this form and altered in this way.
-
-    The third topic is there for the other answer: to be asked about, and lest words tell.
-    """
-    if alteration == "Logical Connective Change" and form == "went":
-        by_answer: dict[Answer, str] = {"yes": "gone and", "no": "gone or"}
-    elif alteration == "Negation" and form in _POLAR_TOPICS:
-        by_answer = _POLAR_TOPICS[form]
-    elif alteration in _TOPICS:
-        done = form.startswith("left")
-        by_answer = {each: _TOPICS[alteration][each, done] for each in _ANSWERS}
-    else:
-        return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
-    return [by_answer[answer]] * 2 + [by_answer["no" if answer == "yes" else "yes"]]
+# Forms of questions whose answer an alteration can flip.
+_ALL_FORMS = frozenset(form for forms in FORMS.values() for form in forms)
+_FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
+    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
+    "Variable Substitution": _ALL_FORMS,
+    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
+    "Variable Swap": _ALL_FORMS,
+    "Quantifier Change": frozenset(("all", "left all")),
+    "Logical Connective Change": frozenset(
+        ("any", "left", "some", "left some", "where", "who", "went")
+    ),
+    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
+}
+_OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
 
 
 def make_group(settings: GeneratorSettings, number: int) -> Group:
-    """The group of that number."""
+    """Generate the group with the given number."""
     held_out = settings.held_out_alteration
-    training = settings.split in ("train", "validation")
-    alterations = [name for name in ALTERATIONS if not (training and name == held_out)]
+    in_training = settings.split in ("train", "validation")
+    alterations = [name for name in ALTERATIONS if not (in_training and name == held_out)]
+    domains = ",".join(settings.domains)
     rng = StableRandom(
-        f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{','.join(settings.domains)}/{held_out}/{number}"
+        f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{domains}/{held_out}/{number}"
     )
-    lengths = LONG_LENGTHS if settings.split == "test_long" else _LENGTHS
     shares = SPLIT_SHARES[settings.split]
-    first = rng.choice(alterations) if training or not held_out else held_out
-    length, domain = rng.choice(lengths), rng.choice(settings.domains)
+    first = rng.choice(alterations) if in_training or not held_out else held_out
+    length = rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS)
+    domain = rng.choice(settings.domains)
+    # Only forms that a second alteration can flip as well.
     forms = {
         kind: [
             form
-            for form in FORMS[kind]
+            for form in kind_forms
             if form in _FLIPPABLE[first]
-            and sum(form in _FLIPPABLE[alteration] for alteration in alterations) > 1
+            and sum(form in _FLIPPABLE[name] for name in alterations) > 1
         ]
-        for kind in FORMS
+        for kind, kind_forms in FORMS.items()
     }
-    kind = rng.choice([kind for kind, some in forms.items() if some])
+    kind = rng.choice([kind for kind in forms if forms[kind]])
     vocabulary = settings.vocabulary(domain)
-    pairs = 2 + rng.below(2)
-    found_first = 0
-    wanted: Answer = "yes" if rng.happens(0.5) else "no"
+    most_variants = 2 * (2 + rng.below(2))
+    drafts = 0
+    answer: Answer = "yes" if rng.happens(0.5) else "no"
     form = rng.choice(forms[kind])
+    topics = _topics(first, form, answer)
     while True:
-        topics = _topics(first, form, wanted)
         dialogue = compose(domain, vocabulary, length, topics, rng, shares)
-        draft = _Draft(
-            dialogue, tuple(utterances(dialogue)), vocabulary, form == "went", shares, rng
-        )
-        asked = _askable(form, kind, dialogue.resolved)
-        found = _first_pair(draft, asked, wanted, first)
-        if found is None:
+        draft = _Draft(dialogue, vocabulary, form == "went", shares, rng)
+        resolved = dialogue.resolved
+        questions = questions_by_answer(form, kind, mentioned(resolved), interpret(resolved))
+        if not (questions["yes"] and questions["no"]):
             continue
-        found_first += 1
-        question, variants = found
+        pair = _first_pair(draft, questions[answer], answer, first)
+        if pair is None:
+            continue
+        drafts += 1
+        question, variants = pair
         others = rng.shuffled([name for name in alterations if name != first])
         others = [name for name in others if form in _FLIPPABLE[name]]
-        # A no hardly ever becomes a yes by the others, when it was not asked with them in mind.
-        rare = [name for name in others if name not in _EVERYWHERE and wanted == "yes"]
-        for alteration in (*rare[:1], *(name for name in others if name in _EVERYWHERE)):
-            variants += _further_pair(draft, question, wanted, alteration)
-            if len(variants) == 2 * pairs:
+        # The topics were chosen for the first alteration. Without a topic of its own, another one
+        # hardly ever turns a no into a yes.
+        specific = [name for name in others if name not in _UNIVERSAL and answer == "yes"]
+        for alteration in (*specific[:1], *(name for name in others if name in _UNIVERSAL)):
+            variants += _further_pair(draft, question, answer, alteration)
+            if len(variants) == most_variants:
                 break
-        if len(variants) < 4 and found_first < _DRAFTS:  # rather another dialogue with two pairs
+        if len(variants) < 4 and drafts < _DRAFTS:  # another dialogue may have two pairs
             continue
         question = question._replace(knower=rng.below(2), wording=rng.below(6))
-        return Group(
-            number,
-            question,
-            question_text(question, dialogue.cast),
-            (Variant(dialogue, draft.lines, wanted, None, None, ()), *rng.shuffled(variants)),
-        )
+        text = question_text(question, dialogue.cast)
+        original = Variant(dialogue, answer)
+        return Group(number, question, text, (original, *rng.shuffled(variants)))
 
 
-# Alterations that can nearly always be had.
-_EVERYWHERE = frozenset(("Variable Substitution", "Variable Swap"))
-_TRIES = 16  # at finding an edit
-_DRAFTS = 3  # with one pair of variants, until one pair is taken for enough
+def _topics(alteration: str, form: QuestionForm, answer: Answer) -> list[str]:
+    """Return topics that the question can be about and that the alteration applies to.
 
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """An original, and what its variants are made with.
-
-    Attributes:
-        about_people: whether the question is about people and no things.
-        shares: those that the variants have to belong to as well.
+    Two are for a flip and for a variant without one. The third is for the other answer, so that
+    dialogues with either answer have the same topics.
     """
-
-    dialogue: Dialogue
-    lines: tuple[str, ...]
-    vocabulary: Vocabulary
-    about_people: bool
-    shares: tuple[int, ...]
-    rng: StableRandom
-
-    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator["_Altered"]:
-        """A few alterations; not all of them make sense."""
-        tried = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
-        for edit in islice(tried, _TRIES):
-            try:
-                resolved = resolve(edit.exchanges)
-            except Unclear:
-                continue
-            yield _Altered(edit, resolved, self._things_spoken_of(resolved))
-
-    def _things_spoken_of(self, resolved: Sequence[Exchange]) -> set[str]:
-        """The things that an altered exchange speaks of, before or after."""
-        if self.about_people:
-            return {thing for exchange in resolved for thing in exchange.things}
-        things: set[str] = set()
-        unaltered = self.dialogue.resolved
-        for position, (before, after) in enumerate(zip(unaltered, resolved, strict=True)):
-            if before != after:
-                if after.form == "sure":
-                    before = after = unaltered[position - 1]
-                things.update(before.things, after.things)
-        return things
-
-    def variant(
-        self, edit: Edit, answer: Answer, alteration: str, effect: Effect
-    ) -> Variant | None:
-        """The altered dialogue in words; None where too many words change, or none."""
-        before = self.dialogue
-        if opening_share(edit.exchanges) not in self.shares:
-            return None
-        dialogue = Dialogue(before.domain, before.cast, edit.exchanges, before.closing)
-        lines = tuple(utterances(dialogue))
-        changes = tuple(_changes(self.lines, lines))
-        inserted = alteration == "Injecting Inconsistent Data"
-        if not 0 < len(changes) <= (2 if alteration == "Variable Swap" else 1) or any(
-            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS
-            for change in changes
-            if not inserted
-        ):
-            return None
-        return Variant(dialogue, lines, answer, alteration, effect, changes)
+    topic_of: dict[Answer, str]
+    if alteration == "Logical Connective Change" and form == "went":
+        topic_of = {"yes": "gone and", "no": "gone or"}
+    elif alteration == "Negation" and form in _POLAR_TOPICS:
+        topic_of = _POLAR_TOPICS[form]
+    elif alteration in _TOPICS:
+        topics, by_agent = _TOPICS[alteration], form.startswith("left")
+        topic_of = {"yes": topics["yes", by_agent], "no": topics["no", by_agent]}
+    else:
+        return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
+    return [topic_of[answer]] * 2 + [topic_of[_OTHER[answer]]]
 
 
 class _Altered:
-    """An alteration, and what it does to the state.
+    """An altered dialogue and what it establishes.
 
-    What is said of one kind of things has no bearing on another, unless an exchange speaks of
-    both; so the state is made anew only of those that an altered exchange speaks of, and only when
-    it is asked for.
+    One kind of things has no bearing on another, unless an exchange is about both. So only the
+    state of the kinds in altered exchanges is computed, and only when it is needed.
     """
 
-    def __init__(self, edit: Edit, resolved: Sequence[Exchange], things: set[str]) -> None:
+    def __init__(
+        self, alteration: str, edit: Edit, resolved: Sequence[Exchange], things: set[str]
+    ) -> None:
+        self.alteration = alteration
         self.edit = edit
         self._resolved = resolved
         self._things = things
 
     @cached_property
     def state(self) -> State | None:
-        """The state, as far as it may have changed; None where the dialogue makes no sense."""
+        """The part of the state that may have changed, or None for a contradictory dialogue."""
         try:
-            return interpret(list(about(self._things, self._resolved)))
+            return interpret(list(exchanges_about(self._things, self._resolved)))
         except Unclear:
             return None
 
     def answer(self, question: Question, before: Answer) -> Answer | None:
-        """The answer now, given the answer before; None also where there is no state."""
+        """Return the answer, given the answer before, or None if there is none."""
         if question.thing and question.thing not in self._things:
             return before
         holds = evaluate(question, self.state) if self.state else None
         return None if holds is None else "yes" if holds else "no"
 
 
-def _askable(form: Form, kind: Kind, resolved: Sequence[Exchange]) -> dict[Answer, list[Question]]:
-    """The questions of the form by their answer."""
-    state = interpret(resolved)
-    sorted_out = by_answer(askable(form, kind, mentioned(resolved), state), state)
-    return {"yes": sorted_out[True], "no": sorted_out[False]}
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An original dialogue and the means to alter it.
+
+    Attributes:
+        dialogue: The original.
+        vocabulary: The words that alterations may introduce.
+        about_people: Whether the question is about people only.
+        shares: The shares of `opening_share` that the variants may belong to.
+        rng: Source of randomness.
+    """
+
+    dialogue: Dialogue
+    vocabulary: Vocabulary
+    about_people: bool
+    shares: tuple[int, ...]
+    rng: StableRandom
+
+    def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
+        """Yield a few altered dialogues, some of which may be contradictory."""
+        candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
+        for edit in islice(candidates, _EDITS):
+            try:
+                resolved = resolve(edit.exchanges)
+            except Unclear:
+                continue
+            yield _Altered(alteration, edit, resolved, self._altered_things(resolved))
+
+    def _altered_things(self, resolved: Sequence[Exchange]) -> set[str]:
+        """Return the things that altered exchanges are about, before or after."""
+        if self.about_people:
+            return {thing for exchange in resolved for thing in exchange.things}
+        things: set[str] = set()
+        original = self.dialogue.resolved
+        for position, (before, after) in enumerate(zip(original, resolved, strict=True)):
+            if before != after:
+                if after.form == "sure":
+                    before = after = original[position - 1]
+                things.update(before.things, after.things)
+        return things
+
+    def variant(self, altered: _Altered, answer: Answer, effect: Effect) -> Variant | None:
+        """Return the altered dialogue as a variant, or None if too many words change, or none."""
+        original, alteration, exchanges = self.dialogue, altered.alteration, altered.edit.exchanges
+        if opening_share(exchanges) not in self.shares:
+            return None
+        dialogue = Dialogue(original.domain, original.cast, exchanges, original.closing)
+        changes = tuple(_changes(original.lines, dialogue.lines))
+        if not 0 < len(changes) <= (2 if alteration == "Variable Swap" else 1):
+            return None
+        if alteration != "Injecting Inconsistent Data" and any(
+            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
+        ):
+            return None
+        return Variant(dialogue, answer, alteration, effect, changes)
+
+    def flips(
+        self, questions: Sequence[Question], answer: Answer, alteration: str, focus: Sequence[str]
+    ) -> Iterator[tuple[Variant, list[Question], list[_Altered]]]:
+        """Yield variants that flip the answer to some of the questions.
+
+        Each comes with those questions and with all altered dialogues so far. The last of these is
+        the variant's.
+        """
+        altered_so_far: list[_Altered] = []
+        for altered in self.edits(alteration, focus):
+            altered_so_far.append(altered)
+            other = _OTHER[answer]
+            flipped = [item for item in questions if altered.answer(item, answer) == other]
+            variant = self.variant(altered, other, "flip") if flipped else None
+            if variant is not None:
+                yield variant, flipped, altered_so_far
+
+    def invariant(
+        self, question: Question, answer: Answer, altered_so_far: Sequence[_Altered]
+    ) -> Variant | None:
+        """Return a variant with the same answer, altered in the same way as the last one so far."""
+        flip = altered_so_far[-1]
+        for altered in chain(altered_so_far, self.edits(flip.alteration, ())):
+            if (
+                altered.edit.direction == flip.edit.direction
+                and altered.answer(question, answer) == answer
+                and altered.state
+            ):
+                variant = self.variant(altered, answer, "invariant")
+                if variant is not None:
+                    return variant
+        return None
 
 
 def _first_pair(
-    draft: _Draft, asked: dict[Answer, list[Question]], answer: Answer, alteration: str
+    draft: _Draft, questions: Sequence[Question], answer: Answer, alteration: str
 ) -> tuple[Question, list[Variant]] | None:
-    """A question with the answer, and an edit that flips it and one of its kind that does not."""
-    if not (asked["yes"] and asked["no"]):
-        return None
-    other: Answer = "no" if answer == "yes" else "yes"
-    tried: list[_Altered] = []
-    numbers = sorted({str(question.number) for question in asked[answer] if question.number})
-    for altered in draft.edits(alteration, numbers):
-        flipped = [each for each in asked[answer] if altered.answer(each, answer) == other]
-        tried.append(altered)
-        if not flipped:
-            continue
-        variant = draft.variant(altered.edit, other, alteration, "flip")
-        if variant is None:
-            continue
+    """Return one of the questions, a variant that flips its answer, and one that does not."""
+    numbers = sorted({str(question.number) for question in questions if question.number})
+    for flip, flipped, altered_so_far in draft.flips(questions, answer, alteration, numbers):
         question = draft.rng.choice(flipped)
-        kept = _kept(draft, question, answer, alteration, altered.edit, tried)
-        if kept is not None:
-            return question, [variant, kept]
+        invariant = draft.invariant(question, answer, altered_so_far)
+        if invariant is not None:
+            return question, [flip, invariant]
     return None
 
 
 def _further_pair(
     draft: _Draft, question: Question, answer: Answer, alteration: str
 ) -> list[Variant]:
-    """Two more variants, one that flips the answer and one that does not; or none."""
+    """Return a variant that flips the answer and one that does not, or nothing."""
     focus = [name for name in (question.agent, question.thing, question.place) if name]
     if question.number:
         focus.append(str(question.number))
-    other: Answer = "no" if answer == "yes" else "yes"
-    tried: list[_Altered] = []
-    for altered in draft.edits(alteration, focus):
-        tried.append(altered)
-        if altered.answer(question, answer) != other:
-            continue
-        variant = draft.variant(altered.edit, other, alteration, "flip")
-        if variant is None:
-            continue
-        kept = _kept(draft, question, answer, alteration, altered.edit, tried)
-        return [variant, kept] if kept is not None else []
+    for flip, _, altered_so_far in draft.flips([question], answer, alteration, focus):
+        invariant = draft.invariant(question, answer, altered_so_far)
+        return [flip, invariant] if invariant is not None else []
     return []
 
 
-def _kept(
-    draft: _Draft,
-    question: Question,
-    answer: Answer,
-    alteration: str,
-    like: Edit,
-    tried: Iterable[_Altered],
-) -> Variant | None:
-    """A variant of the same direction that leaves the answer as it is: one tried, or a new one."""
-    for altered in chain(tried, draft.edits(alteration, ())):
-        edit = altered.edit
-        if edit.direction != like.direction or altered.answer(question, answer) != answer:
-            continue
-        if altered.state:
-            variant = draft.variant(edit, answer, alteration, "invariant")
-            if variant is not None:
-                return variant
-    return None
-
-
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
-    """The differences between two versions of a dialogue."""
+    """Yield the differences between two versions of a dialogue."""
     for utterance, (old, new) in enumerate(zip(before, after, strict=True)):
         if old == new:
             continue

@@ -1,26 +1,29 @@
-"""The words for exchanges: from what is asked and replied to what is said.
+"""The text of exchanges: a question and a reply for each.
 
-Each form of exchange has several forms of words. Which of them an exchange takes is part of it
-(`Exchange.wordings`), so altering what it says changes the words that say that, and no others.
+Each form of exchange has several phrases. The exchange records which of them it uses
+(`Exchange.wordings`), so an alteration changes only the words that express what it alters.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Connective, Exchange
+
+T = TypeVar("T")
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How people of a domain speak.
+    """The phrases that people use in one domain.
 
     Attributes:
-        verbs: of putting something somewhere: as in "did … leave", as in "… left".
-        where: questions for the place of {things}, which {are} there.
-        small_talk: what is said in passing, with replies.
+        verbs: Verbs for putting something somewhere, in the base form and in the past tense.
+        where: Questions that ask for the place of `{things}`.
+        small_talk: Remarks or questions, each with a reply.
     """
 
     verbs: tuple[tuple[str, str], ...]
@@ -98,45 +101,57 @@ _ODD_AND_MOVING = (
 _UNKNOWN = ("I don't know.", "I couldn't say.", "I have no idea.", "Hard to say.")
 
 
-def say(
+def verbalize(
     exchanges: Sequence[Exchange], resolved: Sequence[Exchange], domain: Domain, cast: Cast
 ) -> list[str]:
-    """The utterances, two for each exchange, each with its speaker's label.
+    """Return two utterances for each exchange, each with its speaker's label.
+
+    >>> from pragworld_tasks.dialogues.vocabulary import CASTS
+    >>> exchange = Exchange("where", thing="pears", reply=Claim(places=("hall",)))
+    >>> verbalize([exchange], [exchange], "household", CASTS["household"][0])
+    ['Alice: Where are the pears?', 'Bob: They are in the hall.']
 
     Args:
-        exchanges: as they are, since "them" and "there" are said as such.
-        resolved: the same from `world.resolve`, since "he" and "she" have to be chosen.
-        domain: of the words.
-        cast: who speaks.
+        exchanges: The exchanges, in which None becomes "them" or "there".
+        resolved: The same from `world.resolve`, which determine "he" and "she".
+        domain: The domain whose phrases to use.
+        cast: The speakers.
     """
     utterances = []
     style = STYLES[domain]
     asker, replier = cast.labels
     for exchange, meant in zip(exchanges, resolved, strict=True):
-        ask, reply = _SAY[exchange.form](exchange, meant, style)
+        question, reply = _PHRASES[exchange.form](exchange, meant, style)
         if exchange.oddity:
-            reply = f"{reply} {_oddity(exchange, meant)}"
-        utterances.append(f"{asker}: {ask[0].upper()}{ask[1:]}")
+            place, wording = exchange.oddity
+            phrase = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
+            reply += " " + phrase.format(things=meant.claimed_things[0], place=place)
+        utterances.append(f"{asker}: {question[0].upper()}{question[1:]}")
         utterances.append(f"{replier}: {reply[0].upper()}{reply[1:]}")
     return utterances
 
 
-def _choose(options: Sequence[str], wording: int) -> str:
-    return options[wording % len(options)]
+def is_one(amount: Amount) -> bool:
+    """Return whether the amount requires the singular."""
+    return amount.kind in ("number", "at least") and amount.numbers == (1,)
 
 
 # Parts of sentences -------------------------------------------------------------------------------
 
 
-def pronoun(agent: str) -> str:
-    """He, she, or I."""
+def _choose(phrases: Sequence[T], wording: int) -> T:
+    return phrases[wording % len(phrases)]
+
+
+def _pronoun(agent: str) -> str:
     return "I" if agent == REPLIER else "she" if agent in WOMEN else "he"
 
 
-def _asked_agent(exchange: Exchange, meant: Exchange) -> str:
-    """The agent that is asked about, as the subject of a question."""
+def _subjects(exchange: Exchange, meant: Exchange) -> tuple[str, str]:
+    """Return the agent of the question as the question and as the reply refer to it."""
     assert meant.agent is not None
-    return exchange.agent or pronoun(meant.agent)
+    pronoun = _pronoun(meant.agent)
+    return exchange.agent or pronoun, pronoun
 
 
 def _the(thing: str | None) -> str:
@@ -147,271 +162,244 @@ def _in(place: str | None) -> str:
     return f"in the {place}" if place else "there"
 
 
-def joined(names: Sequence[str], connective: Connective | None) -> str:
-    """One name, or two with the connective between them."""
+def _joined(names: Sequence[str], connective: Connective | None) -> str:
     return f" {connective} ".join(names)
+
+
+def _joined_nouns(names: Sequence[str], connective: Connective | None) -> str:
+    return _joined([f"the {name}" for name in names], connective)
 
 
 def _agents(claim: Claim) -> str:
     names = ["I" if name == REPLIER else name for name in claim.agents]
-    return joined(sorted(names, key="I".__eq__), claim.connective)  # "Noah and I"
+    return _joined(sorted(names, key="I".__eq__), claim.connective)  # "Noah and I"
 
 
-def number(amount: Amount) -> str:
-    """Three, two or three, at least three."""
-    words = " or ".join(NUMBERS[n] for n in amount.numbers)
-    return f"at least {words}" if amount.kind == "at least" else words
+def _number(amount: Amount) -> str:
+    """Return "three", "two or three", or "at least three"."""
+    numbers = " or ".join(NUMBERS[number] for number in amount.numbers)
+    return f"at least {numbers}" if amount.kind == "at least" else numbers
 
 
-def is_one(amount: Amount) -> bool:
-    """Whether the amount takes the singular."""
-    return amount.kind in ("number", "at least") and amount.numbers == (1,)
-
-
-def _amount_of(amount: Amount, thing: str | None, pronoun_: str = "them") -> str:
-    """So many of the things, or of them; what the definite is, `pronoun_`."""
+def _quantity(amount: Amount, thing: str | None, pronoun: str = "them") -> str:
+    """Return an amount of the things, or of "them". All of them are "the things" or the pronoun."""
     if amount.kind == "the":
-        return f"the {thing}" if thing else pronoun_
-    quantity = amount.kind if amount.kind in ("all", "some", "any") else number(amount)
+        return f"the {thing}" if thing else pronoun
+    quantity = amount.kind if amount.kind in ("all", "some", "any") else _number(amount)
     return f"{quantity} of {_the(thing)}"
 
 
-def _objects(claim: Claim) -> str:
+def _objects(claim: Claim, pronoun: str = "them") -> str:
     if len(claim.things) > 1:
-        return joined([f"the {thing}" for thing in claim.things], claim.connective)
-    return _amount_of(claim.amount, claim.things[0] if claim.things else None)
+        return _joined_nouns(claim.things, claim.connective)
+    return _quantity(claim.amount, claim.things[0] if claim.things else None, pronoun)
 
 
 def _places(claim: Claim) -> str:
     if claim.connective == "if not" and len(claim.places) > 1:
         return f"in the {claim.places[0]} if not in the {claim.places[1]}"
     if claim.places:
-        return "in " + joined([f"the {place}" for place in claim.places], claim.connective)
+        return f"in {_joined_nouns(claim.places, claim.connective)}"
     return "there"
 
 
 def _statement(claim: Claim, meant: Exchange, verb: tuple[str, str]) -> str:
-    """A claim as a whole sentence."""
-    agents = claim.agents or ((meant.agent,) if meant.agent else ())
+    """Return a claim as a whole sentence."""
+    agents = meant.claimed_agents
     if agents:
-        if claim.agents and claim.agents != (claim.source,):
-            subject = _agents(claim)
-        else:
-            subject = pronoun(agents[0])
-        does = f"didn't {verb[0]}" if claim.denied else verb[1]
-        sentence = f"{subject} {does} {_objects(claim)} {_places(claim)}"
+        named = claim.agents and claim.agents != (claim.source,)
+        subject = _agents(claim) if named else _pronoun(agents[0])
+        predicate = f"didn't {verb[0]}" if claim.denied else verb[1]
+        sentence = f"{subject} {predicate} {_objects(claim)} {_places(claim)}."
     else:
-        subject = _amount_of(claim.amount, None, "they")
-        if claim.things:
-            subject = _objects(claim)
         are = ("is" if is_one(claim.amount) else "are") + ("n't" if claim.denied else "")
-        sentence = f"{subject} {are} {_places(claim)}"
-    return f"{_said_by(claim, meant)}{sentence}"
+        sentence = f"{_objects(claim, 'they')} {are} {_places(claim)}."
+    return f"{_attribution(claim, meant)}{sentence}"
 
 
-def _said_by(claim: Claim, meant: Exchange) -> str:
+def _attribution(claim: Claim, meant: Exchange) -> str:
     if claim.source is None:
         return ""
-    return f"{pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
+    return f"{_pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
 
 
-def _oddity(exchange: Exchange, meant: Exchange) -> str:
-    assert exchange.oddity is not None
-    place, wording = exchange.oddity
-    claim = exchange.claim
-    thing = claim.things[0] if claim.things else meant.thing
-    phrase = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
-    return phrase.format(things=thing, place=place)
+def _without_claim(exchange: Exchange, clause: str, *longer: str) -> str:
+    """Return yes, no or "I don't know"; the clause repeats the question's subject and verb."""
+    reply, wording = exchange.reply, exchange.wordings[1]
+    assert not isinstance(reply, Claim)
+    if reply == "unknown":
+        return _choose(_UNKNOWN, wording)
+    clause += "n't" if reply == "no" else ""
+    return _choose((f"{reply}.", f"{clause}.", f"{reply}, {clause}.", *longer), wording)
+
+
+def _with_amount(claim: Claim, meant: Exchange, style: Style, after_any: bool) -> str:
+    """Return a claim of an amount, which may leave out what the question has said.
+
+    Args:
+        claim: The claim.
+        meant: Its exchange, resolved.
+        style: The phrases of the domain.
+        after_any: Whether the question asks for a number, or for any; then the number may do.
+    """
+    wording = meant.wordings[1]
+    sentence = _statement(claim, meant, _choose(style.verbs, wording))
+    if claim.agents or claim.source:
+        return sentence
+    are = "is" if is_one(claim.amount) else "are"
+    if claim.amount.kind in ("all", "some"):
+        return _choose((sentence, f"{claim.amount.kind} of them {are}."), wording)
+    amount = _number(claim.amount)
+    phrases = (sentence, f"{amount} {are} there.", f"there {are} {amount} there.", f"{amount}.")
+    return _choose(phrases if after_any else phrases[:2], wording)
 
 
 # Forms of exchanges -------------------------------------------------------------------------------
 
 
 def _did(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    ask, answer = exchange.wordings
-    base, past = verb = style.verbs[ask % len(style.verbs)]
-    them, there = _the(exchange.thing), _in(exchange.place)
-    assert meant.agent is not None
-    question = f"did {_asked_agent(exchange, meant)} {base} {them} {there}?"
-    he, reply = pronoun(meant.agent), exchange.reply
-    if isinstance(reply, Claim):
-        if reply.source and reply.denied and not reply.agents:
-            return question, f"{_said_by(reply, meant)}{he} didn't."
-        if reply.agents and not reply.source and not reply.places and not reply.things:
-            who = _agents(reply)
-            return question, _choose((f"{who} did.", f"{who} {past} them there."), answer)
-        return question, f"{_statement(reply, meant, verb)}."
-    options = {
-        "yes": ("yes.", f"{he} did.", f"yes, {he} did.", f"{he} {past} them there."),
-        "no": ("no.", f"{he} didn't.", f"no, {he} didn't.", f"{he} didn't {base} them there."),
-        "unknown": _UNKNOWN,
-    }
-    return question, _choose(options[reply], answer)
+    verb = base, past = _choose(style.verbs, exchange.wordings[0])
+    who, he = _subjects(exchange, meant)
+    question = f"did {who} {base} {_the(exchange.thing)} {_in(exchange.place)}?"
+    claim = exchange.reply
+    if not isinstance(claim, Claim):
+        did = past if claim == "yes" else f"didn't {base}"
+        return question, _without_claim(exchange, f"{he} did", f"{he} {did} them there.")
+    if claim.source and claim.denied and not claim.agents:
+        return question, f"{_attribution(claim, meant)}{he} didn't."
+    if claim.agents and not (claim.source or claim.places or claim.things):
+        names = _agents(claim)
+        phrases = (f"{names} did.", f"{names} {past} them there.")
+        return question, _choose(phrases, exchange.wordings[1])
+    return question, _statement(claim, meant, verb)
 
 
 def _where(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
+    question = "where are they?"
     if exchange.thing:
         question = _choose(style.where, ask).format(things=f"the {exchange.thing}", they="they")
-    else:
-        question = "where are they?"
-    reply = exchange.reply
-    if not isinstance(reply, Claim):
+    claim = exchange.reply
+    if not isinstance(claim, Claim):
         return question, _choose(_UNKNOWN, answer)
-    sentence = f"{_statement(reply, meant, style.verbs[answer % len(style.verbs)])}."
-    if not (reply.agents or reply.source) and reply.amount.kind == "the":
-        nowhere = "not " if reply.denied else ""
-        return question, _choose((sentence, f"{nowhere}{_places(reply)}."), answer)
+    sentence = _statement(claim, meant, _choose(style.verbs, answer))
+    if not (claim.agents or claim.source) and claim.amount.kind == "the":
+        places = f"{'not ' if claim.denied else ''}{_places(claim)}."
+        return question, _choose((sentence, places), answer)
     return question, sentence
 
 
 def _amount(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     answer = exchange.wordings[1]
-    there = _in(exchange.place)
-    if exchange.amount.kind == "any" and exchange.thing:
-        question = f"are there any {exchange.thing} {there if exchange.place else 'in there'}?"
+    any_things = exchange.amount.kind == "any" and exchange.thing
+    if any_things:
+        place = _in(exchange.place) if exchange.place else "in there"
+        question = f"are there any {exchange.thing} {place}?"
     else:
-        question = f"are {_amount_of(exchange.amount, exchange.thing)} {there}?"
-    reply = exchange.reply
-    if isinstance(reply, Claim):
-        return question, _so_many(reply, meant, style, answer, bare=exchange.amount.kind == "any")
-    they = "there" if exchange.amount.kind == "any" and exchange.thing else "they"
-    options = {
+        question = f"are {_quantity(exchange.amount, exchange.thing)} {_in(exchange.place)}?"
+    claim = exchange.reply
+    if isinstance(claim, Claim):
+        return question, _with_amount(claim, meant, style, exchange.amount.kind == "any")
+    they = "there" if any_things else "they"
+    phrases = {
         "yes": ("yes.", f"yes, {they} are."),
         "no": ("no.", f"no, {they} aren't."),
         "unknown": _UNKNOWN,
     }
-    return question, _choose(options[reply], answer)
-
-
-def _so_many(claim: Claim, meant: Exchange, style: Style, wording: int, bare: bool) -> str:
-    """A claim of an amount, which may leave out what the question has said; or all but itself."""
-    are = "is" if is_one(claim.amount) else "are"
-    sentence = f"{_statement(claim, meant, style.verbs[wording % len(style.verbs)])}."
-    if claim.agents or claim.source:
-        return sentence
-    if claim.amount.kind in ("all", "some"):
-        return _choose((sentence, f"{claim.amount.kind} of them {are}."), wording)
-    amount = number(claim.amount)
-    options = (sentence, f"{amount} {are} there.", f"there {are} {amount} there.", f"{amount}.")
-    return _choose(options if bare else options[:2], wording)
+    return question, _choose(phrases[claim], answer)
 
 
 def _count(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
-    there = _in(exchange.place)
     if exchange.thing:
-        place = there if exchange.place else "in there"
-        options = tuple(f"how many {each}{exchange.thing} are {place}?" for each in ("", "of the "))
+        place = _in(exchange.place) if exchange.place else "in there"
+        many = _choose((exchange.thing, f"of the {exchange.thing}"), ask)
+        question = f"how many {many} are {place}?"
     else:
-        options = (f"how many of them are {there}?", f"how many are {there}?")
-    question, reply = _choose(options, ask), exchange.reply
-    if isinstance(reply, Claim):
-        return question, _so_many(reply, meant, style, answer, bare=True)
+        question = f"how many {_choose(('of them ', ''), ask)}are {_in(exchange.place)}?"
+    claim = exchange.reply
+    if isinstance(claim, Claim):
+        return question, _with_amount(claim, meant, style, after_any=True)
     return question, _choose(_UNKNOWN, answer)
 
 
 def _what(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
-    verb = style.verbs[ask % len(style.verbs)]
-    there = _in(exchange.place) if exchange.place else "in there"
-    if exchange.agent:
-        question = f"what did {exchange.agent} {verb[0]} {there}?"
-    else:
-        question = f"what is {there}?"
-    reply = exchange.reply
-    if not isinstance(reply, Claim):
+    verb = _choose(style.verbs, ask)
+    place = _in(exchange.place) if exchange.place else "in there"
+    question = f"what did {exchange.agent} {verb[0]} {place}?"
+    if not exchange.agent:
+        question = f"what is {place}?"
+    claim = exchange.reply
+    if not isinstance(claim, Claim):
         return question, _choose(_UNKNOWN, answer)
-    sentence = f"{_statement(reply, meant, verb)}."
-    return question, sentence if reply.denied else _choose(
-        (sentence, f"{_objects(reply)}."), answer
+    sentence = _statement(claim, meant, verb)
+    return question, _choose(
+        (sentence, sentence if claim.denied else f"{_objects(claim)}."), answer
     )
 
 
 def _who(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
-    _, past = style.verbs[ask % len(style.verbs)]
+    _, past = _choose(style.verbs, ask)
     question = f"who {past} {_the(exchange.thing)} {_in(exchange.place)}?"
-    reply = exchange.reply
-    if not isinstance(reply, Claim):
+    claim = exchange.reply
+    if not isinstance(claim, Claim):
         return question, _choose(_UNKNOWN, answer)
-    who, nt = _agents(reply), "n't" if reply.denied else ""
-    if reply.agents == (REPLIER,):
+    names, nt = _agents(claim), "n't" if claim.denied else ""
+    if claim.agents == (REPLIER,):
         return question, f"I did{nt}."
-    return question, _choose((f"{who} did{nt}.", f"it was{nt} {who}."), answer)
+    return question, _choose((f"{names} did{nt}.", f"it was{nt} {names}."), answer)
 
 
 def _still(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     they = "they" if exchange.thing is None else _the(exchange.thing)
     question = f"are {they} still {_in(exchange.place)}?"
-    reply, answer = exchange.reply, exchange.wordings[1]
-    if isinstance(reply, Claim):
-        options = (
-            "no, {who} moved them to the {place}.",
-            "no, {who} has taken them to the {place}.",
-        )
-        who = "I" if reply.agents == (REPLIER,) else reply.agents[0]
-        text = _choose(options, answer).format(who=who, place=reply.places[0])
-        return question, text.replace("I has", "I have")
-    return question, _choose(("yes, they are.", "yes."), answer)
+    claim, answer = exchange.reply, exchange.wordings[1]
+    if not isinstance(claim, Claim):
+        return question, _choose(("yes, they are.", "yes."), answer)
+    has = "have" if claim.agents == (REPLIER,) else "has"
+    moved = _choose(("moved", f"{has} taken"), answer)
+    return question, f"no, {_agents(claim)} {moved} them to the {claim.places[0]}."
 
 
 def _knows(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    answer = exchange.wordings[1]
-    assert meant.agent is not None
-    who, he = _asked_agent(exchange, meant), pronoun(meant.agent)
+    who, he = _subjects(exchange, meant)
     they = f"the {exchange.thing}" if exchange.thing else "they"
-    question = f"does {who} know where {they} are?"
-    options = {
-        "yes": ("yes.", f"{he} does.", f"yes, {he} does.", f"{he} knows."),
-        "no": ("no.", f"{he} doesn't.", f"no, {he} doesn't.", f"{he} doesn't know."),
-        "unknown": _UNKNOWN,
-    }
-    assert not isinstance(exchange.reply, Claim)
-    return question, _choose(options[exchange.reply], answer)
+    knows = "knows" if exchange.reply == "yes" else "doesn't know"
+    reply = _without_claim(exchange, f"{he} does", f"{he} {knows}.")
+    return f"does {who} know where {they} are?", reply
 
 
 def _sure(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
     question = _choose(("are you sure?", "are you certain?", "and you are sure?"), ask)
-    options = {"yes": ("yes, I am.", "yes.", "I am."), "no": ("no, I'm not.", "no.", "I'm not.")}
-    assert exchange.reply in ("yes", "no")
-    return question, _choose(options[str(exchange.reply)], answer)
+    phrases = {"yes": ("yes, I am.", "yes.", "I am."), "no": ("no, I'm not.", "no.", "I'm not.")}
+    return question, _choose(phrases[str(exchange.reply)], answer)
 
 
 def _went(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    answer = exchange.wordings[1]
-    assert meant.agent is not None
-    who, he = _asked_agent(exchange, meant), pronoun(meant.agent)
+    who, he = _subjects(exchange, meant)
     to = f"to the {exchange.place}" if exchange.place else "there"
-    question = f"did {who} go {to}?"
-    options = {
-        "yes": ("yes.", f"{he} did.", f"yes, {he} did."),
-        "no": ("no.", f"{he} didn't.", f"no, {he} didn't."),
-        "unknown": _UNKNOWN,
-    }
-    assert not isinstance(exchange.reply, Claim)
-    return question, _choose(options[exchange.reply], answer)
+    return f"did {who} go {to}?", _without_claim(exchange, f"{he} did")
 
 
 def _where_to(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
     ask, answer = exchange.wordings
-    assert meant.agent is not None
-    who, he = _asked_agent(exchange, meant), pronoun(meant.agent)
+    who, he = _subjects(exchange, meant)
     question = _choose((f"where did {who} go?", f"any idea where {who} went?"), ask)
-    reply = exchange.reply
-    if not isinstance(reply, Claim):
+    claim = exchange.reply
+    if not isinstance(claim, Claim):
         return question, _choose(_UNKNOWN, answer)
-    to = "to " + joined([f"the {place}" for place in reply.places], reply.connective)
+    to = f"to {_joined_nouns(claim.places, claim.connective)}"
     return question, _choose((f"{he} went {to}.", f"{to}."), answer)
 
 
 def _chat(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    ask, _ = exchange.wordings
-    return style.small_talk[ask % len(style.small_talk)]
+    return _choose(style.small_talk, exchange.wordings[0])
 
 
-_SAY: dict[str, Callable[[Exchange, Exchange, Style], tuple[str, str]]] = {
+_PHRASES: dict[str, Callable[[Exchange, Exchange, Style], tuple[str, str]]] = {
     "did": _did,
     "where": _where,
     "amount": _amount,

@@ -1,55 +1,59 @@
-"""Questions about a dialogue: what they ask, whether the answer is yes, and their words.
+"""Questions about a dialogue: which can be asked, whether the answer is yes, and their text.
 
-The types are those of the paper (Table 8, appendix A.2). A question gets a yes where the dialogue
-establishes what it asks, else a no (see `world` for what a dialogue establishes). Where what it
-takes for granted does not hold ("who put them there" of what is not there), or where people would
-argue about the answer, there is none.
+The kinds of questions are those of the paper (Table 8, appendix A.2). The answer is yes if the
+dialogue establishes what the question asks, and no otherwise; `world` says what a dialogue
+establishes. A question has no answer if its presupposition fails ("who put them there" of things
+that are not there) or if people would disagree about the answer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import product
 from typing import Literal, NamedTuple, get_args
 
+from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import Cast, singular
 from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State
 
 Fact = Literal[
     "any",  # there are things in the place
-    "exactly",  # as many
-    "more than",  # more
-    "all",  # all of them are
-    "some",  # some, and perhaps all, of them are
-    "left",  # the agent put things in the place; and so on
+    "exactly",  # there are exactly as many
+    "more than",  # there are more
+    "all",  # all of the things are in the place
+    "some",  # some, and perhaps all, of the things are in the place
+    "left",  # the agent put things in the place
     "left exactly",
     "left all",
     "left some",
 ]
-Form = Literal[
+QuestionForm = Literal[
     Fact,
-    "where",  # somebody knows where the things are
-    "who",  # somebody knows who put them in the place
-    "how many",  # somebody knows how many are in the place
-    "agent knows",  # the agent, not one of the two who speak, knows where the things are
+    "where",  # a speaker knows where the things are
+    "who",  # a speaker knows who put them in the place
+    "how many",  # a speaker knows how many are in the place
+    "agent knows",  # the agent, who is not a speaker, knows where the things are
     "went",  # the agent went to the place
     "moved",  # the agent moved the things to the place
     "told",  # the agent said where the things are
 ]
-Kind = Literal["sure", "know", "quantity", "universal", "existential", "only-entity", "other"]
+QuestionKind = Literal[
+    "sure", "know", "quantity", "universal", "existential", "only-entity", "other"
+]
 
 
 class Question(NamedTuple):
-    """What is asked.
+    """A yes/no question, apart from its wording.
 
     Attributes:
-        form: what it asks about the agent, the thing, the place and the number that it has.
-        kind: its type; "sure" and "know" ask whether one of the two who speak is sure, or
-            knows; "agent knows" whether somebody else does.
-        knower: which of the two: 0 asks in the dialogue, 1 replies.
-        wording: which of its forms of words, counted through.
+        form: What the question asks about its agent, thing, place and number.
+        kind: The paper's type of question. "sure" and "know" ask whether a speaker is sure of
+            something or knows it.
+        knower: Which speaker "sure" and "know" ask about: 0 asks in the dialogue, 1 replies.
+        wording: Number of the phrase.
     """
 
-    form: Form
-    kind: Kind
+    form: QuestionForm
+    kind: QuestionKind
     agent: str = ""
     thing: str = ""
     place: str = ""
@@ -58,7 +62,7 @@ class Question(NamedTuple):
     wording: int = 0
 
 
-FORMS: dict[Kind, tuple[Form, ...]] = {
+FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "sure": ("where", "who", "how many", "all", "exactly", "any"),
     "know": ("where", "who", "how many", "agent knows", "all", "exactly", "left"),
     "quantity": ("exactly", "more than", "left exactly"),
@@ -70,11 +74,11 @@ FORMS: dict[Kind, tuple[Form, ...]] = {
 _FACTS: frozenset[str] = frozenset(get_args(Fact))
 
 
-# Whether the answer is yes ------------------------------------------------------------------------
+# The answer ---------------------------------------------------------------------------------------
 
 
 def evaluate(question: Question, state: State) -> bool | None:
-    """Whether the answer is yes; None where there is no answer that people would agree on."""
+    """Return whether the answer is yes, or None if people would not agree on an answer."""
     form, _, agent, thing, place, number, *_ = question
     if form in _FACTS:
         if form.startswith("left"):
@@ -89,41 +93,41 @@ def evaluate(question: Question, state: State) -> bool | None:
             return cell.least > number
         return cell.whole is True if form in ("all", "left all") else True
     if form == "where":
-        return _located(state, thing)
+        return _is_located(state, thing)
     if form in ("who", "how many"):
         cell = state.cell(thing, place)
         if cell is None:
-            return None if _known_not_there(state, thing, place) else False
+            return None if _is_known_absent(state, thing, place) else False
         if form == "how many":
             return len(cell.counts) == 1
-        # Who put "the things" there is asked of all of them.
+        # "Who put the things there?" is about all of them.
         return None if cell.by_itself or not cell.whole else bool(cell.agents)
     if form == "agent knows":
         if (thing, agent) not in state.knowers:
             return False
-        # Of those in one place, and of others that may be elsewhere: knows where they are, or not?
-        partly = bool(state.cells.get(thing)) and _located(state, thing) is None
+        # If some are in one place and others may be elsewhere, people would disagree.
+        partly = bool(state.cells.get(thing)) and _is_located(state, thing) is None
         return None if partly else True
     if form == "went":
         if (agent, place) in state.went:
             return True
         was_there = (agent, place) in state.was_at or any(
-            who == agent and where == place for who, _, where in state.acts
+            act[0] == agent and act[2] == place for act in state.acts
         )
         return None if was_there and (agent, place) not in state.not_went else False
     if form == "moved":
         cell = state.acts.get((agent, thing, place))
         if cell is None:
             return False
-        # Of some of the things, or of things that were nowhere before, people would argue.
+        # People would disagree about some of the things, or about things that were nowhere before.
         return True if (agent, thing, place) in state.moved and cell.whole else None
-    if (thing, agent) not in state.said:
+    if (thing, agent) not in state.reported:
         return False
-    return True if _located(state, thing) else None
+    return True if _is_located(state, thing) else None
 
 
-def _located(state: State, thing: str) -> bool | None:
-    """Whether it is known where the things are; None where it is of some of them."""
+def _is_located(state: State, thing: str) -> bool | None:
+    """Return whether it is known where the things are, or None if that holds for some of them."""
     cells = state.cells.get(thing)
     if not cells or thing in state.alternatives:
         return False
@@ -132,64 +136,75 @@ def _located(state: State, thing: str) -> bool | None:
     return None
 
 
-def _known_not_there(state: State, thing: str, place: str) -> bool:
+def _is_known_absent(state: State, thing: str, place: str) -> bool:
     return (
         (thing, place) in state.absent
-        or (thing, place) in state.left
+        or (thing, place) in state.vacated
         or (len(state.alternatives.get(thing, ())) == 2 and place not in state.alternatives[thing])
-        or (bool(state.cells.get(thing)) and _located(state, thing) is True)
+        or _is_located(state, thing) is True
     )
 
 
-# What can be asked --------------------------------------------------------------------------------
+# The possible questions ---------------------------------------------------------------------------
 
 
-def askable(form: Form, kind: Kind, known: Mentioned, state: State) -> Iterator[Question]:
-    """Every question of the form about whom and what the dialogue mentions.
+def questions_by_answer(
+    form: QuestionForm, kind: QuestionKind, names: Mentioned, state: State
+) -> dict[Answer, list[Question]]:
+    """Return the questions of the form about the names, by their answer.
 
-    Numbers are those that the dialogue establishes of something.
+    Questions without an answer are left out.
+
+    Args:
+        form: Form of the questions.
+        kind: Kind of the questions.
+        names: The names to ask about. Numbers are those that the dialogue establishes.
+        state: What the dialogue establishes.
     """
+    questions: dict[Answer, list[Question]] = {"yes": [], "no": []}
+    for question in _possible_questions(form, kind, names, state):
+        holds = evaluate(question, state)
+        if holds is not None:
+            questions["yes" if holds else "no"].append(question)
+    return questions
+
+
+def _possible_questions(
+    form: QuestionForm, kind: QuestionKind, names: Mentioned, state: State
+) -> Iterator[Question]:
     agents: tuple[str, ...] = ("",)
     things: tuple[str, ...] = ("",)
     places: tuple[str, ...] = ("",)
-    numbers: tuple[int, ...] = (0,)
+    numbers = [0]
     if form.startswith("left") or form in ("agent knows", "went", "moved", "told"):
-        agents = known.agents
+        agents = names.agents
         if form in ("agent knows", "told"):
             agents = tuple(agent for agent in agents if agent != REPLIER)
     if form != "went":
-        things = known.things
+        things = names.things
     if form not in ("where", "agent knows", "told"):
-        places = known.places
+        places = names.places
     if form in ("exactly", "left exactly", "more than"):
-        cells = [cell for places_of in state.cells.values() for cell in places_of.values()]
+        cells = [cell for in_places in state.cells.values() for cell in in_places.values()]
         if form == "more than":
-            said = {cell.least - 1 for cell in cells if cell.least > 1}
+            numbers = sorted({cell.least - 1 for cell in cells if cell.least > 1})
         else:
-            said = {cell.counts[0] for cell in cells if len(cell.counts) == 1}
-        numbers = tuple(sorted(said))
-    for agent in agents:
-        for thing in things:
-            for place in places:
-                for number in numbers:
-                    yield Question(form, kind, agent, thing, place, number)
+            numbers = sorted({cell.counts[0] for cell in cells if len(cell.counts) == 1})
+    for agent, thing, place, number in product(agents, things, places, numbers):
+        yield Question(form, kind, agent, thing, place, number)
 
 
-def by_answer(asked: Iterable[Question], state: State) -> dict[bool, list[Question]]:
-    """The questions by whether the answer is yes, without those that have none."""
-    sorted_out: dict[bool, list[Question]] = {True: [], False: []}
-    for question in asked:
-        holds = evaluate(question, state)
-        if holds is not None:
-            sorted_out[holds].append(question)
-    return sorted_out
-
-
-# Its words ----------------------------------------------------------------------------------------
+# The text -----------------------------------------------------------------------------------------
 
 
 def question_text(question: Question, cast: Cast) -> str:
-    """The question as it is asked."""
+    """Return the question as text.
+
+    >>> from pragworld_tasks.dialogues.vocabulary import CASTS
+    >>> question = Question("exactly", "sure", thing="vases", place="vault", number=1)
+    >>> question_text(question, CASTS["shop"][0])
+    'Is the buyer sure that there is exactly one vase in the vault?'
+    """
     form, kind, agent, thing, place, number, knower, wording = question
     slots = {
         "agent": cast.names[1] if agent == REPLIER else agent,
@@ -198,18 +213,16 @@ def question_text(question: Question, cast: Cast) -> str:
         "number": NUMBERS[number],
         "knower": cast.names[knower],
     }
-    if kind in ("sure", "know"):
-        if form in _FACTS:
-            options = _KNOWING[kind, "that"]
-            slots["fact"] = _THAT[form].format_map(slots)
-        else:
-            options = _KNOWING[kind, form]
+    if kind not in ("sure", "know"):
+        phrases = _PHRASES[form]
+    elif form in _FACTS:
+        phrases = _KNOWLEDGE_PHRASES[kind, "that"]
+        slots["fact"] = _FACT_CLAUSES[form].format_map(slots)
     else:
-        options = _ASKING[form]
-    text = options[wording % len(options)].format_map(slots)
+        phrases = _KNOWLEDGE_PHRASES[kind, form]
+    text = phrases[wording % len(phrases)].format_map(slots)
     if number == 1 and thing:
-        text = text.replace(f"exactly one {thing}", f"exactly one {singular(thing)}")
-        text = text.replace(f"more than one {thing}", f"more than one {singular(thing)}")
+        text = text.replace(f"one {thing}", f"one {singular(thing)}")
         if "exactly one" in text:
             text = text.replace("Are there exactly", "Is there exactly")
             text = text.replace("there are exactly", "there is exactly")
@@ -218,7 +231,7 @@ def question_text(question: Question, cast: Cast) -> str:
     return text[0].upper() + text[1:]
 
 
-_ASKING: dict[Form, tuple[str, ...]] = {
+_PHRASES: dict[QuestionForm, tuple[str, ...]] = {
     "any": ("Are there any {things} in the {place}?", "Are there {things} in the {place}?"),
     "exactly": (
         "Are there exactly {number} {things} in the {place}?",
@@ -254,7 +267,7 @@ _ASKING: dict[Form, tuple[str, ...]] = {
     "moved": ("Did {agent} move the {things} to the {place}?",),
     "told": ("Did {agent} say where the {things} are?",),
 }
-_KNOWING: dict[tuple[Kind, str], tuple[str, ...]] = {
+_KNOWLEDGE_PHRASES: dict[tuple[QuestionKind, str], tuple[str, ...]] = {
     ("sure", "that"): ("Is {knower} sure that {fact}?", "Can {knower} be sure that {fact}?"),
     ("know", "that"): ("Does {knower} know that {fact}?",),
     ("sure", "where"): (
@@ -274,7 +287,7 @@ _KNOWING: dict[tuple[Kind, str], tuple[str, ...]] = {
     ),
     ("know", "how many"): ("Does {knower} know how many {things} are in the {place}?",),
 }
-_THAT: dict[str, str] = {
+_FACT_CLAUSES: dict[str, str] = {
     "any": "there are {things} in the {place}",
     "exactly": "there are exactly {number} {things} in the {place}",
     "all": "all of the {things} are in the {place}",

@@ -1,22 +1,21 @@
-"""Generated entity tracking: questions after growing beginnings of dialogues (section 5.2).
+"""Generated entity tracking: questions after growing beginnings of dialogues (paper, section 5.2).
 
-After an exchange two questions are asked about the same things, one with the answer yes and one
-with no, if the dialogue so far allows for both. How long ago these things were last spoken of is
-known, so accuracy can be shown by it.
+After each exchange there are two questions about the same things, one with the answer yes and one
+with the answer no, if the dialogue so far allows for both. Each document records how long ago the
+dialogue last mentioned these things.
 """
 
 from collections.abc import Iterator, Sequence
 
 from pragworld_tasks.data.documents import Answer, Document
-from pragworld_tasks.dialogues.compose import compose, utterances
+from pragworld_tasks.dialogues.compose import compose
 from pragworld_tasks.dialogues.questions import (
     FORMS,
-    Form,
-    Kind,
     Question,
-    askable,
-    by_answer,
+    QuestionForm,
+    QuestionKind,
     question_text,
+    questions_by_answer,
 )
 from pragworld_tasks.dialogues.settings import (
     GENERATOR_VERSION,
@@ -25,74 +24,69 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.world import (
-    Exchange,
-    interpret,
-    mentioned,
-)
+from pragworld_tasks.dialogues.world import Exchange, interpret, mentioned
 
-LENGTHS = (6, 7, 8, 9, 10)  # exchanges of a whole dialogue
-_KINDS: tuple[Kind, ...] = ("only-entity", "quantity", "universal", "existential")
+_LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
+_KINDS: tuple[QuestionKind, ...] = ("only-entity", "quantity", "universal", "existential")
 
 
 def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
-    """Documents on as many dialogues as the settings have groups; a dialogue is a group.
+    """Generate entity-tracking documents.
+
+    >>> document = next(tracking_documents(GeneratorSettings(groups=1, seed=7)))
+    >>> document.question, document.answer, document.turns_ago
+    ('Did Hannah put any kettles in the lobby?', 'yes', 2)
 
     Args:
-        settings: those of the generated splits; there are no alterations here to hold out.
+        settings: The settings of a generated split. `groups` is the number of dialogues; the
+            documents of one dialogue share their group number. `held_out_alteration` has no effect.
     """
     row = 0
-    for number in range(settings.groups):
+    for group in range(settings.groups):
         domains = ",".join(settings.domains)
         rng = StableRandom(
-            f"{GENERATOR_VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{number}"
+            f"{GENERATOR_VERSION}/tracking/{settings.seed}/{settings.split}/{domains}/{group}"
         )
-        lengths = LONG_LENGTHS if settings.split == "test_long" else LENGTHS
         domain = rng.choice(settings.domains)
-        dialogue = compose(
-            domain,
-            settings.vocabulary(domain),
-            rng.choice(lengths),
-            (),
-            rng,
-            SPLIT_SHARES[settings.split],
-        )
-        lines = utterances(dialogue)
-        resolved = dialogue.resolved
-        for said in range(1, len(resolved) + 1):
-            asked = _both_answers(resolved[:said], rng)
-            for answer, question in asked.items():
+        length = rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS)
+        shares = SPLIT_SHARES[settings.split]
+        dialogue = compose(domain, settings.vocabulary(domain), length, (), rng, shares)
+        for end in range(1, len(dialogue.resolved) + 1):
+            beginning = dialogue.resolved[:end]
+            for answer, question in _one_of_each_answer(beginning, rng).items():
                 question = question._replace(wording=rng.below(6))
                 yield Document(
                     row=row,
-                    context="\n".join(lines[: 2 * said]),
+                    context="\n".join(dialogue.lines[: 2 * end]),
                     question=question_text(question, dialogue.cast),
                     answer=answer,
-                    group=number,
+                    group=group,
                     is_original=True,
                     alteration=None,
                     effect=None,
                     split="generated_entity_tracking",
-                    released_group=number,
+                    released_group=group,
                     released_is_original=True,
-                    turns_ago=_turns_ago(question.thing, resolved[:said]),
+                    turns_ago=_turns_ago(question.thing, beginning),
                 )
                 row += 1
 
 
-def _both_answers(exchanges: Sequence[Exchange], rng: StableRandom) -> dict[Answer, Question]:
-    """Two questions about the same things, of which one has the answer yes; or none."""
-    state, known = interpret(exchanges), mentioned(exchanges)
-    forms: list[tuple[Kind, Form]] = [(kind, form) for kind in _KINDS for form in FORMS[kind]]
-    things = rng.shuffled(known.things)
+def _one_of_each_answer(exchanges: Sequence[Exchange], rng: StableRandom) -> dict[Answer, Question]:
+    """Return two questions about the same things, by their answer, or {} if there are none."""
+    state, names = interpret(exchanges), mentioned(exchanges)
+    forms: list[tuple[QuestionKind, QuestionForm]] = [
+        (kind, form) for kind in _KINDS for form in FORMS[kind]
+    ]
+    things = rng.shuffled(names.things)
     for kind, form in rng.shuffled(forms):
         for thing in things:
-            asked = by_answer(askable(form, kind, known._replace(things=(thing,)), state), state)
-            if asked[True] and asked[False]:
-                return {"yes": rng.choice(asked[True]), "no": rng.choice(asked[False])}
+            questions = questions_by_answer(form, kind, names._replace(things=(thing,)), state)
+            if questions["yes"] and questions["no"]:
+                return {answer: rng.choice(options) for answer, options in questions.items()}
     return {}
 
 
 def _turns_ago(thing: str, exchanges: Sequence[Exchange]) -> int:
-    """How many exchanges follow the last one that speaks of the things."""
+    """Return how many exchanges follow the last one that mentions the things."""
     return next(ago for ago, exchange in enumerate(reversed(exchanges)) if thing in exchange.things)
