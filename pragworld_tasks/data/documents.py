@@ -39,9 +39,9 @@ class Document:
             annotations contradict the labels), derived from the labels where the file only says
             whether the answer could change. None for an original.
         split: the document's split.
-        released_group, released_is_original: `group` and `is_original` by the released scoring,
-            which mistakes the flag `"TRUE "` for an original's: in the manual split it finds 98
-            groups where there are 88.
+        released_group: `group` by the released scoring, which mistakes the flag `"TRUE "` for an
+            original's: in the manual split it finds 98 groups where there are 88.
+        released_is_original: `is_original` by the released scoring.
         turns_ago: in generated entity tracking, the number of exchanges between the question and
             the last exchange about its subject. None elsewhere.
     """

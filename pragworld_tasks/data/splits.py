@@ -25,11 +25,12 @@ def generate_documents(**settings: Any) -> list[Document]:
     Raises:
         InputError: A setting does not exist, or its value is impossible.
 
-    >>> documents = generate_documents(groups=2, seed=7)
-    >>> sum(document.is_original for document in documents)
-    2
-    >>> documents == generate_documents(groups=2, seed=7)
-    True
+    Examples:
+        >>> documents = generate_documents(groups=2, seed=7)
+        >>> sum(document.is_original for document in documents)
+        2
+        >>> documents == generate_documents(groups=2, seed=7)
+        True
     """
     from pragworld_tasks.dialogues.generate import documents, generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings

@@ -75,12 +75,13 @@ def read_answer(response: str) -> Answer | None:
 
     Never raises.
 
-    >>> read_answer("**No.** Bob moved them.")
-    'no'
-    >>> read_answer("<think>Yes?</think>The answer is no.")
-    'no'
-    >>> read_answer("It depends.") is None
-    True
+    Examples:
+        >>> read_answer("**No.** Bob moved them.")
+        'no'
+        >>> read_answer("<think>Yes?</think>The answer is no.")
+        'no'
+        >>> read_answer("It depends.") is None
+        True
     """
     text = "".join(
         character
@@ -103,8 +104,9 @@ def read_answer_released(response: str) -> Answer | None:
     None where neither is an answer. The released code raises an error on an empty response; here
     it is unreadable.
 
-    >>> read_answer_released("Yes)\nThe conversation says so.")
-    'yes'
+    Examples:
+        >>> read_answer_released("Yes)\nThe conversation says so.")
+        'yes'
     """
     first_line = response.strip().split("\n")[0].strip().lower().replace(",", "")
     words = first_line.split()
@@ -122,7 +124,8 @@ def likelier_answer(yes: float, no: float) -> Answer | None:
 
     None where they are equal or NaN, as broken half-precision models give them.
 
-    >>> likelier_answer(yes=-0.2, no=-1.7)
-    'yes'
+    Examples:
+        >>> likelier_answer(yes=-0.2, no=-1.7)
+        'yes'
     """
     return "yes" if yes > no else "no" if no > yes else None

@@ -105,9 +105,10 @@ def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
         covered: [documents] whether the metric covers the document.
         group: [documents] number of the document's group, from 0.
 
-    >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[0, 0, 1])
-    >>> counted.right.tolist(), counted.total.tolist(), round(counted.share, 3)
-    ([1.0, 1.0], [2.0, 1.0], 0.667)
+    Examples:
+        >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[0, 0, 1])
+        >>> counted.right.tolist(), counted.total.tolist(), round(counted.share, 3)
+        ([1.0, 1.0], [2.0, 1.0], 0.667)
     """
     group = np.asarray(group, dtype=np.int64)
     covered = np.asarray(covered, dtype=np.float64)
@@ -127,8 +128,9 @@ def robust_tally(correct: ArrayLike, robust_group: ArrayLike, group: ArrayLike) 
         robust_group: [documents] the group of which all documents have to be right.
         group: [documents] the independent group that `robust_group` is, or is a part of, from 0.
 
-    >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
-    0.5
+    Examples:
+        >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
+        0.5
     """
     names, first, number = np.unique(robust_group, return_index=True, return_inverse=True)
     wrong = np.bincount(number, weights=~np.asarray(correct, dtype=np.bool_), minlength=len(names))
@@ -211,8 +213,9 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     Raises:
         ValueError: The two are not of the same length.
 
-    >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
-    McNemar(only_first=4, only_second=0, p=0.125)
+    Examples:
+        >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
+        McNemar(only_first=4, only_second=0, p=0.125)
     """
     from scipy.stats import binomtest  # half a second that only a comparison needs
 

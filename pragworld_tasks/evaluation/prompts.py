@@ -29,8 +29,10 @@ def evaluation_prompt(document: Mapping[str, Any]) -> str:
     Args:
         document: a mapping with a `context` and a `question`.
 
-    >>> evaluation_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"}).splitlines()[-1]
-    '('
+    Examples:
+        >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
+        >>> evaluation_prompt(document).splitlines()[-1]
+        '('
     """
     return _fill(_PROMPT_1, document)
 
@@ -41,8 +43,10 @@ def label_prompt(document: Mapping[str, Any]) -> str:
     Args:
         document: a mapping with a `context` and a `question`.
 
-    >>> label_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"}).splitlines()[-1]
-    'Label:'
+    Examples:
+        >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
+        >>> label_prompt(document).splitlines()[-1]
+        'Label:'
     """
     return _fill(_PROMPT_2, document)
 

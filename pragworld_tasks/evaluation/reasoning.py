@@ -25,12 +25,13 @@ def strip_reasoning(response: str) -> str:
     ends was cut off: unfinished reasoning is never an answer, so it is removed to the end of the
     response. Takes time in proportion to the response's length.
 
-    >>> strip_reasoning("<think>Yes? No.</think>No")
-    'No'
-    >>> strip_reasoning("It must be yes.</think>No")
-    'No'
-    >>> strip_reasoning("<think>Yes</think><think>No, because")
-    ''
+    Examples:
+        >>> strip_reasoning("<think>Yes? No.</think>No")
+        'No'
+        >>> strip_reasoning("It must be yes.</think>No")
+        'No'
+        >>> strip_reasoning("<think>Yes</think><think>No, because")
+        ''
     """
     kept: list[str] = []
     open_blocks: list[str] = []

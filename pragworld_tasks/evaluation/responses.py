@@ -46,13 +46,14 @@ def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Pr
         InputError: A line holds no response, a row is missing, out of range or repeated, or a
             response is to another document than the one in its row.
 
-    >>> import json, tempfile
-    >>> from pragworld_tasks.data.splits import generate_documents
-    >>> documents = generate_documents(groups=1)
-    >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
-    >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
-    >>> set(read_predictions([path], documents).ours)
-    {'no'}
+    Examples:
+        >>> import json, tempfile
+        >>> from pragworld_tasks.data.splits import generate_documents
+        >>> documents = generate_documents(groups=1)
+        >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
+        >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
+        >>> set(read_predictions([path], documents).ours)
+        {'no'}
     """
     by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
     numbered: bool | None = None

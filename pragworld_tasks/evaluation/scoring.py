@@ -288,13 +288,15 @@ def score(
         InputError: There are no documents, they are from several splits, or there are not as many
             responses as documents.
 
-    >>> from pragworld_tasks.data.splits import generate_documents
-    >>> documents = generate_documents(groups=10, seed=7)
-    >>> report = score(documents, [document.answer for document in documents])
-    >>> report.robust_acc
-    100.0
-    >>> report.metrics["yes_acc"].right == sum(document.answer == "yes" for document in documents)
-    True
+    Examples:
+        >>> from pragworld_tasks.data.splits import generate_documents
+        >>> documents = generate_documents(groups=10, seed=7)
+        >>> answers = [document.answer for document in documents]
+        >>> report = score(documents, answers)
+        >>> report.robust_acc
+        100.0
+        >>> report.metrics["yes_acc"].right == answers.count("yes")
+        True
     """
     splits = sorted({document.split for document in documents})
     if len(splits) != 1:
