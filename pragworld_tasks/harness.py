@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_responses",
+    "articulation_share",
+    "articulation_share_stderr",
+    "estimate",
+    "estimate_stderr",
     "evaluation_prompt",
     "first_paraphrases",
     "label_prompt",
@@ -161,40 +165,3 @@ class ZeroShotOnly(ContextSampler):
                 f"--num_fewshot {n}: the pragworld tasks are zero-shot; leave the option out"
             )
         return []
-
-
-# Aggregations: lm-eval passes nothing but items, so each metric has a function of its own ---------
-
-articulation_ps = functools.partial(articulation_share, "ps")
-articulation_ps_stderr = functools.partial(articulation_share_stderr, "ps")
-articulation_as = functools.partial(articulation_share, "as")
-articulation_as_stderr = functools.partial(articulation_share_stderr, "as")
-articulation_mu = functools.partial(articulation_share, "mu")
-articulation_mu_stderr = functools.partial(articulation_share_stderr, "mu")
-articulation_mvs = functools.partial(articulation_share, "mvs")
-articulation_mvs_stderr = functools.partial(articulation_share_stderr, "mvs")
-articulation_acc = functools.partial(articulation_share, "acc")
-articulation_acc_stderr = functools.partial(articulation_share_stderr, "acc")
-articulation_acc_worst_wording = functools.partial(articulation_share, "acc_worst_wording")
-articulation_acc_worst_wording_stderr = functools.partial(
-    articulation_share_stderr, "acc_worst_wording"
-)
-articulation_robust_acc = functools.partial(articulation_share, "robust_acc")
-articulation_robust_acc_stderr = functools.partial(articulation_share_stderr, "robust_acc")
-
-ps = functools.partial(estimate, "published", "ps")
-ps_stderr = functools.partial(estimate_stderr, "published", "ps")
-as_ = functools.partial(estimate, "published", "as")
-as_stderr = functools.partial(estimate_stderr, "published", "as")
-mu = functools.partial(estimate, "published", "mu")
-mu_stderr = functools.partial(estimate_stderr, "published", "mu")
-mvs = functools.partial(estimate, "published", "mvs")
-mvs_stderr = functools.partial(estimate_stderr, "published", "mvs")
-variance = functools.partial(estimate, "published", "variance")
-variance_stderr = functools.partial(estimate_stderr, "published", "variance")
-ps_unbiased = functools.partial(estimate, "unbiased", "ps")
-ps_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "ps")
-as_unbiased = functools.partial(estimate, "unbiased", "as")
-as_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "as")
-mu_unbiased = functools.partial(estimate, "unbiased", "mu")
-mu_unbiased_stderr = functools.partial(estimate_stderr, "unbiased", "mu")

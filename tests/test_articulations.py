@@ -1,5 +1,6 @@
 """PragWorld under rewording: the ten wordings, the metrics, and the task through lm_eval."""
 
+import functools
 import itertools
 import math
 import re
@@ -12,23 +13,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
 
-from pragworld_tasks import harness
 from pragworld_tasks.data.documents import to_records
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.evaluation.articulations import WORDINGS, Worded, worded_prompt
+from pragworld_tasks.evaluation.articulations import (
+    WORDINGS,
+    Worded,
+    articulation_share,
+    worded_prompt,
+)
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.tiny import tiny_folder
 
+
+def aggregated(name: str, items: Sequence[Worded]) -> float:
+    return articulation_share([(name, item) for item in items])
+
+
 METRICS: dict[str, Callable[[Sequence[Worded]], float]] = {
-    "ps": harness.articulation_ps,
-    "as": harness.articulation_as,
-    "mu": harness.articulation_mu,
-    "mvs": harness.articulation_mvs,
-    "acc": harness.articulation_acc,
-    "acc_worst_wording": harness.articulation_acc_worst_wording,
-    "robust_acc": harness.articulation_robust_acc,
+    name: functools.partial(aggregated, name)
+    for name in ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 }
 
 
@@ -47,7 +52,7 @@ def entropy(p: float) -> float:
 
 
 def by_definition(found: Sequence[Worded]) -> dict[str, float]:
-    """The metrics, loop by loop, from the definitions of SPEC: groups as they are."""
+    """The metrics, loop by loop, from their definitions: groups as they are."""
     groups: dict[int, dict[int, list[Worded]]] = {}
     for item in found:
         groups.setdefault(item.group, {}).setdefault(item.row, []).append(item)

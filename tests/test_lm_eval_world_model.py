@@ -13,10 +13,10 @@ from places import ROOT
 from servers import serve
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.harness import mu
+from pragworld_tasks.harness import estimate
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.sensitivity.paraphrases import shipped
 from pragworld_tasks.sensitivity.open_questions import questions
+from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.sensitivity.world_model_tasks import (
     own_question_records,
     question_records,
@@ -66,7 +66,7 @@ def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> N
     assert known.returncode == 0, known.log
     samples = known.samples(TASK)
     question = questions()["travel_commute"]
-    wordings = [wording.text for wording in shipped("travel_commute")[:20]]
+    wordings = [wording.text for wording in shipped_paraphrases("travel_commute")[:20]]
     assert [sample["doc"]["prompt"] for sample in samples] == [
         wording.replace("{distance_km}", value) for wording in wordings for value in question.values
     ]
@@ -128,9 +128,9 @@ def test_copies_are_pointed_out(caplog: pytest.LogCaptureFixture) -> None:
     prompt = {"intent": 0, "paraphrase": 0, "unit": "minute", "prompt": "How long?"}
     item = score_responses(prompt, [["About 5 minutes."] * 50])["mu"]
     other = score_responses({**prompt, "paraphrase": 1}, [["6 minutes."] * 50])["mu"]
-    warn_once = "all responses to a prompt are the same, for each of 2 prompts"
+    warn_once = "all responses to a prompt are identical, for each of 2 prompts"
     with caplog.at_level("WARNING", logger="lm_eval"):
-        assert mu([item, other]) == 0
+        assert estimate([item, other]) == 0
     assert warn_once in caplog.text
 
 
@@ -157,7 +157,7 @@ def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
 
 def test_a_question_of_ones_own(tmp_path: Path) -> None:
     mine = tmp_path / "mine.jsonl"
-    wordings = [wording.text for wording in shipped("travel_commute")[:4]]
+    wordings = [wording.text for wording in shipped_paraphrases("travel_commute")[:4]]
     mine.write_text("".join(json.dumps({"text": wording}) + "\n" for wording in wordings))
     metadata = {"paraphrases": str(mine), "values": [5, 60], "unit": "hour"}
     folder_ = str(ROOT / "task_configs")
@@ -167,14 +167,17 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
     assert [one["value"] for one in asked] == ["5", "60"] * 4
     assert {one["question"] for one in asked} == {"mine"}
     items = [task.process_results(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
-    assert {item.values for item in items} == {(1.5, 2.0)}
+    assert {item.values for _, item in items} == {(1.5, 2.0)}
 
 
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({}, "world_model_own: no 'paraphrases'; pass it along, as in --metadata '{"),
-        ({"paraphrases": "none.jsonl", "values": "1", "unit": "h"}, "'values' is '1'; give a list"),
+        ({}, "world_model_own: needs 'paraphrases'; add it, as in --metadata '{"),
+        (
+            {"paraphrases": "none.jsonl", "values": "1", "unit": "h"},
+            "'values' is '1'; it must be a list",
+        ),
         ({"paraphrases": "none.jsonl", "values": [1], "unit": "h"}, "none.jsonl: No such file"),
     ],
 )
@@ -191,4 +194,4 @@ def test_paraphrases_of_another_question_are_refused(tmp_path: Path) -> None:
     mine.write_text('{"text": "How far is {town}?"}\n')
     with pytest.raises(InputError) as error:
         question_records("travel_commute", {"paraphrases": str(mine)})
-    assert str(error.value).startswith(f"{mine}, row 0: not exactly one {{distance_km}}")
+    assert str(error.value).startswith(f"{mine}, row 0: must hold {{distance_km}} exactly once")

@@ -82,7 +82,7 @@ def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
 
 
 class Worded(NamedTuple):
-    """The item of a document in a wording, under every metric.
+    """What every metric needs to know about a document in a wording.
 
     Attributes:
         group, size: the document's group, and the number of its documents in the whole split.
@@ -102,8 +102,11 @@ class Worded(NamedTuple):
 
 def score_worded_likelihoods(
     record: Mapping[str, Any], results: Sequence[tuple[float, bool]]
-) -> dict[str, Worded]:
-    """Return a document's items by metric, from the log-likelihoods of yes and of no."""
+) -> dict[str, tuple[str, Worded]]:
+    """Return a document's items by metric, from the log-likelihoods of yes and of no.
+
+    lm-eval passes an aggregation nothing but items, so each item names its metric.
+    """
     (yes, _), (no, _) = results
     item = Worded(
         record["group"],
@@ -113,20 +116,25 @@ def score_worded_likelihoods(
         (1 + math.tanh((yes - no) / 2)) / 2,  # the logistic function, which cannot overflow
         likelier_answer(yes, no) == record["answer"],
     )
-    return {f"{name}{end}": item for name in METRICS for end in ("", "_stderr")}
+    return {f"{name}{end}": (name, item) for name in METRICS for end in ("", "_stderr")}
 
 
 # Aggregations -------------------------------------------------------------------------------------
 
 
-def articulation_share(name: str, items: Sequence[Worded]) -> float:
+def articulation_share(items: Sequence[tuple[str, Worded]]) -> float:
     """Return one of `METRICS` over the groups with every document in every wording."""
-    return _tallies(tuple(items))[name].share
+    return _tally(items).share
 
 
-def articulation_share_stderr(name: str, items: Sequence[Worded]) -> float | str:
+def articulation_share_stderr(items: Sequence[tuple[str, Worded]]) -> float | str:
     """Return the standard error of a metric, clustered by group; N/A where it is not defined."""
-    return shown_error(_tallies(tuple(items))[name].standard_error)
+    return shown_error(_tally(items).standard_error)
+
+
+def _tally(items: Sequence[tuple[str, Worded]]) -> Tally:
+    names, worded = zip(*items, strict=True)
+    return _tallies(worded)[names[0]]
 
 
 @functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same
