@@ -5,8 +5,8 @@ python benchmarks/coverage.py
 
 import numpy as np
 
-from pragworld_tasks.sensitivity.decomposition import cells, nest, unbiased
-from pragworld_tasks.sensitivity.resampling import numbers, redraw_paraphrases, small_sample
+from pragworld_tasks.sensitivity.components import cells, nest, unbiased
+from pragworld_tasks.sensitivity.decomposition import estimates, redraw_paraphrases, small_sample
 
 SETS = 400
 PURPOSE, ARTICULATION, CHANCE = 0.545, 0.09, 0.365  # variances, as in a middling row of the paper
@@ -40,7 +40,7 @@ def held(paraphrases: int, responses: int, in_common: float, heavy_tails: bool) 
         values = prompts[..., None] + np.sqrt(CHANCE) * chance
         nested = nest(values.ravel(), paraphrase.ravel(), intent.ravel())
         drawn = unbiased(redraw_paraphrases(nested))
-        found = numbers(unbiased(cells(nested)), drawn, small_sample(paraphrases))
+        found = estimates(unbiased(cells(nested)), drawn, small_sample(paraphrases))
         for name, true in SHARES.items():
             holds[name] += found[name].interval.low < true < found[name].interval.high
     return {name: times / SETS for name, times in holds.items()}

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from pragworld_tasks.evaluation.metrics import Floats, Ints
-from pragworld_tasks.sensitivity.decomposition import Components, cells, nest, plug_in, unbiased
-from pragworld_tasks.sensitivity.resampling import RESAMPLES, numbers, redraw_responses
+from pragworld_tasks.sensitivity.components import Components, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.decomposition import RESAMPLES, estimates, redraw_responses
 
 TASKS, INTENTS, PARAPHRASES, RESPONSES = 15, 3, 50, 50
 LIMIT = 2.0  # seconds, on two cores
@@ -34,7 +34,7 @@ def ours(task: Task) -> None:
     responses = nest(*task)
     whole, drawn = cells(responses), redraw_responses(responses)
     for estimator in (plug_in, unbiased):
-        numbers(estimator(whole), estimator(drawn))
+        estimates(estimator(whole), estimator(drawn))
 
 
 def in_pandas(frame: pd.DataFrame) -> tuple[Components, Components]:

@@ -1,10 +1,25 @@
 """Runs of the commands `pragworld-tasks`, `pragworld-interp` and `pragworld-train`."""
 
+import io
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def refused(pattern: str) -> Iterator[io.StringIO]:
+    """Expect a command's `main` to end with status 2 and a line on stderr that has the pattern."""
+    with redirect_stderr(io.StringIO()) as stderr, pytest.raises(SystemExit) as ended:
+        yield stderr
+    assert ended.value.code == 2
+    *_, line = stderr.getvalue().splitlines()
+    assert re.search(pattern, line), line
 
 
 def run_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,12 +12,12 @@ from command_runs import run_command
 from servers import serve
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity.decomposition import SCALES, cells, nest, plug_in, unbiased
-from pragworld_tasks.sensitivity.figures import figures
-from pragworld_tasks.sensitivity.questions import DOMAINS, domain_of, questions
-from pragworld_tasks.sensitivity.report import Agreement, agreement, report, to_json, to_text
+from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.figures import draw_figures
+from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
+from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
 from pragworld_tasks.sensitivity.samples import _KEYS, read_samples
-from pragworld_tasks.sensitivity.task_metrics import prompts
+from pragworld_tasks.sensitivity.world_model_tasks import prompt_records
 
 PARAPHRASES = 6
 
@@ -30,7 +30,7 @@ def write_samples(
     generator = np.random.default_rng(seed)
     wordings = [f"Wording {number}: {asked.slot}?" for number in range(PARAPHRASES)]
     lines = []
-    for row, document in enumerate(prompts(asked, wordings)):
+    for row, document in enumerate(prompt_records(asked, wordings)):
         values = 40 + 12 * document["intent"] + 2 * document["paraphrase"]
         drawn = generator.normal(values, 4, repeats).round(1)
         responses = [
@@ -103,7 +103,7 @@ def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
         write_samples(tmp_path / model, name, seed)
         for seed, (model, name) in enumerate((m, n) for m in ("one", "two") for n in names)
     ]
-    found = to_json(report(read_samples(paths), draws=20))
+    found = decompose_samples(read_samples(paths), draws=20).to_json()
     assert [(one["model"], one["domain"]) for one in found["domains"]] == [
         *(("one", "logistics"), ("one", "travel"), ("two", "logistics"), ("two", "travel"))
     ]
@@ -116,12 +116,12 @@ def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
     assert (domain["questions"], domain["counted"]) == (1, 1)
     for name in ("ps", "as", "mu", "mvs"):
         assert domain["published"][name]["value"] == travel["published"][name]["value"]
-    one = report(
+    one = decompose_samples(
         read_samples([paths[0], write_samples(tmp_path / "one", "travel_miami")]), draws=20
     )
     (domain_report,) = one.domains
-    expected = np.mean([task.found.published["ps"].value for task in one.tasks])
-    errors = [task.found.published["ps"].standard_error for task in one.tasks]
+    expected = np.mean([task.decomposition.published["ps"].value for task in one.tasks])
+    errors = [task.decomposition.published["ps"].standard_error for task in one.tasks]
     assert domain_report.published["ps"].value == pytest.approx(expected)
     assert domain_report.published["ps"].standard_error == pytest.approx(math.hypot(*errors) / 2)
 
@@ -148,20 +148,22 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
         "only_extractor": 0,
         "only_rules": 2,
     }
-    assert "org/reader reads what the rules read in 98.6% of 144 responses" in text
+    assert "org/reader and the rules agree on 98.6% of 144 responses" in text
     assert task["unreadable"] == 2
 
 
 def test_agreement_is_to_one_percent() -> None:
-    found = agreement("it", [None, 100.0, 100.0, 7.0, None, 0.0], [None, 100.9, 102.0, None, 7, 0])
-    assert found == Agreement("it", responses=6, same=3, only_extractor=1, only_rules=1)
+    found = ReaderAgreement.of(
+        "it", [None, 100.0, 100.0, 7.0, None, 0.0], [None, 100.9, 102.0, None, 7, 0]
+    )
+    assert found == ReaderAgreement("it", responses=6, same=3, only_extractor=1, only_rules=1)
 
 
 def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     process = run_command("decompose", path, "--extractor", "llm", "--model", "reader")
     assert process.returncode == 2
-    assert process.stderr == "--extractor llm: which? Give --base-url and --model\n"
+    assert process.stderr == "--extractor llm: needs a model; add --base-url and --model\n"
 
 
 def test_a_question_on_which_something_is_not_defined_is_left_out_of_the_means(
@@ -172,19 +174,19 @@ def test_a_question_on_which_something_is_not_defined_is_left_out_of_the_means(
         write_samples(tmp_path / "model", "travel_miami", readable=1.0, repeats=1),
         write_samples(tmp_path / "model", "travel_sydney", readable=0.0),
     ]
-    found = report(read_samples(paths), draws=20)
+    found = decompose_samples(read_samples(paths), draws=20)
     (domain,) = found.domains
     assert (domain.questions, domain.counted) == (3, 1)
     shares = [domain.published[name].value for name in ("ps", "as", "mu")]
     assert sum(shares) == pytest.approx(1)
-    assert "1 of 3" in to_text(found)
-    assert len(figures(found, tmp_path / "figures")) == 6
+    assert "1 of 3" in found.to_text()
+    assert len(draw_figures(found, tmp_path / "figures")) == 6
 
 
 def test_a_question_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     path.write_text(path.read_text().replace('"travel_commute"', '"/../../evil"'))
-    drawn = figures(report(read_samples([path]), draws=9), tmp_path / "a" / "b")
+    drawn = draw_figures(decompose_samples(read_samples([path]), draws=9), tmp_path / "a" / "b")
     assert {one.parent for one in drawn} == {tmp_path / "a" / "b"}
     assert drawn[-1].is_file()
 
@@ -196,7 +198,10 @@ def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None
     absurd["resps"][0][0] = "It will be about 4500000.0 minutes."
     path.write_text("\n".join([json.dumps(absurd), *lines[1:]]) + "\n")
     mu = {
-        scale: report(read_samples([path]), scale, draws=20).tasks[0].found.published["mu"].value
+        scale: decompose_samples(read_samples([path]), scale, draws=20)
+        .tasks[0]
+        .decomposition.published["mu"]
+        .value
         for scale in SCALES
     }
     assert mu["raw"] > 0.8
@@ -205,12 +210,12 @@ def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None
 
 def test_what_cannot_be_said_is_said_to_be(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", readable=0.0)
-    text = to_text(report(read_samples([path]), draws=20))
-    assert "model on travel_commute: variance, ps, as, mu, mvs not defined: no response has" in text
+    text = decompose_samples(read_samples([path]), draws=20).to_text()
+    assert "model on travel_commute: variance, ps, as, mu, mvs undefined: no response has" in text
     assert f"{3 * PARAPHRASES} of {3 * PARAPHRASES} prompts have no readable response" in text
     path = write_samples(tmp_path / "model", "travel_commute", repeats=1, readable=1.0)
-    text = to_text(report(read_samples([path]), draws=20))
-    assert "as, mu, mvs not defined: no prompt has two readable responses" in text
+    text = decompose_samples(read_samples([path]), draws=20).to_text()
+    assert "as, mu, mvs undefined: no prompt has two readable responses" in text
 
 
 def test_copies_are_pointed_out(tmp_path: Path) -> None:
@@ -219,8 +224,9 @@ def test_copies_are_pointed_out(tmp_path: Path) -> None:
     for line in lines:
         line["resps"] = [[line["resps"][0][0]] * 8]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "all responses to a prompt are the same" in to_text(
-        report(read_samples([path]), draws=9)
+    assert (
+        "all responses to a prompt are identical"
+        in decompose_samples(read_samples([path]), draws=9).to_text()
     )
 
 
@@ -229,7 +235,7 @@ def test_figures(tmp_path: Path, suffix: str) -> None:
     names = ("travel_commute", "travel_sydney", "health_hike")
     paths = [write_samples(tmp_path / model, name) for model in ("a$b", "two") for name in names]
     drawn = [
-        figures(report(read_samples(paths), draws=20), tmp_path / place, suffix)
+        draw_figures(decompose_samples(read_samples(paths), draws=20), tmp_path / place, suffix)
         for place in ("first", "again")
     ]
     assert [path.name for path in drawn[0]] == [
@@ -252,7 +258,10 @@ def test_figures_of_next_to_nothing(tmp_path: Path) -> None:
         write_samples(tmp_path / "none", "travel_commute", readable=0.0),
         write_samples(tmp_path / "single", "travel_commute", repeats=1, readable=1.0),
     ]
-    assert len(figures(report(read_samples(paths), draws=20), tmp_path / "figures")) == 4
+    assert (
+        len(draw_figures(decompose_samples(read_samples(paths), draws=20), tmp_path / "figures"))
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -260,7 +269,7 @@ def test_figures_of_next_to_nothing(tmp_path: Path) -> None:
     [
         ({"doc": {"question": "x"}}, "row 1 (line 2): not a sample of a world_model task"),
         ({"doc": dict.fromkeys(_KEYS, "0")}, "row 1 (line 2): not a sample of a world_model task"),
-        ({"resps": "text"}, "row 1 (line 2): 'resps' is not a list of one list of responses"),
+        ({"resps": "text"}, "row 1 (line 2): 'resps' must be a list of one list of responses"),
     ],
 )
 def test_other_samples_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -283,7 +292,7 @@ def test_two_runs_of_one_model_and_files_of_two_questions_are_refused(tmp_path: 
     first = write_samples(tmp_path / "model", "travel_commute")
     again = first.with_name("again.jsonl")
     again.write_text(first.read_text())
-    assert "model on travel_commute is in" in refused([first, again])
+    assert "model on travel_commute is also in" in refused([first, again])
     other = write_samples(tmp_path / "model", "travel_miami")
     again.write_text(first.read_text() + other.read_text())
     assert "travel_miami, in a file of travel_commute" in refused([again])

@@ -16,7 +16,7 @@ from scipy.stats import f_oneway, ks_2samp
 from sklearn.metrics import mutual_info_score
 
 from pragworld_tasks.evaluation.metrics import Floats, Ints
-from pragworld_tasks.sensitivity.decomposition import (
+from pragworld_tasks.sensitivity.components import (
     NAMES,
     SCALES,
     Cells,
@@ -30,10 +30,10 @@ from pragworld_tasks.sensitivity.decomposition import (
     rescale,
     unbiased,
 )
-from pragworld_tasks.sensitivity.resampling import (
+from pragworld_tasks.sensitivity.decomposition import (
     articulation_p,
-    decompose,
-    numbers,
+    decompose_responses,
+    estimates,
     redraw_paraphrases,
     redraw_responses,
     small_sample,
@@ -257,7 +257,7 @@ def test_the_floor_is_the_articulation_published_where_there_is_none(
     for _ in range(100):
         values = generator.normal(OF_INTENTS[:, None], CHANCE, size=(paraphrases, 3, 5))
         values[paraphrases // 2 :, 0, left:] = np.nan
-        found = decompose(nest_table(values), draws=2, permutations=2)
+        found = decompose_responses(nest_table(values), draws=2, permutations=2)
         excess.append(found.published["as"].value - found.floor)
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(100)
 
@@ -427,7 +427,7 @@ def test_redrawn_paraphrases_are_whole_and_never_of_another_kind() -> None:
 def test_where_no_two_paraphrases_are_alike_none_can_be_redrawn() -> None:
     values = np.random.default_rng(10).normal(size=(2, 3, 4))
     values[0, 1] = np.nan
-    found = decompose(nest_table(values), draws=10, permutations=10)
+    found = decompose_responses(nest_table(values), draws=10, permutations=10)
     for name in ("variance", "ps", "as", "mu"):
         assert math.isfinite(found.unbiased[name].value)
         assert np.isnan([*found.unbiased[name].interval, found.unbiased[name].standard_error]).all()
@@ -446,7 +446,7 @@ def test_intervals_are_quantiles_of_the_draws_moved_to_what_was_found() -> None:
     draws = np.append(np.arange(101) / 100, np.nan)
     found = Components(*np.array([1.0, 0.3, 0.5, 0.2]))
     drawn = Components(draws, draws, draws / 2, draws)
-    shown, wider = numbers(found, drawn), numbers(found, drawn, widened=2.0)
+    shown, wider = estimates(found, drawn), estimates(found, drawn, widened=2.0)
     assert list(shown) == list(NAMES)
     assert shown["ps"].value == wider["ps"].value == 0.3
     assert shown["ps"].interval == pytest.approx((0.3 - 0.475, 0.3 + 0.475))
@@ -474,7 +474,7 @@ def test_unbiased_intervals_hold_the_truth(nested: bool) -> None:
         prompts += (0 if nested else COMMON) * generator.normal(size=(50, 1))
         responses = nest_table(generator.normal(prompts[..., None], CHANCE, (50, 3, 10)), nested)
         found = unbiased(cells(responses))
-        shown = numbers(found, unbiased(redraw_paraphrases(responses)), small_sample(50))
+        shown = estimates(found, unbiased(redraw_paraphrases(responses)), small_sample(50))
         held += [
             shown[name].interval.low <= true <= shown[name].interval.high
             for name, true in zip(("ps", "as", "mu"), truth, strict=True)
@@ -622,7 +622,7 @@ DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
 @pytest.mark.parametrize("case", DEGENERATE)
 def test_what_is_not_defined_is_named_and_all_else_is_finite(case: str) -> None:
     given, undefined = DEGENERATE[case]
-    found = decompose(nest_answers(given), draws=50, permutations=20)
+    found = decompose_responses(nest_answers(given), draws=50, permutations=20)
     assert set(found.undefined) == undefined
     assert all(found.undefined.values())
     for shown in (found.published, found.unbiased):
@@ -645,7 +645,7 @@ def test_any_few_answers_can_be_decomposed(given: list[Answer], unreadable: set[
         (NAN if place in unreadable else value, *labels)
         for place, (value, *labels) in enumerate(given)
     ]
-    found = decompose(nest_answers(left), draws=10, permutations=10)  # type: ignore[arg-type]
+    found = decompose_responses(nest_answers(left), draws=10, permutations=10)  # type: ignore[arg-type]
     for shown in (found.published, found.unbiased):
         assert shown is found.unbiased or "mu" in found.undefined or shown["variance"].value > 0
         missing = set(found.undefined)

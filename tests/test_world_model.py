@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.sensitivity.open_questions import questions, slot_of
 from pragworld_tasks.sensitivity.paraphrases import (
-    check,
-    checked,
-    fault,
+    find_fault,
+    list_faults,
     near_duplicates,
-    read,
-    shipped,
+    read_paraphrases,
+    read_paraphrases_of,
+    shipped_paraphrases,
     similarity,
 )
-from pragworld_tasks.sensitivity.questions import questions, slot_of
-from pragworld_tasks.sensitivity.task_metrics import prompts
+from pragworld_tasks.sensitivity.world_model_tasks import prompt_records
 
 PROMPT = (
     "I drive {miles} miles, five days a week, at 3.5 miles a liter. How much is $2,000 of that?"
@@ -27,16 +27,16 @@ PROMPT = (
 @pytest.mark.parametrize("name", questions())
 def test_fifty_paraphrases_come_along_that_the_check_finds_nothing_in(name: str) -> None:
     question = questions()[name]
-    texts = [paraphrase.text for paraphrase in shipped(name)]
+    texts = [paraphrase.text for paraphrase in shipped_paraphrases(name)]
     assert len(texts) == len(set(texts)) == 50
-    assert check(question.prompt, question.slot, texts) == []
-    assert {paraphrase.source for paraphrase in shipped(name)} == {"written by hand"}
+    assert list_faults(question.prompt, texts) == []
+    assert {paraphrase.source for paraphrase in shipped_paraphrases(name)} == {"written by hand"}
 
 
 @pytest.mark.parametrize("name", questions())
 def test_every_prompt_of_a_question_is_another(name: str) -> None:
     question = questions()[name]
-    made = prompts(question, [paraphrase.text for paraphrase in shipped(name)])
+    made = prompt_records(question, [paraphrase.text for paraphrase in shipped_paraphrases(name)])
     assert len({one["prompt"] for one in made}) == len(made) == 150
     assert len(question.values) == 3
     for one in made:
@@ -47,7 +47,9 @@ def test_every_prompt_of_a_question_is_another(name: str) -> None:
 
 def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
     question = questions()["travel_miami"]
-    made = prompts(question, [paraphrase.text for paraphrase in shipped("travel_miami")])[:6]
+    made = prompt_records(
+        question, [paraphrase.text for paraphrase in shipped_paraphrases("travel_miami")]
+    )[:6]
     assert {(one["intent"], one["paraphrase"]) for one in made} == {
         (intent, paraphrase) for intent in range(3) for paraphrase in range(2)
     }
@@ -69,7 +71,7 @@ def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
     ],
 )
 def test_what_a_paraphrase_may_not_do(paraphrase: str, expected: str | None) -> None:
-    assert fault(PROMPT, "{miles}", paraphrase) == expected
+    assert find_fault(PROMPT, paraphrase) == expected
 
 
 def test_near_duplicates_have_most_words_in_the_same_order() -> None:
@@ -78,8 +80,8 @@ def test_near_duplicates_have_most_words_in_the_same_order() -> None:
     other = "By plane to Miami: what is the time needed if {city} is home?"
     assert similarity(first, first) == 1
     assert list(near_duplicates([first, other, again])) == [(0, 2, similarity(first, again))]
-    assert check(first, "{city}", [other]) == []
-    assert check(first, "{city}", [other, again]) == [
+    assert list_faults(first, [other]) == []
+    assert list_faults(first, [other, again]) == [
         f"0 and 2: {similarity(first, again):.0%} of the words are the same: {again}"
     ]
 
@@ -94,9 +96,9 @@ def test_a_prompt_has_one_slot() -> None:
 def test_files_of_paraphrases(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
-    assert [paraphrase.text for paraphrase in read(path)] == ["From {city}?", "{town}"]
-    with pytest.raises(InputError, match=re.escape("row 1: not exactly one {city}")):
-        checked(path, "I live in {city}.", "{city}")
+    assert [paraphrase.text for paraphrase in read_paraphrases(path)] == ["From {city}?", "{town}"]
+    with pytest.raises(InputError, match=re.escape("row 1: must hold {city} exactly once")):
+        read_paraphrases_of("I live in {city}.", path)
     path.write_text('{"txt": "From {city}?"}')
-    with pytest.raises(InputError, match=re.escape("row 0 (line 1): no paraphrase")):
-        read(path)
+    with pytest.raises(InputError, match=re.escape("row 0 (line 1): not a paraphrase")):
+        read_paraphrases(path)

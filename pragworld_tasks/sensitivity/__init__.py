@@ -1,1 +1,1 @@
-"""Fifteen open questions, how they can be worded, and what answers to them vary with."""
+"""Sensitivity to purpose and wording: open questions, paraphrases, the variance of responses."""

@@ -1,8 +1,8 @@
-"""The figures of the paper (arXiv 2506.16584): variances, shares, MVS, densities of responses.
+"""The paper's figures (arXiv 2506.16584): variances, shares, MVS, densities of responses.
 
-Figure 2 (variance by model), Figure 5a (purpose, articulation and uncertainty by domain and model,
-here with the floor of AS drawn in), Figure 5b (MVS) and Figure 3 (densities of the responses to
-each prompt, intent by intent).
+These are Figure 2 (variance by model), Figure 5a (purpose, articulation and uncertainty by domain
+and model, with the floor of AS added), Figure 5b (MVS) and Figure 3 (densities of the responses to
+each prompt, by intent).
 """
 
 import math
@@ -17,78 +17,78 @@ import numpy as np
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.figures import LOOKS, figure_file
-from pragworld_tasks.sensitivity.decomposition import Scale, rescale
-from pragworld_tasks.sensitivity.questions import domain_of
-from pragworld_tasks.sensitivity.report import DomainReport, Report, TaskReport
+from pragworld_tasks.sensitivity.components import Scale, rescale
+from pragworld_tasks.sensitivity.open_questions import domain_of
+from pragworld_tasks.sensitivity.report import DomainReport, SensitivityReport, TaskReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PARTS = {  # name, colour, hatch: in print the hatches tell them apart
+_PARTS = {  # label, colour and hatch, which tells them apart in print
     "ps": ("purpose", "#0072B2", ""),
     "as": ("articulation", "#E69F00", "////"),
     "mu": ("uncertainty", "0.85", ""),
 }
-_ESTIMATORS = {  # marker, face, and how far below the middle of a row
+_ESTIMATORS = {  # marker, face, and distance below the middle of a row
     "published": ("o", "white", -0.15),
     "unbiased": ("D", LOOKS[0].color, 0.15),
 }
-_BAR = 0.8  # of the room of a row
-_GRID = 256  # points on which a density is drawn
-_MIDDLE = 0.98  # of the responses are shown; single absurd ones would squeeze all others
+_BAR = 0.8  # share of a row that its bar fills
+_GRID = 256  # points of a density
+_MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
 
-def figures(report: Report, folder: Path, suffix: str = ".png") -> list[Path]:
-    """Draws everything there is to see.
+def draw_figures(report: SensitivityReport, folder: Path, suffix: str = ".png") -> list[Path]:
+    """Draw all figures of a report.
 
     Args:
-        report: of any models and questions.
-        folder: where to; made if need be.
+        report: The report.
+        folder: The folder for the files, created if need be.
         suffix: .png, .svg or .pdf.
 
     Returns:
         The files: `variance`, `shares`, `mvs`, and `densities_<question>` for each question.
 
     Raises:
-        InputError: the folder or a file cannot be written, or there is no matplotlib.
+        InputError: The folder or a file cannot be written, or matplotlib is not installed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; name another folder") from error
+        raise InputError(f"{folder}: {error.strerror}; choose another folder") from error
     drawn = [folder / f"{name}{suffix}" for name in ("variance", "shares", "mvs")]
     for path, draw in zip(drawn, (_variances, _shares, _mvs), strict=True):
         draw(report, path)
-    for question in dict.fromkeys(task.sampled.question for task in report.tasks):
-        name = re.sub(r"[^\w.-]", "_", question)  # the samples have it, so it may be anything
+    for question in dict.fromkeys(task.samples.question for task in report.tasks):
+        name = re.sub(r"[^\w.-]", "_", question)  # from the samples, so it may be anything
         drawn.append(folder / f"densities_{name}{suffix}")
         _densities(report, question, drawn[-1])
     return drawn
 
 
-def _variances(report: Report, path: Path) -> None:
-    """Figure 2: the variance of responses, question by question; a mark for each model."""
+def _variances(report: SensitivityReport, path: Path) -> None:
+    """Draw Figure 2: the variance of responses by question, with a mark for each model."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    names = list(dict.fromkeys(task.sampled.question for task in report.tasks))
+    names = list(dict.fromkeys(task.samples.question for task in report.tasks))
     with figure_file(path, 7, 1.3 + 0.25 * len(names)) as figure:
         axes = figure.subplots()
         for number, model in enumerate(report.models):
             look = LOOKS[number % len(LOOKS)]
-            tasks = [task for task in report.tasks if task.sampled.model == model]
+            tasks = [task for task in report.tasks if task.samples.model == model]
             axes.plot(
-                [task.found.published["variance"].value or math.nan for task in tasks],
-                [names.index(task.sampled.question) for task in tasks],
+                [task.decomposition.published["variance"].value or math.nan for task in tasks],
+                [names.index(task.samples.question) for task in tasks],
                 look.marker,
                 color=look.color,
                 label=model,
             )
-        if any(task.found.published["variance"].value > 0 for task in report.tasks):
+        if any(task.decomposition.published["variance"].value > 0 for task in report.tasks):
             axes.set_xscale("log")
             low, high = axes.get_xlim()
-            few = high / low < 1000  # powers of ten would be too few
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,)))
+            narrow = high / low < 1000  # powers of ten would be too few ticks
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
             axes.xaxis.set_major_formatter("{x:g}")
             axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yticks(range(len(names)), names)
@@ -101,8 +101,8 @@ def _variances(report: Report, path: Path) -> None:
         figure.legend(loc="outside lower center", ncols=2)
 
 
-def _shares(report: Report, path: Path) -> None:
-    """Figure 5a: what the variance is due to, by domain and model, and the floor of AS."""
+def _shares(report: SensitivityReport, path: Path) -> None:
+    """Draw Figure 5a: shares of the variance by domain and model, and the floor of AS."""
 
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
         left = 0.0
@@ -131,8 +131,8 @@ def _shares(report: Report, path: Path) -> None:
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
-def _mvs(report: Report, path: Path) -> None:
-    """Figure 5b: meaningful variability share, PS / (PS + AS), by domain and model."""
+def _mvs(report: SensitivityReport, path: Path) -> None:
+    """Draw Figure 5b: meaningful variability share, PS / (PS + AS), by domain and model."""
 
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
         for estimator, (marker, face, shift) in _ESTIMATORS.items():
@@ -153,35 +153,36 @@ def _mvs(report: Report, path: Path) -> None:
         figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
-def _densities(report: Report, question: str, path: Path) -> None:
-    """Figure 3: the density of the responses to each prompt, a row of panels for each intent.
+def _densities(report: SensitivityReport, question: str, path: Path) -> None:
+    """Draw Figure 3: the density of the responses to each prompt, with a row for each intent.
 
-    Ticks at the bottom are the means of the prompts, the line is the mean of those.
+    Ticks at the bottom are the means of the prompts; the line is the mean of these.
     """
-    tasks = [task for task in report.tasks if task.sampled.question == question]
-    slots = list(dict.fromkeys(prompt.slot for task in tasks for prompt in task.sampled.prompts))
+    tasks = [task for task in report.tasks if task.samples.question == question]
+    slots = list(dict.fromkeys(prompt.slot for task in tasks for prompt in task.samples.prompts))
     with figure_file(path, max(4.5, 3 * len(tasks)), 1.1 + 1.2 * len(slots)) as figure:
         grid = figure.subplots(len(slots), len(tasks), sharex=True, squeeze=False)
         values = [_values(task, report.scale) for task in tasks]
-        limits = _limits([one for of_task in values for _, one in of_task])
+        limits = _limits([of_prompt for of_task in values for _, of_prompt in of_task])
         for column, task in enumerate(tasks):
             for row, slot in enumerate(slots):
                 axes = grid[row][column]
-                _draw_densities(axes, [one for name, one in values[column] if name == slot], limits)
+                prompts = [of_prompt for name, of_prompt in values[column] if name == slot]
+                _draw_densities(axes, prompts, limits)
                 if column == 0:
                     axes.set_ylabel(slot, wrap=True)
-            grid[0][column].set_title(task.sampled.model)
-        unit = tasks[0].sampled.unit
+            grid[0][column].set_title(task.samples.model)
+        unit = tasks[0].samples.unit
         scale = "" if report.scale == "raw" else f" ({report.scale})"
         figure.supxlabel(f"{question}: {unit}{scale}, the middle {_MIDDLE:.0%} of the responses")
 
 
 def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float, float]) -> None:
-    """One intent: a curve and a tick for each prompt's values, and a line."""
+    """Draw an intent: a curve and a tick for each prompt's values, and a line."""
     low, high = limits
     points = np.linspace(low, high, _GRID)
     for values in prompts:
-        # Scott's rule; no narrower than can be seen, so that answers that are all the same show.
+        # Scott's rule, but never too narrow to be seen, as for identical responses.
         width = max(values.std() * values.size**-0.2, (high - low) / 100)
         density = np.exp(-(((points[:, None] - values) / width) ** 2) / 2).mean(axis=1) / width
         axes.plot(points, density, color=LOOKS[0].color, alpha=0.3, lw=0.8)
@@ -195,11 +196,11 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
 
 
 def _values(task: TaskReport, scale: Scale) -> list[tuple[str, Floats]]:
-    """Slot and values of each prompt that has any."""
-    responses = rescale(task.sampled.nested(), scale)
+    """Return the slot and the values of each prompt that has values."""
+    responses = rescale(task.samples.nested(), scale)
     readable = [
         prompt
-        for prompt in task.sampled.prompts  # in the order of `nested`
+        for prompt in task.samples.prompts  # in the order of `nested`
         if any(value is not None for value in prompt.values)
     ]
     return [
@@ -209,7 +210,7 @@ def _values(task: TaskReport, scale: Scale) -> list[tuple[str, Floats]]:
 
 
 def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:
-    """Between which the middle of all values lies, with a margin."""
+    """Return the limits of the middle of all values, with a margin."""
     if not prompts:
         return 0.0, 1.0
     ends = [(1 - _MIDDLE) / 2, (1 + _MIDDLE) / 2]
@@ -218,25 +219,28 @@ def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:
     return float(low - margin), float(high + margin)
 
 
-def _floor(report: Report, domain: DomainReport) -> float:
-    """The mean floor of AS over a domain's questions."""
+def _floor(report: SensitivityReport, domain: DomainReport) -> float:
+    """Return the mean floor of AS over a domain's questions."""
     floors = [
-        task.found.floor
+        task.decomposition.floor
         for task in report.tasks
-        if (task.sampled.model, domain_of(task.sampled.question)) == (domain.model, domain.domain)
-        and not math.isnan(task.found.floor)
+        if (task.samples.model, domain_of(task.samples.question)) == (domain.model, domain.domain)
+        and not math.isnan(task.decomposition.floor)
     ]
     return math.fsum(floors) / len(floors) if floors else 0.0
 
 
 @contextmanager
 def _by_domain(
-    report: Report, path: Path, draw: Callable[["Axes", int, DomainReport], None], label: str
+    report: SensitivityReport,
+    path: Path,
+    draw: Callable[["Axes", int, DomainReport], None],
+    label: str,
 ) -> Iterator["Figure"]:
-    """A panel for each domain, a row for each model, the horizontal axis from 0 to 1."""
+    """Draw a panel for each domain, with a row for each model and an axis from 0 to 1."""
     panels = [
-        [one for one in report.domains if one.domain == domain]
-        for domain in dict.fromkeys(one.domain for one in report.domains)
+        [row for row in report.domains if row.domain == domain]
+        for domain in dict.fromkeys(row.domain for row in report.domains)
     ]
     heights = [len(rows) for rows in panels]
     with figure_file(path, 7, 1.2 + 0.28 * sum(heights) + 0.3 * len(panels)) as figure:

@@ -10,112 +10,112 @@ from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.sensitivity.open_questions import slot_of
 
-# Of two paraphrases, how much of their words may be the same in the same order.
-NEAR = 0.7
+NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-# Words that hold a number. "one" mostly is a pronoun.
+# Words that stand for a number. "one" mostly is a pronoun.
 _NUMBER_WORDS = (
     {word: str(number) for number, word in enumerate(_ONES.split()) if word != "one"}
     | {word: str(10 * number) for number, word in enumerate(_TENS.split(), start=2)}
     | {"dozen": "12", "decade": "10", "weekday": "5", "weekdays": "5"}
 )
-# "a month" and "30 days" say the same.
-_MAY_BE_LEFT_OUT = {"30"}
+_OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 
 @dataclass(frozen=True)
 class Paraphrase:
-    """A wording of a prompt, and where it comes from: by hand, or through which languages."""
+    """A wording of a prompt, and its source: by hand, or the method and the model."""
 
     text: str
     source: str
 
 
-def shipped(question: str) -> list[Paraphrase]:
-    """The paraphrases that come along, by the name of the question."""
+def shipped_paraphrases(question: str) -> list[Paraphrase]:
+    """Return the paraphrases that are part of this package, by the name of the question."""
     with as_file(files(__package__) / "paraphrases" / f"{question}.jsonl") as path:
-        return read(path)
+        return read_paraphrases(path)
 
 
-def read(path: Path) -> list[Paraphrase]:
-    """Paraphrases out of a file that `pragworld-tasks paraphrase` wrote: JSON lines with a `text`.
+def read_paraphrases(path: Path) -> list[Paraphrase]:
+    """Read a file as `pragworld-tasks paraphrase` writes it: JSON lines with a `text`.
 
     Raises:
-        InputError: no such file, or a line that is no such object.
+        InputError: There is no such file, or a line is malformed.
     """
-    found = []
+    paraphrases = []
     for where, record in read_json_lines(path):
         text, source = record.get("text"), record.get("source", "")
         if not isinstance(text, str) or not isinstance(source, str):
-            where.refuse('no paraphrase; each line should be like {"text": "…", "source": "…"}')
-        found.append(Paraphrase(text, source))
-    return found
+            where.refuse('not a paraphrase; each line must be like {"text": "…", "source": "…"}')
+        paraphrases.append(Paraphrase(text, source))
+    return paraphrases
 
 
-def fault(prompt: str, slot: str, paraphrase: str) -> str | None:
-    """What is wrong with a paraphrase of a prompt; None where nothing is, as far as can be seen.
+def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
+    """Read the paraphrases of a prompt from a file.
 
-    Seen are a slot that is missing, doubled or changed, numbers that were added (a constraint, most
-    likely), numbers that got lost, and text that is not one line.
+    Raises:
+        InputError: The file cannot be read, or a paraphrase does not keep the slot.
     """
+    slot, paraphrases = slot_of(prompt), read_paraphrases(path)
+    for row, paraphrase in enumerate(paraphrases):
+        if paraphrase.text.count(slot) != 1:
+            raise InputError(
+                f"{path}, row {row}: must hold {slot} exactly once, as {prompt!r:.60} does; use "
+                "a file of paraphrases of that prompt"
+            )
+    return paraphrases
+
+
+def find_fault(prompt: str, paraphrase: str) -> str | None:
+    """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
+
+    Visible are a slot that is missing, doubled or changed, numbers that were added (a constraint,
+    most likely) or lost, and text that is not one line.
+    """
+    slot = slot_of(prompt)
     if re.findall(r"\{\w*\}", paraphrase) != [slot]:
         return f"not exactly one {slot}"
     if paraphrase != " ".join(paraphrase.split()):
         return "line breaks or stray spaces"
-    asked, said = _numbers(prompt), _numbers(paraphrase)
-    if added := said - asked:
+    expected, actual = _numbers(prompt), _numbers(paraphrase)
+    if added := actual - expected:
         return f"adds the number {min(added)}"
-    if lost := asked - said - _MAY_BE_LEFT_OUT:
+    if lost := expected - actual - _OPTIONAL:
         return f"lacks the number {min(lost)}"
     return None
 
 
 def similarity(first: str, second: str) -> float:
-    """Share of words that two texts have in common in the same order: 0 to 1."""
+    """Return the share of words that two texts have in common in the same order: 0 to 1."""
     return difflib.SequenceMatcher(None, _words(first), _words(second), autojunk=False).ratio()
 
 
 def near_duplicates(texts: Sequence[str]) -> Iterator[tuple[int, int, float]]:
-    """The pairs of texts that are more alike than `NEAR`, and how alike."""
+    """Yield the pairs of texts that are more similar than `NEAR`, and their similarity."""
     for (i, first), (j, second) in itertools.combinations(enumerate(texts), 2):
         if (alike := similarity(first, second)) > NEAR:
             yield i, j, alike
 
 
-def check(prompt: str, slot: str, texts: Sequence[str]) -> list[str]:
-    """Everything that is wrong with a set of paraphrases, a line each; the base prompt is 0."""
+def list_faults(prompt: str, texts: Sequence[str]) -> list[str]:
+    """Return a line for each fault of a set of paraphrases; number 0 is the base prompt."""
     faults = [
-        f"{number}: {found}: {text}"
+        f"{number}: {fault}: {text}"
         for number, text in enumerate(texts, start=1)
-        if (found := fault(prompt, slot, text))
+        if (fault := find_fault(prompt, text))
     ]
-    alike = [
+    duplicates = [
         f"{i} and {j}: {share:.0%} of the words are the same: {texts[j - 1]}"
         for i, j, share in near_duplicates([prompt, *texts])
     ]
-    return faults + alike
-
-
-def checked(path: Path, prompt: str, slot: str) -> list[Paraphrase]:
-    """Paraphrases of a prompt out of a file.
-
-    Raises:
-        InputError: the file cannot be read, or one of them does not keep the slot.
-    """
-    found = read(path)
-    for number, paraphrase in enumerate(found):
-        if paraphrase.text.count(slot) != 1:
-            raise InputError(
-                f"{path}, row {number}: not exactly one {slot}, as {prompt!r:.60} has; "
-                "is it of another prompt?"
-            )
-    return found
+    return faults + duplicates
 
 
 def _words(text: str) -> list[str]:
@@ -123,7 +123,7 @@ def _words(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> set[str]:
-    """The numbers in a text, slots aside, in digits."""
+    """Return the numbers in a text, slots aside, in digits."""
     text = re.sub(r"\{\w*\}", " ", text.lower())
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     text = re.sub(r"(?<=\d)k\b", "000", text)

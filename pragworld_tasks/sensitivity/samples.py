@@ -1,4 +1,4 @@
-"""Responses to the world_model tasks, out of lm-eval's samples files."""
+"""Responses to the world_model tasks, read from lm-eval's samples files."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from tqdm import tqdm
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.sensitivity import decomposition
+from pragworld_tasks.sensitivity.components import Responses, nest_prompts
 
 _KEYS = {
     **dict.fromkeys(("question", "unit", "value", "prompt"), str),
@@ -21,15 +21,15 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """One prompt and what was written to it.
+class SampledPrompt:
+    """A prompt and the responses to it.
 
     Attributes:
-        intent, paraphrase: numbers from 0.
-        slot: the value in the slot.
-        text: the prompt.
-        responses: as they were written.
-        values: what was read of each, in the question's unit; None where there is nothing to read.
+        intent, paraphrase: Numbers from 0.
+        slot: The value in the slot.
+        text: The prompt.
+        responses: The responses.
+        values: The number in each response, in the question's unit; None if there is none to read.
     """
 
     intent: int
@@ -41,99 +41,102 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """All that one model wrote on one question.
+class ModelSamples:
+    """The responses of one model to one question.
 
     Attributes:
-        path: the file.
-        model: its name, as the folder has it in which lm-eval put the file.
-        question: as in `travel_miami`.
-        unit: of the values.
-        prompts: in the order of intents and paraphrases.
+        path: The file.
+        model: The model's name, from the folder in which lm-eval puts the file.
+        question: The question's name, such as `travel_miami`.
+        unit: The unit of the values.
+        prompts: The prompts, in the order of intents and paraphrases.
     """
 
     path: Path
     model: str
     question: str
     unit: str
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[SampledPrompt, ...]
 
     @property
     def responses(self) -> list[str]:
-        """All, prompt by prompt."""
+        """All responses, prompt by prompt."""
         return [response for prompt in self.prompts for response in prompt.responses]
 
     @property
     def values(self) -> list[float | None]:
-        """Those of `responses`."""
+        """The values of `responses`."""
         return [value for prompt in self.prompts for value in prompt.values]
 
     @property
     def unreadable(self) -> int:
-        """In how many responses there is no value."""
+        """The number of responses without a value."""
         return self.values.count(None)
 
-    def nested(self) -> decomposition.Responses:
-        """The readable ones, for the decomposition."""
-        return decomposition.nest_prompts(
+    def nested(self) -> Responses:
+        """Return the readable responses for a decomposition."""
+        return nest_prompts(
             (prompt.intent, prompt.paraphrase, prompt.values) for prompt in self.prompts
         )
 
-    def with_values(self, values: Sequence[float | None]) -> "Sampled":
-        """The same, read otherwise: a value for each response, prompt by prompt."""
-        left = iter(values)
+    def with_values(self, values: Sequence[float | None]) -> "ModelSamples":
+        """Return the same responses with other values, one for each, prompt by prompt."""
+        remaining = iter(values)
         return replace(
             self,
             prompts=tuple(
-                replace(prompt, values=tuple(next(left) for _ in prompt.responses))
+                replace(prompt, values=tuple(next(remaining) for _ in prompt.responses))
                 for prompt in self.prompts
             ),
         )
 
 
-def read_samples(paths: Sequence[Path]) -> list[Sampled]:
-    """What is in lm-eval's samples files (or in those of `pragworld-tasks collect`).
+def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
+    """Read samples files of lm-eval or `pragworld-tasks collect`, several in parallel.
 
-    A prompt may be there several times, as one that was topped up is: its responses are put
-    together. Files are read side by side: a long response takes some milliseconds.
+    A prompt may occur several times, for instance if it was topped up: its responses are joined.
 
     Args:
-        paths: files; of one model and question there should be one.
+        paths: The files, one for each model and question.
 
     Raises:
-        InputError: a file cannot be read, holds samples of another task or of several questions, or
+        InputError: A file cannot be read, holds samples of another task or of several questions, or
             two files are of the same model and question.
     """
-    found: dict[tuple[str, str], Sampled] = {}
-    for sampled in _read_all(paths):
-        key = (sampled.model, sampled.question)
-        if key in found:
+    by_key: dict[tuple[str, str], ModelSamples] = {}
+    for samples in _read_all(paths):
+        key = (samples.model, samples.question)
+        if key in by_key:
             raise InputError(
-                f"{sampled.path}: {sampled.model} on {sampled.question} is in {found[key].path} "
-                "too; give the samples of one run"
+                f"{samples.path}: {samples.model} on {samples.question} is also in "
+                f"{by_key[key].path}; give the samples of one run"
             )
-        found[key] = sampled
-    return list(found.values())
+        by_key[key] = samples
+    return list(by_key.values())
 
 
-def _read_all(paths: Sequence[Path]) -> Iterator[Sampled]:
+def _read_all(paths: Sequence[Path]) -> Iterator[ModelSamples]:
     if len(paths) < 2:
         yield from map(_read, paths)
         return
+    # A long response takes some milliseconds to read.
     with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
-        read = pool.map(_read, paths)
-        yield from tqdm(read, total=len(paths), desc="reading", unit="file", disable=None)
+        results = pool.map(_read, paths)
+        yield from tqdm(results, total=len(paths), desc="reading", unit="file", disable=None)
 
 
-def _read(path: Path) -> Sampled:
-    prompts: dict[tuple[int, int], Prompt] = {}
+def _read(path: Path) -> ModelSamples:
+    prompts: dict[tuple[int, int], SampledPrompt] = {}
     question: tuple[str, str] | None = None
     for where, record in read_json_lines(path):
         document = _document(record, where)
         if question is None:
             question = (document["question"], document["unit"])
         if question != (document["question"], document["unit"]):
-            where.refuse(f"{document['question']}, in a file of {question[0]}")
+            where.refuse(
+                f"{document['question']}, in a file of {question[0]}; there must be one question a "
+                "file"
+            )
         responses = _responses(record, where)
         key = (document["intent"], document["paraphrase"])
         values = tuple(
@@ -142,12 +145,15 @@ def _read(path: Path) -> Sampled:
         if key in prompts:
             before = prompts[key]
             if before.text != document["prompt"]:
-                where.refuse("another prompt than before under the same intent and paraphrase")
+                where.refuse(
+                    "has another prompt than an earlier row of the same intent and paraphrase; "
+                    "give the samples of one run"
+                )
             responses, values = before.responses + responses, before.values + values
-        prompts[key] = Prompt(*key, document["value"], document["prompt"], responses, values)
+        prompts[key] = SampledPrompt(*key, document["value"], document["prompt"], responses, values)
     assert question is not None  # the file had a line
     model = path.resolve().parent.name.replace("__", "/")
-    return Sampled(path, model, *question, tuple(prompts[key] for key in sorted(prompts)))
+    return ModelSamples(path, model, *question, tuple(prompts[key] for key in sorted(prompts)))
 
 
 def _document(record: Mapping[str, Any], where: Where) -> Mapping[str, Any]:
@@ -160,8 +166,8 @@ def _document(record: Mapping[str, Any], where: Where) -> Mapping[str, Any]:
 
 
 def _responses(record: Mapping[str, Any], where: Where) -> tuple[str, ...]:
-    """All responses to the prompt; one that an API refused to give is empty."""
-    given = record.get("resps")
-    if not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], list):
-        where.refuse("'resps' is not a list of one list of responses")
-    return tuple("" if response is None else str(response) for response in given[0])
+    """Return all responses to a prompt; one that an API refused to give is empty."""
+    responses = record.get("resps")
+    if not isinstance(responses, list) or len(responses) != 1 or not isinstance(responses[0], list):
+        where.refuse("'resps' must be a list of one list of responses, as lm-eval writes it")
+    return tuple("" if response is None else str(response) for response in responses[0])

@@ -1,7 +1,7 @@
-"""The most different of many paraphrases, by the distances between their sentence embeddings.
+"""Selecting the most different of many paraphrases by their sentence embeddings.
 
 "Greedy selection … those with the highest mutual semantic distance" (arXiv 2506.16584, section 4)
-is all that the paper says; what exactly is done here, `farthest_first` says.
+is all that the paper says; `farthest_first` defines what is done here.
 """
 
 from collections.abc import Sequence
@@ -21,64 +21,64 @@ _DECIMALS = 6  # of a distance; embeddings are no more precise than this
 Vectors = NDArray[np.float64]
 
 
-def load(model: str) -> "SentenceTransformer":
-    """A model of sentence embeddings: a folder, or a name on the Hugging Face hub.
+def load_embedder(model: str) -> "SentenceTransformer":
+    """Load a model of sentence embeddings from a folder or the Hugging Face hub.
 
     Raises:
-        InputError: there is none, or no `sentence_transformers`.
+        InputError: The model cannot be loaded, or `sentence_transformers` is not installed.
     """
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise InputError(
-            f"no package sentence_transformers ({error.msg.splitlines()[0]}); "
-            "pip install 'pragworld[paraphrase]'"
+            "sentence embeddings need the sentence-transformers package "
+            f"({error.msg.splitlines()[0]}): pip install 'pragworld[paraphrase]'"
         ) from error
     try:
         return SentenceTransformer(model)
     except Exception as error:  # whatever a broken folder, a missing name or a lost network raises
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise InputError(
-            f"no sentence embeddings from {model!r} ({said:.200}); name a model that "
-            "sentence-transformers can load, or its folder"
+            f"embeddings {model!r}: cannot be loaded ({message:.200}); name a model of "
+            "sentence-transformers or its folder"
         ) from error
 
 
 def embed(model: "SentenceTransformer", texts: Sequence[str]) -> Vectors:
-    """The embeddings of texts, of length 1: [texts, features].
+    """Return the embeddings of texts, of length 1: [texts, features].
 
     Raises:
-        InputError: the model gives something else than numbers.
+        InputError: An embedding is not finite.
     """
     vectors = np.asarray(
         model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False), np.float64
     )
     if not np.isfinite(vectors).all():
-        raise InputError("the model of sentence embeddings gives no finite numbers; use another")
+        raise InputError("the sentence embeddings must be finite numbers; use another model")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths, lengths, 1)
 
 
 def distances(first: Vectors, second: Vectors) -> Vectors:
-    """Cosine distances, 0 to 2, between vectors of length 1: [first, second]."""
+    """Return the cosine distances, 0 to 2, between vectors of length 1: [first, second]."""
     return np.clip(np.round(1 - first @ second.T, _DECIMALS), 0, 2)
 
 
 def farthest_first(base: Vectors, candidates: Vectors, number: int) -> list[int]:
-    """Chooses candidates one by one, each as far as can be from all that were chosen before.
+    """Choose candidates one by one, each as far as possible from all chosen before.
 
-    The first is the candidate with the greatest cosine distance from the base prompt. Each further
-    one is that whose least distance, from the base prompt and from those chosen, is the greatest.
-    Of several that are equal to six decimals, the one with the lowest number is taken. So the first
-    of the chosen are themselves a choice of the most different.
+    The first is the candidate with the greatest cosine distance from the base prompt. Each next one
+    has the greatest minimum distance from the base prompt and those chosen. Of several that are
+    equal to six decimals, the one with the lowest index is chosen. So the first of the chosen are
+    themselves a choice of the most different.
 
     Args:
-        base: of the base prompt [features].
+        base: [features] The base prompt.
         candidates: [candidates, features].
-        number: how many, at most as many as there are.
+        number: The number to choose, at most as many as there are.
 
     Returns:
-        Their numbers, in the order in which they were chosen.
+        Their indices, in the order in which they were chosen.
     """
     least = distances(candidates, base[np.newaxis])[:, 0]
     chosen: list[int] = []
@@ -92,12 +92,12 @@ def farthest_first(base: Vectors, candidates: Vectors, number: int) -> list[int]
 
 @dataclass(frozen=True)
 class Spread:
-    """How different prompts are, in cosine distances; NaN where there are too few.
+    """How different prompts are, in cosine distances; NaN if there are too few.
 
     Attributes:
-        mean: between two of them, on average.
-        least: between any two of them.
-        from_base: between one of them and the base prompt, on average.
+        mean: The mean distance of two prompts.
+        least: The least distance of two prompts.
+        from_base: The mean distance of a prompt from the base prompt.
     """
 
     mean: float
@@ -106,13 +106,13 @@ class Spread:
 
     def __str__(self) -> str:
         return (
-            f"cosine distance between two: mean {self.mean:.3f}, least {self.least:.3f}; "
+            f"cosine distance of two: mean {self.mean:.3f}, least {self.least:.3f}; "
             f"from the base prompt: mean {self.from_base:.3f}"
         )
 
 
 def spread(base: Vectors, chosen: Vectors) -> Spread:
-    """How different prompts [prompts, features] are; the base prompt is [features]."""
+    """Measure how different prompts [prompts, features] are; the base prompt is [features]."""
     between = distances(chosen, chosen)[np.triu_indices(len(chosen), 1)]
     from_base = distances(chosen, base[np.newaxis])
     return Spread(

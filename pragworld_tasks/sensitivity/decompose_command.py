@@ -1,0 +1,126 @@
+"""The command `pragworld-tasks decompose`."""
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pragworld_tasks.command_line import Commands, add_command, at_least
+from pragworld_tasks.errors import InputError
+
+if TYPE_CHECKING:
+    from pragworld_tasks.endpoint import Endpoint
+    from pragworld_tasks.sensitivity.samples import ModelSamples
+
+
+def add_decompose(commands: Commands) -> None:
+    """Add the command to those of `pragworld-tasks`."""
+    command = add_command(
+        commands,
+        "decompose",
+        _decompose,
+        "decompose the variance of responses into purpose, articulation and uncertainty",
+        description="For responses to the world_model tasks, it prints the shares of the variance "
+        "due to what was asked (PS), to how it was worded (AS) and to chance (MU), by the "
+        "published estimator and by an unbiased one, with intervals (arXiv 2506.16584).",
+        example="pragworld-tasks decompose runs/*/samples_world_model_*.jsonl --plot figures",
+    )
+    command.add_argument(
+        "samples",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="samples_world_model_*.jsonl of lm-eval or `pragworld-tasks collect`, for several "
+        "models each in a folder of the model's name",
+    )
+    command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    command.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
+    command.add_argument(
+        "--format",
+        default=".png",
+        help="format of the figures: .png (the default), .svg or .pdf",
+    )
+    command.add_argument(
+        "--scale",
+        default="raw",
+        help="scale of the values, for single absurd ones dominate a variance. raw: unchanged (the "
+        "default); log: sign(v) log(1 + |v|); rank: ranks among all values of the question; "
+        "winsorised: the hundredth at either end moved in to the next value",
+    )
+    command.add_argument(
+        "--draws",
+        type=int,
+        default=500,
+        metavar="N",
+        help="resampled data sets for the intervals; default: 500, as in the paper",
+    )
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    llm = command.add_argument_group(
+        "values read by an LLM",
+        "An LLM behind an OpenAI-compatible API reads the values with the paper's prompts instead "
+        "of our rules, and its agreement with the rules is reported. The key is read from "
+        "OPENAI_API_KEY. Replies are kept beside the samples, so a rerun sends no request twice.",
+    )
+    llm.add_argument("--extractor", default="rules", choices=("rules", "llm"))
+    llm.add_argument("--base-url", metavar="URL", help="the server: …/v1")
+    llm.add_argument("--model", metavar="NAME", help="the LLM")
+    llm.add_argument(
+        "--concurrency", type=int, default=8, metavar="N", help="requests at a time; default: 8"
+    )
+
+
+def _decompose(options: argparse.Namespace) -> None:
+    from pragworld_tasks.figures import FORMATS
+    from pragworld_tasks.files import write_json
+    from pragworld_tasks.sensitivity.components import SCALES
+    from pragworld_tasks.sensitivity.figures import draw_figures
+    from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
+    from pragworld_tasks.sensitivity.samples import read_samples
+
+    if options.scale not in SCALES:
+        raise InputError(f"--scale {options.scale}: must be one of {', '.join(SCALES)}")
+    if options.format not in FORMATS:
+        raise InputError(f"--format {options.format}: must be one of {', '.join(FORMATS)}")
+    at_least(options, draws=1, seed=0, concurrency=1)
+    if options.extractor == "rules" and (options.base_url or options.model):
+        raise InputError("--base-url and --model: need --extractor llm; add it, or leave them out")
+    samples = read_samples(options.samples)
+    agreements = {}
+    if options.extractor == "llm":
+        endpoint = _endpoint(options)
+        by_rules, samples = samples, [_read_by(endpoint, of_model) for of_model in samples]
+        agreements = {
+            by_llm.path: ReaderAgreement.of(endpoint.model, by_llm.values, by_rule.values)
+            for by_llm, by_rule in zip(samples, by_rules, strict=True)
+        }
+    report = decompose_samples(samples, options.scale, options.draws, options.seed, agreements)
+    if options.json:
+        write_json(options.json, report.to_json())
+    print(report.to_text())
+    if options.plot:
+        for path in draw_figures(report, options.plot, options.format):
+            print(path)
+
+
+def _endpoint(options: argparse.Namespace) -> "Endpoint":
+    from pragworld_tasks.endpoint import Endpoint
+
+    if not (options.base_url and options.model):
+        raise InputError("--extractor llm: needs a model; add --base-url and --model")
+    return Endpoint(options.base_url, options.model, options.concurrency)
+
+
+def _read_by(endpoint: "Endpoint", samples: "ModelSamples") -> "ModelSamples":
+    """Return the same responses with the values that an LLM reads in them."""
+    from pragworld_tasks.sensitivity.extraction import extract
+    from pragworld_tasks.sensitivity.open_questions import questions
+
+    if samples.question not in questions():
+        raise InputError(
+            f"{samples.path}: the paper has no extraction prompt for {samples.question}; use "
+            "--extractor rules"
+        )
+    name = re.sub(r"[^\w.-]", "_", endpoint.model)
+    journal = samples.path.with_name(f"{samples.path.stem}.{name}.journal")
+    question = questions()[samples.question]
+    return samples.with_values(extract(endpoint, question, samples.responses, journal))

@@ -1,0 +1,68 @@
+"""The open questions: base prompts with a slot, and its values (arXiv 2506.16584, appendix C)."""
+
+import functools
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+
+from pragworld_tasks.errors import InputError
+
+DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class OpenQuestion:
+    """A question without fixed answers; each value in its slot makes an intent.
+
+    Attributes:
+        name: Domain and a word, such as `travel_miami`.
+        prompt: The base prompt, with one `{slot}`.
+        values: The values of the slot.
+        unit: The unit in which `pragworld_tasks.quantities` reads the value of a response.
+        extraction: The instruction to an LLM that extracts that value; empty for own questions.
+        survey: The scenario from which survey participants write a prompt; likewise.
+    """
+
+    name: str
+    prompt: str
+    values: tuple[str, ...]
+    unit: str
+    extraction: str = ""
+    survey: str = ""
+
+    @property
+    def slot(self) -> str:
+        """The slot, with its braces."""
+        return slot_of(self.prompt)
+
+
+@functools.cache
+def questions() -> dict[str, OpenQuestion]:
+    """Return the fifteen questions by name, in the order of the domains."""
+    text = (files(__package__) / "questions.toml").read_text(encoding="utf-8")
+    return {
+        name: OpenQuestion(name, values=tuple(fields.pop("values")), **fields)
+        for name, fields in tomllib.loads(text).items()
+    }
+
+
+def domain_of(question: str) -> str:
+    """Return the domain of a question by its name; empty for a user's own question."""
+    domain = question.rpartition("_")[0]
+    return domain if domain in DOMAINS else ""
+
+
+def slot_of(prompt: str) -> str:
+    """Return the one slot of a prompt, with its braces.
+
+    Raises:
+        InputError: The prompt has no slot, or several.
+    """
+    slots = [match[0] for match in _SLOT.finditer(prompt)]
+    if len(slots) != 1:
+        raise InputError(
+            f"prompt {prompt!r:.80}: has {len(slots)} slots; write one, as in 'I live in {{city}}'"
+        )
+    return slots[0]

@@ -1,0 +1,213 @@
+"""Journals: whatever ends a run, what it has done is kept, and nothing else is taken for it."""
+
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.journal import difference, open_journal, read_journal
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that run many times."""
+    return tmp_path_factory.mktemp("journals")
+
+
+def write(path: Path, *values: Any, **settings: Any) -> list[Any]:
+    """Append values; return what was there."""
+    with open_journal(path, **settings) as journal:
+        journal.append(*values)
+        return journal.records
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond so many bytes."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+
+# Identity, and the key under which it stands.
+FORMATS: list[dict[str, Any]] = [
+    {"identity": {"model": "m", "budget": 3}},
+    {"identity": {"model": "m", "budget": 3}, "section": "settings", "lock": True},
+    {},
+]
+
+
+@given(
+    st.sampled_from(FORMATS),
+    st.lists(st.text() | st.lists(st.floats(allow_nan=False)), max_size=5),
+    st.integers(min_value=0),
+)
+def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(
+    folder: Path, settings: dict[str, Any], values: list[Any], cut: int
+) -> None:
+    path = folder / "journal"
+    path.unlink(missing_ok=True)
+    for value in values:
+        write(path, value, **settings)
+    content = path.read_bytes() if path.exists() else b""
+    kept = content[: cut % (len(content) + 1)]
+    path.write_bytes(kept)
+    whole = max(0, kept.count(b"\n") - ("identity" in settings))
+    assert write(path, "further", **settings) == values[:whole]
+    assert write(path, **settings) == [*values[:whole], "further"]
+    assert path.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
+    assert [one.name for one in folder.iterdir()] == [path.name]  # no lock, no part of a file
+
+
+def test_half_a_character_is_kept(tmp_path: Path) -> None:
+    write(tmp_path / "journal", "\ud83d", "é")
+    assert write(tmp_path / "journal") == ["\ud83d", "é"]
+
+
+def test_records_of_another_identity_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    before = {"model": {"name": "m", "dtype": "float32"}, "budget": 3}
+    write(path, identity=before)
+    # There is no record yet, so nothing to be mixed with.
+    write(path, "result", identity={**before, "budget": 4})
+    content = path.read_bytes()
+    for now, changed in (
+        (before, "budget 4, not 3"),
+        ({"model": {"name": "m"}, "budget": 4}, "model.dtype 'float32', not None"),
+        ({**before, "budget": 4, "seed": 1}, "seed None, not 1"),
+    ):
+        message = f"^{path}: written with {changed}; use that again, remove the file to start over"
+        with pytest.raises(InputError, match=message):
+            write(path, identity=now)
+        with pytest.raises(InputError, match=message):
+            read_journal(path, now)
+    assert path.read_bytes() == content
+
+
+def test_difference_names_the_first_setting() -> None:
+    assert difference({"a": 1, "b": {"c": [1]}}, {"a": 1, "b": {"c": [1]}}) == ""
+    assert difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}) == "a 1, not 2"
+    assert difference({"b": {"c": 1, "d": 2}}, {"b": {"c": 1}}) == "b.d 2, not None"
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_corrupt_line_is_named(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "journal"
+    settings: dict[str, Any] = {"identity": {"a": 1}, "decode": lambda value: value["key"]}
+    write(path, *({"key": key} for key in "xyz"), **settings)
+    lines = path.read_bytes().splitlines(keepends=True)
+    for corrupt in (b"{", b"[]", b"5", b'{"other": 1}', b"\xff", b"\0" * 9, b""):
+        if number == 1 and corrupt == b'{"other": 1}':
+            continue
+        content = b"".join([*lines[: number - 1], corrupt + b"\n", *lines[number:]])
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=rf"^{path}, line {number}: corrupt, or ") as error:
+            write(path, **settings)
+        assert "\n" not in str(error.value)
+        assert ("remove the line to redo" in str(error.value)) == (number > 1)
+        assert path.read_bytes() == content
+    # The remedy is one.
+    if number > 1:
+        path.write_bytes(b"".join([*lines[: number - 1], *lines[number:]]))
+        assert write(path, **settings) == [key for at, key in enumerate("xyz", 2) if at != number]
+
+
+@pytest.mark.parametrize("content", ["not ours", '{"text": "a"}', "\n", "[]\n", '{"a": 1}\n'])
+def test_another_file_is_not_written_over(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "journal"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"journal"):
+        write(path, identity={"a": 1}, section="settings")
+    assert path.read_text() == content
+
+
+def test_entries_of_several_lines_are_whole_or_removed(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+
+    def whole(records: Any) -> list[bool]:
+        return [records.count(name) == len(name) for name in records]
+
+    write(path, "aa", "aa", "b", "ccc", "ccc")
+    assert write(path, "ccc", "ccc", "ccc", complete=whole) == ["aa", "aa", "b"]
+    assert read_journal(path) == ["aa", "aa", "b", "ccc", "ccc", "ccc"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    settings: dict[str, Any] = {"identity": {"a": 1}, "lock": True}
+    kept = [f"result {number}" for number in range(5)]
+    write(path, *kept, **settings)
+    too_large = pytest.raises(InputError, match=f"^{path}: File too large; make room")
+    with full_disk(path.stat().st_size + 9), too_large as error:
+        write(path, "a result that is cut off", **settings)
+    assert "\n" not in str(error.value)
+    assert write(path, "after", **settings) == kept
+    assert write(path, **settings) == [*kept, "after"]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "journal", tmp_path, Path("/proc/journal")):
+        for settings in FORMATS:
+            with pytest.raises(InputError, match=f"^{path}: .*; choose "):
+                write(path, **settings)
+
+
+def test_a_journal_that_another_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from pragworld_tasks.journal import open_journal\n"
+        "with open_journal(Path(sys.argv[1]), lock=True) as journal:\n"
+        "    journal.append(1); print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "open\n"
+        with pytest.raises(InputError, match=f"^{path}: another process is writing to it; wait"):
+            write(path, lock=True)
+        # What was appended can be read meanwhile.
+        assert read_journal(path) == [1]
+        process.kill()
+    assert write(path, 2, lock=True) == [1]
+
+
+def test_a_line_is_on_the_disk_when_the_process_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    code = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from pragworld_tasks.journal import open_journal\n"
+        "with open_journal(Path(sys.argv[1]), {'a': 1}) as journal:\n"
+        "    journal.append('first', 'second'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert read_journal(path, {"a": 1}) == ["first", "second"]
+
+
+def test_what_release_0_1_wrote_is_read(tmp_path: Path) -> None:
+    """The three formats, as literals."""
+    path = tmp_path / "journal"
+    path.write_text('{"data": {"rows": [1, 2]}, "model": "m"}\n[0, [[0.5]]]\n[1, [[0.25]]]\n[2, [')
+    identity = {"model": "m", "data": {"rows": (1, 2)}}
+    assert read_journal(path, identity) == [[0, [[0.5]]], [1, [[0.25]]]]
+    line = {"key": "k", "request": "judge", "answer": "Sí", "tokens": [3, 1]}
+    path.write_text(f'{{"settings": {{"seed": 0, "model": "m"}}}}\n{json.dumps(line)}\n')
+    found = write(path, identity={"model": "m", "seed": 0}, section="settings")
+    assert found == [line]
