@@ -5,9 +5,9 @@ Help is printed without torch, transformers or trl: what needs them is imported 
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -85,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train(words: Sequence[str]) -> None:
-    with _required_packages():
-        from pragworld_train.training_run import train
+    _require_packages()
+    from pragworld_train.training_run import train
+
     if "--help-all" in words:
         make_parser().print_help()
     else:
@@ -110,8 +111,9 @@ def _study(words: Sequence[str]) -> None:
     )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time; default: 1")
     options, settings = parser.parse_known_args(words)
-    with _required_packages():
-        from pragworld_train.experiments.study import run_study
+    _require_packages()
+    from pragworld_train.experiments.study import run_study
+
     run_study(settings, options.arms, options.seeds, options.jobs)
 
 
@@ -139,23 +141,21 @@ def _probe(words: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the probes; default: 0")
     parser.add_argument("--out", type=Path, help="a JSON file to write everything to")
     options = parser.parse_args(words)
-    with _required_packages():
-        from pragworld_train.experiments.probing import run_probe
+    _require_packages()
+    from pragworld_train.experiments.probing import run_probe
+
     run_probe(options)
 
 
-@contextmanager
-def _required_packages() -> Iterator[None]:
-    """Turn an import that fails into the error that says what to install."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = str(error.name).partition(".")[0]
-        if package.startswith("pragworld"):
-            raise
-        raise InputError(
-            f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
-        ) from error
+def _require_packages() -> None:
+    """Check that the packages are installed without which nothing but help works."""
+    for package in ("torch", "trl"):
+        try:
+            import_module(package)
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
+            ) from error
 
 
 # Help ---------------------------------------------------------------------------------------------

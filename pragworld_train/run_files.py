@@ -35,6 +35,10 @@ def write_run_files(
         changes: The evaluation before and after training, if there was one.
     """
     script_args, training_args, model_args = settings
+
+    def named(source: Any, *names: str) -> dict[str, Any]:
+        return {name: getattr(source, name) for name in names}
+
     content = {
         **_SCHEMA,
         "pragworld": version("pragworld"),
@@ -44,24 +48,18 @@ def write_run_files(
             "split": data.name,
             "documents": len(data.documents),
             "groups": len({document.group for document in data.documents}),
-            "held_out_alteration": script_args.held_out_alteration,
-            "originals_only": script_args.originals_only,
-            "chat_template": script_args.chat_template,
+            **named(script_args, "held_out_alteration", "originals_only", "chat_template"),
             "generator": data.generator,
         },
         "layers": {
             "report": training_args.layers,
             "selection": training_args.layer_selection if training_args.layers else None,
-            "amplified": training_args.amplified,
-            "suppressed": training_args.suppressed,
-            "ula_weight": training_args.ula_weight,
-            "hls_weight": training_args.hls_weight,
-            "hls_reduction": training_args.hls_reduction,
+            **named(training_args, "amplified", "suppressed"),
+            **named(training_args, "ula_weight", "hls_weight", "hls_reduction"),
         },
-        "training": {
-            name: getattr(training_args, name)
-            for name in ("learning_rate", "num_train_epochs", "max_steps", "warmup_steps", "seed")
-        },
+        "training": named(
+            training_args, "learning_rate", "num_train_epochs", "max_steps", "warmup_steps", "seed"
+        ),
         "log": [_finite(line) for line in history],
         "evaluation": [change.to_json() for change in changes],
     }

@@ -8,6 +8,7 @@ makes the label easier to read, and whether suppression makes outputs smaller.
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -181,40 +182,34 @@ def read_mlp_outputs(
         squares over the tokens of a prompt and over features.
     """
     prompts = [prompt.ids for prompt in tokenize_prompts(decoder, documents, chat_template)]
-    layers = len(decoder.blocks)
-    ends: list[list[Tensor]] = [[] for _ in range(layers)]
-    mean_squares: list[list[Tensor]] = [[] for _ in range(layers)]
-    outputs: dict[int, Tensor] = {}
+    outputs: list[Tensor] = []  # of one batch, a tensor for each layer
+    ends, mean_squares = [], []
 
-    def keep(layer: int) -> Any:
-        return lambda _, __, output: outputs.__setitem__(layer, first_tensor(output))
+    def keep(_: Any, __: Any, output: Any) -> None:
+        outputs.append(first_tensor(output))
 
-    handles = [
-        block.mlp.register_forward_hook(keep(layer)) for layer, block in enumerate(decoder.blocks)
-    ]
-    try:
-        sizes = [(1, len(prompt)) for prompt in prompts]
-        with tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as bar:
-            for numbers in token_batches(sizes, _TOKENS):
-                batch = pad_prompts([prompts[number] for number in numbers])
-                mask = batch.mask.to(decoder.device)
-                decoder.model(
-                    input_ids=batch.ids.to(decoder.device), attention_mask=mask, use_cache=False
-                )
-                for layer in range(layers):
-                    output = outputs[layer].view(*mask.shape, -1).float()
-                    here = mask.to(output.device)
-                    ends[layer].append(at_ends(output, batch.ends.to(output.device)).cpu())
-                    means = (output.square().mean(-1) * here).sum(1) / here.sum(1)
-                    mean_squares[layer].append(means.cpu())
-                bar.update(len(numbers))
-    finally:
-        for handle in handles:
-            handle.remove()
-    return (
-        torch.stack([torch.cat(of_layer) for of_layer in ends]),
-        torch.stack([torch.cat(of_layer) for of_layer in mean_squares]),
-    )
+    with (
+        ExitStack() as hooks,
+        tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as progress,
+    ):
+        for block in decoder.blocks:
+            hooks.callback(block.mlp.register_forward_hook(keep).remove)
+        for numbers in token_batches([(1, len(prompt)) for prompt in prompts], _TOKENS):
+            batch = pad_prompts([prompts[number] for number in numbers])
+            ids, mask = batch.ids.to(decoder.device), batch.mask.to(decoder.device)
+            outputs.clear()
+            decoder.model(input_ids=ids, attention_mask=mask, use_cache=False)
+            batch_ends, batch_means = [], []
+            for output in outputs:
+                output = output.view(*mask.shape, -1).float()
+                mask = mask.to(output.device)
+                batch_ends.append(at_ends(output, batch.ends.to(output.device)).cpu())
+                means = (output.square().mean(-1) * mask).sum(1) / mask.sum(1)
+                batch_means.append(means.cpu())
+            ends.append(torch.stack(batch_ends))
+            mean_squares.append(torch.stack(batch_means))
+            progress.update(len(numbers))
+    return torch.cat(ends, 1), torch.cat(mean_squares, 1)
 
 
 def fit_probe(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelProbe:

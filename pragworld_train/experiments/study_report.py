@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,17 +77,6 @@ class ArmMeasure:
         """Mean over seeds."""
         return float(np.mean(self.by_seed))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the measure as a JSON object."""
-        ends = self.difference_interval
-        return {
-            "by_seed": self.by_seed,
-            "mean": self.mean,
-            "interval": list(self.interval),
-            "difference": self.difference,
-            "difference_interval": None if ends is None else list(ends),
-        }
-
 
 @dataclass(frozen=True)
 class StudyReport:
@@ -153,7 +142,7 @@ class StudyReport:
             "harmful": list(self.harmful),
             "intervals": f"{LEVEL:.0%}, bootstrap over groups and seeds, {RESAMPLES} resamples",
             "arms": {
-                arm: {name: measure.to_json() for name, measure in measures.items()}
+                arm: {name: {"mean": one.mean, **asdict(one)} for name, one in measures.items()}
                 for arm, measures in self.arms.items()
             },
             "ablated_again": {
