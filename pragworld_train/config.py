@@ -14,44 +14,29 @@ from pragworld_train.layer_settings import LayerSettings
 
 @dataclass
 class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
-    r"""Configuration class for the [`LayerRegularizedSFTTrainer`].
+    """The configuration of `LayerRegularizedSFTTrainer`.
 
-    This class includes only the parameters that are specific to layer regularization. For all
-    others see [`~trl.SFTConfig`] and [`~transformers.TrainingArguments`]. With both weights 0,
-    training is plain SFT.
-
-    Using [`~transformers.HfArgumentParser`] we can turn this class into
-    [argparse](https://docs.python.org/3/library/argparse#module-argparse) arguments that can be
-    specified on the command line.
+    These are the settings of layer regularization only. All settings of `trl.SFTConfig`, and of
+    `transformers.TrainingArguments`, are available as well. With both weights 0, training is plain
+    SFT.
 
     Args:
-        layers (`str`, *optional*):
-            Path of the `layers.json` that `pragworld-interp ablate` wrote for this model. Its
+        layers: Path of the `layers.json` that `pragworld-interp ablate` wrote for this model. Its
             useful layers are amplified, its harmful layers suppressed. Cannot be combined with
             `useful_layers` or `harmful_layers`.
-        layer_selection (`str`, *optional*, defaults to `"sign"`):
-            Which layers of that file to use. Possible values are:
-
-            - `"sign"`: every layer whose ablation lowers (useful) or raises (harmful) the accuracy,
-              as in the paper.
-            - `"evidence"`: only those for which a test corrected over all layers supports it.
-
-        useful_layers (`list[int]`, *optional*):
-            Layers to amplify, counted from 0.
-        harmful_layers (`list[int]`, *optional*):
-            Layers to suppress, counted from 0.
-        ula_weight (`float`, *optional*, defaults to `0.0`):
-            Weight alpha of useful layer amplification (ULA), from 0 to 1. The paper uses 1e-3.
-        hls_weight (`float`, *optional*, defaults to `0.0`):
-            Weight beta of harmful layer suppression (HLS), from 0 to 1. The paper uses 1e-3.
-        hls_reduction (`str`, *optional*, defaults to `"mean"`):
-            How HLS sums up the features of an MLP output. Possible values are:
-
-            - `"mean"`: their mean square, as in the paper's text and released code.
-            - `"norm"`: the squared norm of the paper's equation.
-
-        probe_hidden_size (`int`, *optional*, defaults to `128`):
-            Hidden width of the two-layer probe on each useful layer.
+        layer_selection: Which layers of that file to use. `"sign"`: every layer whose ablation
+            lowers (useful) or raises (harmful) the accuracy, as in the paper. `"evidence"`: only
+            those for which a test corrected over all layers supports it.
+        useful_layers: Layers to amplify, counted from 0.
+        harmful_layers: Layers to suppress, counted from 0.
+        ula_weight: Weight alpha of useful layer amplification (ULA), from 0 to 1. The paper uses
+            1e-3.
+        hls_weight: Weight beta of harmful layer suppression (HLS), from 0 to 1. The paper uses
+            1e-3.
+        hls_reduction: How HLS sums up the features of an MLP output. `"mean"`: their mean square,
+            as in the paper's text and released code. `"norm"`: the squared norm of the paper's
+            equation.
+        probe_hidden_size: Hidden width of the two-layer probe on each useful layer.
 
     Raises:
         InputError: A setting is out of range, the settings contradict each other, or the layer

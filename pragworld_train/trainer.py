@@ -35,8 +35,8 @@ _PROBES = "label_probes"  # the submodule's name
 class LayerRegularizedSFTTrainer(SFTTrainer):
     """Trainer for supervised fine-tuning with layer regularization.
 
-    The training loss is that of [`~trl.SFTTrainer`], plus `ula_weight` times ULA, plus `hls_weight`
-    times HLS, all from one forward pass. The evaluation loss is that of [`~trl.SFTTrainer`], so it
+    The training loss is that of `trl.SFTTrainer`, plus `ula_weight` times ULA, plus `hls_weight`
+    times HLS, all from one forward pass. The evaluation loss is that of `trl.SFTTrainer`, so it
     can be compared with plain SFT. In addition to TRL's metrics the trainer logs `ula_loss` and
     `probe_accuracy`, or `hls_loss`, for each loss with a weight.
 
@@ -55,19 +55,15 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     ```
 
     Args:
-        model (`str` or [`~transformers.PreTrainedModel`]):
-            The decoder to train: a model, or its name or folder.
-        args ([`LayerRegularizedSFTConfig`]):
-            The settings.
-        peft_config ([`~peft.PeftConfig`], *optional*):
-            The adapter to train. Prompt tuning and prefix tuning are not supported.
-        compute_loss_func (`Callable`, *optional*):
-            Not supported together with ULA or HLS.
-        *arguments (`Any`):
-            Other positional arguments of [`~trl.SFTTrainer`].
-        **options (`Any`):
-            Other keyword arguments of [`~trl.SFTTrainer`]. For ULA, every example of the training
-            and evaluation data must hold exactly one token that says yes or no in its completion.
+        model: The decoder to train: a model, or its name or folder.
+        args: The settings.
+        *arguments: Other positional arguments of `trl.SFTTrainer`.
+        peft_config: The PEFT configuration of the adapter to train, if any. Prompt tuning and
+            prefix tuning are not supported.
+        compute_loss_func: Not supported together with ULA or HLS.
+        **options: Other keyword arguments of `trl.SFTTrainer`. For ULA, every example of the
+            training and evaluation data must hold exactly one token that says yes or no in its
+            completion.
 
     Raises:
         InputError: The settings contradict each other, or do not fit the model or the data.
