@@ -7,12 +7,13 @@ A block that cannot run as it is has a comment before it, which readers of the p
     <!-- needs the released files -->           runs where PRAGWORLD_DATA is set
     <!-- tested as: COMMAND -->                 runs the command instead, on less data
 
-The second and third may name a command to run instead, too. Whether a command runs or not, its
-arguments have to be valid for the real parser. A `text` block, or a table behind the comment
+The second and third may name a command to run instead, too. Whether a block runs or not, what it
+imports has to exist, and the arguments of its commands have to be valid for the real parsers. A `text` block, or a table behind the comment
 `<!-- output -->`, is part of the output of the command or code before it, in whole lines; `…`
 stands for anything. Any other block that has a title is a file, which later blocks of the page use.
 """
 
+import itertools
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
@@ -29,15 +31,18 @@ from places import ROOT, SAMPLES
 from servers import serve
 from warm_commands import MAINS, PARSE_ONLY, install_clients
 
+import pragworld_interp
+import pragworld_tasks
+import pragworld_train
 from pragworld_tasks.link import task_descriptions, task_folder
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = ("bash", "python")
-NOT_RUN, TAKES_MINUTES, TESTED_AS = "not run", "takes minutes", "tested as"
-NEEDS_RELEASED, OUTPUT, NOT_OUTPUT = "needs the released files", "output", "not output"
 # What the commands of a checkout refer to.
-CHECKOUT = ("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks")
-CHECKOUT += ("pyproject.toml", "task_configs", "tests")
+CHECKOUT = (
+    *("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks"),
+    *("pyproject.toml", "task_configs", "tests"),
+)
 # Programs of others, and what is done in their place.
 PROGRAMS = {
     **dict.fromkeys(("git", "pip", "pytest", "transformers", "vllm"), ""),
@@ -52,8 +57,9 @@ PROGRAMS = {
 
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)(?P<settings>.*)$")
 _TITLE = re.compile(r'title="([^"]+)"')
-_NAMES = "|".join((NOT_RUN, TAKES_MINUTES, TESTED_AS, NEEDS_RELEASED, OUTPUT, NOT_OUTPUT))
-_MARKER = re.compile(rf"<!-- ({_NAMES})(?:: (.+))? -->")
+_MARKER = re.compile(
+    r"<!-- (not run|takes minutes|needs the released files|tested as|output)(?:: (.+))? -->"
+)
 _INLINE_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 
@@ -62,7 +68,7 @@ class Block:
     """A fenced block of a page.
 
     Attributes:
-        place: The page and the line of the fence, for messages.
+        place: The page, the number of the block and its heading, for messages.
         language: The word behind the fence.
         title: The name of the file that it shows; empty if it shows none.
         marker: The name of the comment before it; empty if there is none.
@@ -82,35 +88,25 @@ class Block:
     @property
     def is_output(self) -> bool:
         """Whether it shows what the block before it prints."""
-        return self.language == "text" and not self.title and self.marker != NOT_OUTPUT
+        return self.language == "text" and not self.title
 
 
 def read_blocks(page: Path) -> list[Block]:
-    """Return the fenced blocks of a page."""
+    """Return the fenced blocks of a page, and the tables that show output."""
     blocks = []
     marker, section = ("", ""), ""
-    lines = list(enumerate(page.read_text(encoding="utf-8").splitlines(), start=1))
-    while lines:
-        number, line = lines.pop(0)
-        fence = _FENCE.match(line)
-        if fence or (marker[0] == OUTPUT and line.startswith("|")):
-            content = [] if fence else [line]
-            while lines and (lines[0][1].strip() != "```" if fence else lines[0][1]):
-                content.append(lines.pop(0)[1].removeprefix(fence["indent"] if fence else ""))
-            if fence:
-                lines.pop(0)
-            blocks.append(
-                Block(
-                    f"{page.relative_to(ROOT)}:{number}",
-                    fence["language"] if fence else "text",
-                    "".join(_TITLE.findall(fence["settings"])) if fence else "",
-                    *marker,
-                    section,
-                    "\n".join(content) + "\n",
-                )
-            )
-            marker = ("", "")
-        elif line.strip():
+    lines = iter(page.read_text(encoding="utf-8").splitlines())
+    for line in lines:
+        place = f"{page.relative_to(ROOT)}, block {len(blocks) + 1} under {section!r}"
+        if fence := _FENCE.match(line):
+            inside = itertools.takewhile(lambda line: line.strip() != "```", lines)
+            text = "".join(f"{line.removeprefix(fence['indent'])}\n" for line in inside)
+            title = "".join(_TITLE.findall(fence["settings"]))
+            blocks.append(Block(place, fence["language"], title, *marker, section, text))
+        elif marker[0] == "output" and line:
+            table = [line, *itertools.takewhile(bool, lines)]
+            blocks.append(Block(place, "text", "", *marker, section, "\n".join(table)))
+        if line.strip():
             comment = _MARKER.fullmatch(line.strip())
             marker = (comment[1], comment[2] or "") if comment else ("", "")
             section = line if line.startswith("#") else section
@@ -204,10 +200,9 @@ def run_block(block: Block, shell: Shell) -> str | None:
     """Check the arguments in a block, run it, and return what it prints; None if it cannot run."""
     commands = block.text
     if block.language == "python":
-        compile(block.text, block.place, "exec")
         (shell.folder / "block.py").write_text(block.text)
         commands = "python block.py"
-    elif block.marker:
+    if block.marker:
         shell.run("cd() { :; }\n" + commands, block.place, **{PARSE_ONLY: "1"})
     environment = {}
     match block.marker:
@@ -241,6 +236,15 @@ def check_format(block: Block) -> None:
             assert language in ("bibtex", "text"), f"{block.place}: language {language!r}"
 
 
+def test_the_readme_shows_what_a_page_shows() -> None:
+    pages = "\n".join(page.read_text() for page in PAGES[1:])
+    assert [
+        block.place
+        for block in read_blocks(PAGES[0])
+        if block.is_output and block.text not in pages
+    ] == []
+
+
 def test_commands_are_fenced() -> None:
     indented = re.compile(
         r"^(?: {4}|\t)(?:pip|make|lm_eval|python|pragworld-\w+) .*$", re.MULTILINE
@@ -249,22 +253,14 @@ def test_commands_are_fenced() -> None:
         assert not indented.findall(prose(page)), page
 
 
-def task_names() -> set[str]:
-    """Return the names of all tasks, groups and tags."""
-    tags = re.findall(
-        r"^tag: \[(.+)\]", "\n".join(map(Path.read_text, task_folder().glob("*.yaml"))), re.M
-    )
-    return {*task_descriptions(), *", ".join(tags).split(", ")}
-
-
 def test_tasks_exist() -> None:
-    packages = {path.name for path in ROOT.iterdir()}
-    known = task_names() | packages | {"pragworld_split"}
+    files = "\n".join(path.read_text() for path in task_folder().glob("*.yaml"))
+    tags = ", ".join(re.findall(r"^tag: \[(.+)\]", files, re.MULTILINE)).split(", ")
+    packages = [path.name for path in ROOT.iterdir()]
+    known = {*task_descriptions(), *tags, *packages, "pragworld_split"}
+    name = re.compile(r"(?<![\w/])(?:pragworld|world_model)_\w+\b(?![./])")
     for page in PAGES:
-        shown = set(
-            re.findall(r"(?<![\w/])(?:pragworld|world_model)_\w+\b(?![./])", page.read_text())
-        )
-        assert shown <= known, page
+        assert set(name.findall(page.read_text())) <= known, page
 
 
 def test_files_exist() -> None:
@@ -276,9 +272,10 @@ def test_files_exist() -> None:
                 assert (ROOT / code).exists(), f"{page}: {code}"
 
 
-@pytest.fixture
-def helps(shell: Shell) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def helps(clients: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The help text of every command and subcommand, by its words."""
+    shell = Shell(tmp_path_factory.mktemp("help"), clients)
     texts = {}
     waiting = [command for command in MAINS if command != "lm_eval"]
     while waiting:
@@ -332,3 +329,10 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_p
     pages = [*tmp_path.rglob("*.html"), *tmp_path.rglob("*.css"), *tmp_path.rglob("*.svg")]
     assert len(pages) > len(PAGES)
     assert [page.name for page in pages if external.search(page.read_text())] == []
+
+
+@pytest.mark.parametrize("package", [pragworld_tasks, pragworld_interp, pragworld_train])
+def test_the_api_page_lists_every_public_name(package: ModuleType) -> None:
+    page = (ROOT / "docs" / "python-api.md").read_text()
+    listed = re.findall(rf"^::: {package.__name__}\.(\w+)$", page, re.MULTILINE)
+    assert sorted(listed) == sorted(package.__all__)

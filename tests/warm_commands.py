@@ -8,10 +8,11 @@ with a fork of itself, which takes over the directory, the environment and the o
 sender. `install_clients` writes the programs that send the requests.
 
 Where the environment sets `PARSE_ONLY`, a command ends once its arguments are parsed: with status 0
-if they are valid, and 2 if they are not.
+if they are valid, and 2 if they are not. Of a script without arguments, only the imports are run.
 """
 
 import argparse
+import ast
 import importlib
 import json
 import os
@@ -133,13 +134,16 @@ def _run(request: Mapping[str, Any]) -> int:
 
 
 def _run_python(arguments: Sequence[str]) -> None:
-    """Run a script, or a module with -m, as Python does."""
+    """Run a script as Python does; to parse one that takes no arguments is to run its imports."""
     sys.path.insert(0, str(Path.cwd()))
-    if arguments[0] == "-m":
-        sys.argv = list(arguments[1:])
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    sys.argv = list(arguments)
+    if PARSE_ONLY in os.environ and len(arguments) == 1:
+        script = ast.parse(Path(arguments[0]).read_text(encoding="utf-8"))
+        script.body = [
+            line for line in script.body if isinstance(line, ast.Import | ast.ImportFrom)
+        ]
+        exec(compile(script, arguments[0], "exec"), {})
     else:
-        sys.argv = list(arguments)
         runpy.run_path(arguments[0], run_name="__main__")
 
 
