@@ -30,11 +30,12 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from pragworld_interp import ablation, packing, patching, runs
 from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.loading import fed
-from pragworld_interp.runs import Group
+from pragworld_interp.patching import PatchedLogits, PatchingPair
+from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 LIMIT = 4.0  # times as fast as the loop and pyvene, at least
@@ -49,13 +50,13 @@ class Task:
     """What is swept."""
 
     decoder: Decoder
-    groups: list[Group]
+    groups: list[PromptGroup]
     trees: bool
 
     @property
-    def pairs(self) -> list[list[patching.Pair]]:
+    def pairs(self) -> list[list[PatchingPair]]:
         """Of each group."""
-        return [patching.pairs_of(group, "all") for group in self.groups]
+        return [patching.patching_pairs(group, "all") for group in self.groups]
 
 
 def the_task(count: int) -> Task:
@@ -74,14 +75,14 @@ def the_task(count: int) -> Task:
     )
     found = some_documents(count)
     decoder = from_model(model, words_tokenizer(found))
-    groups = runs.groups_of(found, fed(decoder, found, chat_template=False))
-    return Task(decoder, groups, packing.takes_trees(decoder))
+    groups = group_prompts(found, tokenize_prompts(decoder, found, chat_template=False))
+    return Task(decoder, groups, packing.supports_trees(decoder))
 
 
 def some_documents(count: int) -> list[Document]:
     """Of the manual split if it is there."""
     if sources.locate("manual"):
-        every = sources.load("manual")
+        every = sources.load_split("manual")
     else:
         print("no manual split here: generated documents", file=sys.stderr)
         every = list(documents(generate(GeneratorSettings(groups=count))))
@@ -168,8 +169,8 @@ def patched_input(
 def our_ablation(task: Task) -> torch.Tensor:
     """The same as `loop_ablation`, by the engine."""
     found = []
-    for unit in ablation.units(task.groups, task.trees, runs.CPU_TOKENS):
-        batch = ablation.batch_of(unit, task.trees, task.decoder.dtype)
+    for unit in ablation.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+        batch = ablation.group_batch(unit, task.trees, task.decoder.dtype)
         found.append(ablation.ablated_logits(task.decoder, batch, Ablation("mlp"), runs.CPU_TOKENS))
     return torch.cat(found, 1).transpose(0, 1)
 
@@ -190,7 +191,9 @@ def pyvene_ablation(task: Task) -> torch.Tensor:
     from pragworld_interp import reference
 
     prompts = [prompt for group in task.groups for prompt in group.prompts]
-    return reference.ablated_logits(task.decoder, prompts, Ablation("mlp")).transpose(0, 1)
+    return reference.reference_ablated_logits(task.decoder, prompts, Ablation("mlp")).transpose(
+        0, 1
+    )
 
 
 def pyvene_patching(task: Task) -> torch.Tensor:
@@ -199,11 +202,13 @@ def pyvene_patching(task: Task) -> torch.Tensor:
 
     found = []
     for group, pairs in zip(task.groups, task.pairs, strict=True):
-        found.append(pair_rows(pairs, reference.patched_logits(task.decoder, group.prompts, pairs)))
+        found.append(
+            pair_rows(pairs, reference.reference_patched_logits(task.decoder, group.prompts, pairs))
+        )
     return torch.cat(found)
 
 
-def pair_rows(pairs: list[patching.Pair], logits: patching.Patched) -> torch.Tensor:
+def pair_rows(pairs: list[PatchingPair], logits: PatchedLogits) -> torch.Tensor:
     """[pairs, 2 + layers, 2]."""
     rows = [
         torch.cat([logits.plain[[pair.original, pair.altered]], logits.patched[:, number]])

@@ -1,1 +1,65 @@
-"""Which layers help a model and which hurt: ablation and patching over all layers in one climb."""
+"""Find the useful and harmful layers of any Hugging Face decoder.
+
+Import names from here; each is loaded when it is first used. None of them needs torch, and only the
+figures need matplotlib. The command `pragworld-interp` runs the sweeps that write the files.
+
+>>> from pragworld_interp import EXAMPLES, read_layers
+>>> report = read_layers(EXAMPLES / "layers.json")
+>>> report.selected("useful"), report.selected("harmful")
+([1, 2], [0])
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pragworld_tasks.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from pragworld_interp.comparison import LayerComparison
+    from pragworld_interp.comparison import compare_reports as compare
+    from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
+    from pragworld_interp.layer_report import LayerReport, SweepSettings, read_layers
+    from pragworld_interp.layer_statistics import recompute_report
+    from pragworld_interp.patching_report import PatchingReport, average_effects, read_patching
+    from pragworld_interp.report_files import read_layer_files, read_patching_panels
+
+__all__ = [
+    "EXAMPLES",
+    "LayerComparison",
+    "LayerReport",
+    "PatchingReport",
+    "SweepSettings",
+    "accuracy_figure",
+    "alterations_figure",
+    "average_effects",
+    "compare",
+    "patching_figure",
+    "read_layer_files",
+    "read_layers",
+    "read_patching",
+    "read_patching_panels",
+    "recompute_report",
+]
+
+# Reports of the small model, to try things on: layers.json and patching.jsonl.
+EXAMPLES = Path(__file__).parent / "examples"
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "LayerComparison": "comparison:LayerComparison",
+        "LayerReport": "layer_report:LayerReport",
+        "PatchingReport": "patching_report:PatchingReport",
+        "SweepSettings": "layer_report:SweepSettings",
+        "accuracy_figure": "figures:accuracy_figure",
+        "alterations_figure": "figures:alterations_figure",
+        "average_effects": "patching_report:average_effects",
+        "compare": "comparison:compare_reports",
+        "patching_figure": "figures:patching_figure",
+        "read_layer_files": "report_files:read_layer_files",
+        "read_layers": "layer_report:read_layers",
+        "read_patching": "patching_report:read_patching",
+        "read_patching_panels": "report_files:read_patching_panels",
+        "recompute_report": "layer_statistics:recompute_report",
+    },
+)

@@ -1,445 +1,289 @@
 """The command `pragworld-interp`."""
 
 import argparse
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
-from pragworld_interp.layer_report import By, Module, Replacement
-from pragworld_interp.patching_report import Positions
-from pragworld_tasks.command_line import run_command
-from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.splits import NAMES
+from pragworld_interp.layer_report import By, Intervention, Module, Replacement
+from pragworld_interp.patching_report import Positions, is_patching_file
+from pragworld_interp.report_files import read_layer_files, read_patching_panels
+from pragworld_tasks.command_line import Commands, add_command, run_command
+from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_json
 
 if TYPE_CHECKING:
-    from pragworld_interp.decoder import Decoder
-    from pragworld_interp.layer_report import DataIdentity, LayerReport, ModelIdentity
-    from pragworld_interp.runs import Group
+    from pragworld_interp.pipeline import SweepInputs
 
-# torch and all that needs it are imported where they are used: help and `plot` do without.
+# torch and whatever needs it are imported by the sweeps only: the help, `plot` and `compare` run
+# without.
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command with the given arguments, or those of the command line."""
+    """Run the command with the given arguments, or with those of the command line."""
     run_command(_parser(), arguments)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pragworld-interp",
-        description="Which layers of a model help, and which hurt: ablation and patching of every "
-        "layer, on any Hugging Face decoder.",
+        description="Find the useful and harmful layers of a Hugging Face decoder by ablating or "
+        "patching each layer.",
+        epilog="`pragworld-interp COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = parser.add_subparsers(required=True, metavar="command")
-
-    command = commands.add_parser(
-        "ablate",
-        help="accuracy with the MLP or the attention of each layer put out of action",
-        description="Puts the MLP (or the attention) of each layer in turn out of action, and says "
-        "which layers are useful and which harmful. A killed run goes on where it was.",
-    )
-    _add_shared(command, "layers.json")
-    command.add_argument("--module", default="mlp", choices=get_args(Module), help="default: mlp")
-    command.add_argument(
-        "--replacement",
-        default="zero",
-        choices=get_args(Replacement),
-        help="what takes the place of its output: zeros (the default, as in the paper), its mean "
-        "over the data, or what it was at a random position of a random prompt",
-    )
-    command.add_argument("--seed", type=int, default=0, help="of what --replacement resample draws")
-    command.set_defaults(run=_ablate)
-
-    command = commands.add_parser(
-        "patch",
-        help="direct effects of the residuals at every layer",
-        description="Runs every original with the residuals of one layer replaced by those of its "
-        "altered variant, at aligned positions, for each layer in turn. A killed run goes on "
-        "where it was.",
-    )
-    _add_shared(command, "patching.jsonl")
-    command.add_argument(
-        "--positions",
-        default="all",
-        choices=get_args(Positions),
-        help="which aligned positions: all (the default), or those of the dialogue only",
-    )
-    command.set_defaults(run=_patch)
-
-    command = commands.add_parser(
-        "plot",
-        help="figures of what ablate and patch wrote",
-        description="Accuracy by ablated layer, or by alteration category; or patched probability "
-        "by layer. Several files of one kind go into one figure.",
-    )
-    command.add_argument(
-        "files",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="layers.json files, or patching.jsonl files",
-    )
-    command.add_argument(
-        "--out", required=True, type=Path, metavar="FILE", help=".png, .svg or .pdf"
-    )
-    command.add_argument(
-        "--by-alteration", action="store_true", help="one panel for each category of alterations"
-    )
-    command.add_argument(
-        "--metric",
-        choices=("accuracy", "robust_accuracy"),
-        help="of layers.json files; default: accuracy",
-    )
-    command.add_argument(
-        "--by",
-        choices=get_args(By),
-        help="what marks a layer as useful or harmful: the sign, or evidence (the default)",
-    )
-    command.add_argument(
-        "--depth",
-        action="store_true",
-        help="layers by their relative depth, for models of different lengths",
-    )
-    command.set_defaults(run=_plot)
-
-    command = commands.add_parser(
-        "compare",
-        help="whether useful and harmful layers agree across models",
-        description="Rank correlation of the layers' effects and overlap of useful and harmful "
-        "layers at equal relative depth, for every pair of models, with tests.",
-    )
-    command.add_argument("files", nargs="+", type=Path, metavar="FILE", help="layers.json files")
-    command.add_argument(
-        "--by",
-        default="sign",
-        choices=get_args(By),
-        help="what makes a layer useful or harmful: the sign (the default), or evidence",
-    )
-    command.add_argument(
-        "--null",
-        default="shift",
-        choices=("shift", "permutation"),
-        help="what chance means: layers shifted in a circle (the default: neighbours are alike), "
-        "or in any order",
-    )
-    command.add_argument("--seed", type=int, default=0, help="of the tests' draws")
-    command.add_argument("--json", type=Path, metavar="FILE", help="write everything there too")
-    command.set_defaults(run=_compare)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_ablate(commands)
+    _add_patch(commands)
+    _add_plot(commands)
+    _add_compare(commands)
     return parser
-
-
-def _add_shared(command: argparse.ArgumentParser, out: str) -> None:
-    """Options of both sweeps: the model, the data, the run."""
-    model = command.add_argument_group("model")
-    model.add_argument("--model", required=True, help="a name on the Hugging Face hub, or a folder")
-    model.add_argument("--revision", help="a branch, tag or commit on the hub")
-    model.add_argument("--adapter", help="a PEFT adapter on top: a name or a folder")
-    model.add_argument(
-        "--dtype",
-        default="auto",
-        choices=("auto", "float32", "bfloat16", "float16"),
-        help="default: that of the weights",
-    )
-    model.add_argument(
-        "--device-map", help="'auto' spreads the model over what there is; or a device, as cuda:0"
-    )
-    model.add_argument("--quantization", choices=("4bit", "8bit"), help="by bitsandbytes")
-    model.add_argument(
-        "--chat-template", action="store_true", help="put prompts through the model's own"
-    )
-    model.add_argument(
-        "--trust-remote-code", action="store_true", help="let code run that comes with the model"
-    )
-    data = command.add_argument_group("data")
-    data.add_argument(
-        "--split",
-        required=True,
-        choices=NAMES,
-        help="what is asked",
-    )
-    data.add_argument(
-        "--metadata",
-        default="{}",
-        metavar="JSON",
-        help='settings of --split generated, as for lm_eval: \'{"groups": 500, "seed": 7}\'',
-    )
-    data.add_argument("--limit", type=int, metavar="N", help="the first N groups only")
-    run = command.add_argument_group("run")
-    run.add_argument("--out", required=True, type=Path, metavar="FILE", help=f"as in runs/{out}")
-    run.add_argument(
-        "--engine",
-        default="climb",
-        choices=("climb", "pyvene"),
-        help="climb: all layers in one pass; pyvene: one prompt and one layer at a time, to check",
-    )
-    run.add_argument(
-        "--batch-tokens",
-        type=int,
-        metavar="N",
-        help="tokens that go through a layer in one go; found by itself and halved when memory "
-        "is short",
-    )
 
 
 # Sweeps -------------------------------------------------------------------------------------------
 
-
-def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
-    """The documents, and the settings that generated ones were made with."""
-    from pragworld_tasks.data.splits import named_documents
-
-    found, settings = named_documents(options.split, options.metadata, "--metadata")
-    if options.limit is not None:
-        if options.limit < 1:
-            raise InputError(f"--limit {options.limit}: at least one group is needed")
-        first = sorted({document.group for document in found})[: options.limit]
-        found = [document for document in found if document.group in first]
-    return found, settings
+_RESUME = "Rerun the same command to resume an interrupted run."
 
 
-@dataclass(frozen=True)
-class _Sweep:
-    """What both sweeps begin with."""
-
-    decoder: "Decoder"
-    model: "ModelIdentity"
-    documents: list[Document]
-    data: "DataIdentity"
-    groups: list["Group"]
-    trees: bool
-    budget: int
-    weights: dict[str, tuple[int, int]]
-
-
-def _check_place(out: Path) -> None:
-    """Refuses a place that nothing can be written to, before there is work that would be lost."""
-    try:
-        if out.is_dir():
-            raise InputError(f"{out}: a folder; name a file in it")
-        nearest = next(each for each in out.absolute().parents if each.exists())
-        if not nearest.is_dir():
-            raise InputError(f"{out}: {nearest} is no folder; name another place")
-    except OSError as error:
-        raise InputError(f"{out}: {error.strerror}; name another place") from error
-
-
-def _prepare(options: argparse.Namespace) -> _Sweep:
-    if options.batch_tokens is not None and options.batch_tokens < 1:
-        raise InputError(f"--batch-tokens {options.batch_tokens}: at least one is needed")
-    _check_place(options.out)
-    documents, settings = _documents(options)
-
-    from pragworld_interp import layer_report as layers
-    from pragworld_interp import loading, packing, runs
-    from pragworld_tasks.evaluation.prompts import label_prompt
-
-    names = [field.name for field in fields(loading.Model) if field.name != "name"]
-    model = loading.Model(options.model, **{name: getattr(options, name) for name in names})
-    decoder, identity = loading.load(model)
-    prompts = loading.fed(decoder, documents, model.chat_template)
-    longest = max(len(prompt.ids) for prompt in prompts)
-    why = None
-    if decoder.window is not None and longest > decoder.window:
-        why = f"its layers see {decoder.window} tokens, and the longest prompt has {longest}"
-    elif not packing.takes_trees(decoder):
-        why = "its attention takes no mask of four dimensions"
-    if why and options.engine == "climb":
-        print(
-            f"{options.model}: prompts are padded to one length, not packed as trees: {why}",
-            file=sys.stderr,
-        )
-    on_cpu = decoder.device.type == "cpu"
-    texts = [label_prompt({"context": d.context, "question": d.question}) for d in documents]
-    return _Sweep(
-        decoder,
-        identity,
-        documents,
-        layers.data_identity(documents, texts, settings),
-        runs.groups_of(documents, prompts),
-        trees=not why,
-        budget=options.batch_tokens or (runs.CPU_TOKENS if on_cpu else runs.ACCELERATOR_TOKENS),
-        weights=loading.weight_files(model),
+def _add_ablate(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "ablate",
+        _ablate,
+        "ablate the MLP or the attention of each layer and report the change in accuracy",
+        description=_RESUME,
+        example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--out layers.json",
     )
-
-
-def _identity(sweep: _Sweep, options: argparse.Namespace, **own: Any) -> dict[str, Any]:
-    """What a run is, for its journal."""
-    import torch
-
-    # On a CPU sums are rounded as they are shared out between threads.
-    on_cpu = sweep.decoder.device.type == "cpu"
-    return {
-        "threads": torch.get_num_threads() if on_cpu else None,
-        "weights": sweep.weights,
-        "model": asdict(sweep.model),
-        "data": asdict(sweep.data),
-        "engine": options.engine,
-        "trees": sweep.trees,
-        "batch_tokens": sweep.budget,
-        **own,
-    }
+    add = command.add_argument
+    modules, replacements = get_args(Module), get_args(Replacement)
+    add("--module", default="mlp", choices=modules, help="part to ablate; default: mlp")
+    add(
+        "--replacement",
+        default="zero",
+        choices=replacements,
+        help="what replaces its output: zeros, its mean over the data, or its output at a random "
+        "position of a random prompt; default: zero",
+    )
+    add("--seed", type=int, default=0, help="seed of --replacement resample; default: 0")
+    _add_shared(command)
 
 
 def _ablate(options: argparse.Namespace) -> None:
     sweep = _prepare(options)
 
-    from pragworld_interp import ablation, layer_tables, runs
-    from pragworld_interp import layer_report as layers
-    from pragworld_interp.journal import Journal
+    from pragworld_interp.pipeline import ablate_layers
 
-    if options.engine == "pyvene":
-        from pragworld_interp import reference
     seed = options.seed if options.replacement == "resample" else None
-    intervention = layers.Intervention(options.module, options.replacement, seed)
-    made = ablation.measured(
-        sweep.decoder, sweep.groups, options.module, options.replacement, options.seed
-    )
+    intervention = Intervention(options.module, options.replacement, seed)
+    report = ablate_layers(sweep, intervention, options.out)
+    if report is not None:
+        print(report.to_text())
 
-    def work(groups: Sequence["Group"], budget: int) -> list[Any]:
-        if options.engine == "pyvene":
-            prompts = [prompt for group in groups for prompt in group.prompts]
-            logits = reference.ablated_logits(sweep.decoder, prompts, made)
-        else:
-            batch = ablation.batch_of(groups, sweep.trees, sweep.decoder.dtype)
-            logits = ablation.ablated_logits(sweep.decoder, batch, made, budget)
-        return ablation.yes_by_group(logits, groups)
 
-    identity = _identity(sweep, options, intervention=asdict(intervention))
-    found = runs.run(
-        ablation.units(sweep.groups, sweep.trees, sweep.budget),
-        work,
-        options.out,
-        identity,
-        sweep.budget,
-        intervention.name,
+def _add_patch(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "patch",
+        _patch,
+        "measure the direct effect of the residuals at each layer",
+        description="Runs each original prompt with the residuals of one layer replaced by those "
+        f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
+        example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--out patching.jsonl",
     )
-    if found is None:
-        return
-    ordered = [document for group in sweep.groups for document in group.documents]
-    yes = [probabilities for group in found for probabilities in group]
-    report = layers.layer_report(ordered, yes, sweep.model, sweep.data, intervention)
-    layers.write_layers(report, options.out)
-    Journal.remove_all(options.out)
-    print(layer_tables.to_text(report))
+    command.add_argument(
+        "--positions",
+        default="all",
+        choices=get_args(Positions),
+        help="aligned positions to patch: all, or those of the dialogue; default: all",
+    )
+    _add_shared(command)
 
 
 def _patch(options: argparse.Namespace) -> None:
     sweep = _prepare(options)
 
-    from pragworld_interp import patching, runs
-    from pragworld_interp import patching_report as effects
-    from pragworld_interp.journal import Journal
-    from pragworld_interp.serialization import decoded, encoded
+    from pragworld_interp.pipeline import patch_layers
 
-    if options.engine == "pyvene":
-        from pragworld_interp import reference
-    if not any(patching.pairs_of(group, "all") for group in sweep.groups):
-        raise InputError(f"split {options.split}: no altered variants in it, nothing to patch with")
-    if options.positions == "dialogue" and not all(map(all, (g.dialogues for g in sweep.groups))):
-        raise InputError(
-            f"--positions dialogue: the tokenizer or the chat template of {options.model} does not "
-            "tell where the dialogue is; take --positions all"
-        )
+    report = patch_layers(sweep, options.positions, options.out)
+    if report is not None:
+        print(report.to_text())
 
-    def work(groups: Sequence["Group"], budget: int) -> list[Any]:
-        results = []
-        for group in groups:
-            pairs = patching.pairs_of(group, options.positions)
-            if options.engine == "pyvene":
-                logits = reference.patched_logits(sweep.decoder, group.prompts, pairs)
-            else:
-                logits = patching.patched_logits(
-                    sweep.decoder, group.prompts, pairs, sweep.trees, budget
-                )
-            results.append([encoded(one) for one in patching.effects_of(group, pairs, logits)])
-        return results
 
-    found = runs.run(
-        [[group] for group in sweep.groups],
-        work,
-        options.out,
-        _identity(sweep, options, positions=options.positions),
-        sweep.budget,
-        "patching",
+def _add_shared(command: argparse.ArgumentParser) -> None:
+    """Add the options of both sweeps: the model, the data and the run."""
+    add = command.add_argument_group("model").add_argument
+    add("--model", required=True, help="name on the Hugging Face hub, or a folder")
+    add("--revision", help="branch, tag or commit on the hub; default: main")
+    add("--adapter", help="name or folder of a PEFT adapter on top; default: none")
+    dtypes = ("auto", "float32", "bfloat16", "float16")
+    add("--dtype", default="auto", choices=dtypes, help="default: auto, the type of the weights")
+    add(
+        "--device-map",
+        help="'auto' to spread the model over all devices, or a device such as cuda:0; default: "
+        "the accelerator if there is one, else the CPU",
     )
-    if found is None:
-        return
-    pairs = tuple(decoded(effects.PairEffect, one, "") for group in found for one in group)
-    report = effects.PatchingReport(sweep.model, sweep.data, options.positions, pairs)
-    effects.write_effects(report, options.out)
-    Journal.remove_all(options.out)
-    print(effects.to_text(report))
+    add("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes; default: none")
+    add("--chat-template", action="store_true", help="apply the model's chat template to prompts")
+    add("--trust-remote-code", action="store_true", help="run code that comes with the model")
+    add = command.add_argument_group("data").add_argument
+    add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
+    add(
+        "--metadata",
+        default="{}",
+        metavar="JSON",
+        help="settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
+    )
+    add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
+    add = command.add_argument_group("run").add_argument
+    add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
+    add(
+        "--engine",
+        default="sweep",
+        choices=("sweep", "pyvene"),
+        help="sweep: all layers in one pass; pyvene: one prompt and one layer at a time, to check; "
+        "default: sweep",
+    )
+    add(
+        "--batch-tokens",
+        type=int,
+        metavar="N",
+        help="tokens that go through a layer at a time, halved when memory is short; default: 2048 "
+        "on a CPU, 32768 on an accelerator",
+    )
 
 
-# What is made of them -----------------------------------------------------------------------------
+def _prepare(options: argparse.Namespace) -> "SweepInputs":
+    """Check the options, then load the documents and the model."""
+    for name in ("limit", "batch_tokens"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
+    _check_writable(options.out)
+    documents, generator = named_documents(options.split, options.metadata, "--metadata")
+    if options.limit is not None:
+        groups = sorted({document.group for document in documents})[: options.limit]
+        documents = [document for document in documents if document.group in groups]
+    try:
+        from pragworld_interp.loading import Model
+        from pragworld_interp.pipeline import prepare_sweep
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("pragworld"):
+            raise
+        raise InputError(f"a sweep needs {error.name}: pip install 'pragworld[interp]'") from error
+    names = [field.name for field in fields(Model) if field.name != "name"]
+    model = Model(options.model, **{name: getattr(options, name) for name in names})
+    return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse a path that cannot be written before there is work that would be lost."""
+    try:
+        if out.is_dir():
+            raise InputError(f"{out}: is a folder; name a file in it")
+        nearest = next(parent for parent in out.absolute().parents if parent.exists())
+        if not nearest.is_dir():
+            raise InputError(f"{out}: {nearest} is not a folder; choose another path")
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror}; choose another path") from error
+
+
+# Figures and comparisons --------------------------------------------------------------------------
+
+
+def _add_plot(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "plot",
+        _plot,
+        "draw a figure from files that `ablate` or `patch` wrote",
+        description="Shows accuracy by ablated layer, or patched probability by layer. Several "
+        "files of one kind share a figure.",
+        example="pragworld-interp plot layers.json --out layers.png\n"
+        "pragworld-interp plot base/layers.json tuned/layers.json --by-alteration --out both.pdf",
+    )
+    add = command.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, or of `patch`")
+    add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
+    add("--by-alteration", action="store_true", help="draw a panel for each alteration")
+    metrics = ("accuracy", "robust_accuracy")
+    add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")
+    add(
+        "--by",
+        choices=get_args(By),
+        help="mark layers as useful or harmful by the sign of the change, or if there is evidence "
+        "for it; default: evidence",
+    )
+    add(
+        "--depth",
+        action="store_true",
+        help="show the relative depth of layers, to compare models of different depths",
+    )
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_interp import figures as plots
-    from pragworld_interp import layer_report as layers
-    from pragworld_interp import patching_report as effects
+    from pragworld_interp import figures
 
-    _check_place(options.out)
-    are_effects = [effects.are_effects(path) for path in options.files]
-    if (options.metric or options.by) and (any(are_effects) or options.by_alteration):
+    _check_writable(options.out)
+    are_patching = [is_patching_file(path) for path in options.files]
+    if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
         raise InputError(
-            "--metric and --by are for one panel of what `ablate` wrote; leave them out"
+            "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
         )
-    horizontal: plots.Horizontal = "depth" if options.depth else "layer"
-    if all(are_effects):
-        patched = [effects.read_effects(path) for path in options.files]
-        titles = layers.titles([report.model for report in patched])
-        panels: dict[str, dict[str, effects.PatchedProbability]] = {}
-        for path, title, report in zip(options.files, titles, patched, strict=True):
-            if (report.data, report.positions) != (patched[0].data, patched[0].positions):
-                raise InputError(
-                    f"{path}: of other documents or positions than {options.files[0]}; "
-                    "patch both alike"
-                )
-            found = effects.kept_by_alteration(report)
-            if not found:
-                raise InputError(f"{path}: no pair is kept in it, nothing to be shown")
-            for name, pairs in (found if options.by_alteration else {"": found["all"]}).items():
-                panels.setdefault(name, {})[title] = effects.averages(pairs)
-        first = patched[0]
-        what = f"residuals patched at {first.positions} aligned positions: {first.data.split}"
-        plots.patching_figure(panels, options.out, what, horizontal)
+    horizontal: figures.Horizontal = "depth" if options.depth else "layer"
+    if all(are_patching):
+        title, panels = read_patching_panels(options.files, options.by_alteration)
+        figures.patching_figure(panels, options.out, title, horizontal)
+    elif options.by_alteration:
+        figures.alterations_figure(read_layer_files(options.files), options.out, horizontal)
     else:
-        named = _layer_reports(options.files)
-        if options.by_alteration:
-            plots.alterations_figure(named, options.out, horizontal=horizontal)
-        else:
-            metric: plots.Metric = options.metric or "accuracy"
-            by: By = options.by or "evidence"
-            plots.accuracy_figure(named, options.out, metric, by, horizontal)
+        metric: figures.Metric = options.metric or "accuracy"
+        by: By = options.by or "evidence"
+        reports = read_layer_files(options.files)
+        figures.accuracy_figure(reports, options.out, metric, by, horizontal)
     print(options.out)
 
 
-def _layer_reports(files: Sequence[Path]) -> "dict[str, LayerReport]":
-    """What `ablate` wrote, by the names that figures and tables call the models."""
-    from pragworld_interp import layer_report as layers
-    from pragworld_interp import patching_report as effects
-
-    for path in files:
-        if effects.are_effects(path):
-            raise InputError(f"{path}: by `pragworld-interp patch`, and not by `ablate`")
-    read = [layers.read_layers(path) for path in files]
-    return dict(zip(layers.titles([report.model for report in read]), read, strict=True))
+def _add_compare(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "compare",
+        _compare,
+        "test whether useful and harmful layers agree between models",
+        description="Prints, for every pair of models, the rank correlation of the layers' effects "
+        "and the overlap of useful and harmful layers at equal relative depth.",
+        example="pragworld-interp compare base/layers.json tuned/layers.json",
+    )
+    add = command.add_argument
+    add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, at least two")
+    add(
+        "--by",
+        default="sign",
+        choices=get_args(By),
+        help="count layers as useful or harmful by the sign of the change, or if there is evidence "
+        "for it; default: sign",
+    )
+    add(
+        "--null",
+        default="shift",
+        choices=("shift", "permutation"),
+        help="null hypothesis: layers shifted in a circle, because neighbors are alike, or in any "
+        "order; default: shift",
+    )
+    add("--seed", type=int, default=0, help="seed of the tests; default: 0")
+    add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
 
 
 def _compare(options: argparse.Namespace) -> None:
-    from pragworld_interp import compare
-    from pragworld_tasks.files import write_json
+    from pragworld_interp.comparison import compare_reports
 
     if options.json:
-        _check_place(options.json)
-    named = _layer_reports(options.files)
-    found = compare.compare(named, options.by, options.null, seed=options.seed)
-    print(compare.to_text(found))
+        _check_writable(options.json)
+    reports = read_layer_files(options.files)
+    comparison = compare_reports(reports, options.by, options.null, seed=options.seed)
+    print(comparison.to_text())
     if options.json:
-        write_json(options.json, compare.to_json(found))
+        write_json(options.json, comparison.to_json())

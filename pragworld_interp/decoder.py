@@ -1,12 +1,12 @@
-"""Any decoder-only Hugging Face model, and where in it blocks, attention and MLP are.
+"""A decoder-only Hugging Face model, and where its blocks, attention and MLPs are.
 
-They are found by structure, not by the names of classes: the blocks are the longest list of modules
-that are called one after the other on the residual stream; in a block the MLP is the part with
-weights that takes one tensor and nothing else, and attention the part that is told positions and a
-mask. What cannot be found so is refused by name.
+They are found by structure, not by class names. The blocks are the longest list of modules that the
+model calls one after the other on the residual stream. Within a block, the MLP is the part with
+weights that receives one tensor and nothing else; attention is the part that also receives
+positions and a mask. Architectures without such parts raise an error that names them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,72 +19,59 @@ from pragworld_tasks.errors import InputError
 
 @dataclass(frozen=True)
 class Block:
-    """One layer of a decoder, and its two parts.
-
-    Attributes:
-        module: the layer itself.
-        attention, mlp: its parts.
-        in_tuple: whether it returns the residuals first in a tuple, rather than alone.
-    """
+    """One layer of a decoder, its two parts, and whether it returns the residuals in a tuple."""
 
     module: nn.Module
     attention: nn.Module
     mlp: nn.Module
     in_tuple: bool
 
-    def returned(self, hidden: Tensor) -> Any:
-        """The residuals as the block returns them."""
+    def as_returned(self, hidden: Tensor) -> Any:
+        """Return residuals in the form in which the block returns them."""
         return (hidden,) if self.in_tuple else hidden
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A causal language model, ready to be taken apart.
-
-    Attributes:
-        model: in evaluation mode.
-        tokenizer: its own.
-        blocks: from the first layer on.
-        labels: ids of the tokens for yes and for no, in this order.
-        window: the longest prompt that layers with a sliding window (or in chunks) see whole; None:
-            there are no such layers.
-    """
+    """A causal language model, in evaluation mode, whose blocks can be swept."""
 
     model: Any
     tokenizer: Any
-    blocks: tuple[Block, ...]
-    labels: tuple[int, int]
-    window: int | None
+    blocks: tuple[Block, ...]  # from the first layer to the last
+    labels: tuple[int, int]  # the token ids of yes and no
+    window: int | None  # the longest prompt that layers with a sliding window see as a whole
 
     @property
     def device(self) -> torch.device:
-        """Where token ids are fed in."""
+        """The device of the embeddings, where token ids go."""
         device: torch.device = self.model.get_input_embeddings().weight.device
         return device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the residual stream."""
+        """The type of the residual stream."""
         dtype: torch.dtype = self.model.get_input_embeddings().weight.dtype
         return dtype
 
     @torch.inference_mode()
     def label_logits(self, hidden: Tensor) -> Tensor:
-        """What the model makes of residuals behind its last block.
+        """Compute the logits of yes and no from residuals after the last block.
+
+        Final norm, unembedding and any other operation on logits are the model's own: it runs with
+        its blocks bypassed. If the unembedding is a plain matrix, only two of its rows are
+        multiplied.
 
         Args:
-            hidden: [n, width].
+            hidden: [n, width] residuals.
 
         Returns:
-            [n, 2] logits of yes and of no, in float32. Final norm, unembedding and whatever else
-            an architecture does to logits are the model's own, with its blocks passed over; where
-            the unembedding is a plain matrix, only two of its rows are multiplied.
+            [n, 2] logits of yes and no, in float32.
         """
         last = self.blocks[-1].module
         with ExitStack() as stack:
             for block in self.blocks:
                 result = hidden[:, None] if block.module is last else None
-                stack.enter_context(_passed_over(block, result))
+                stack.enter_context(_bypassed(block, result))
             columns = stack.enter_context(_label_rows_only(self.model, self.labels))
             ids = torch.zeros(len(hidden), 1, dtype=torch.long, device=self.device)
             logits: Tensor = self.model(
@@ -94,35 +81,38 @@ class Decoder:
 
 
 def from_model(model: Any, tokenizer: Any) -> Decoder:
-    """The decoder of a causal language model.
+    """Return the decoder of a causal language model.
 
     Raises:
-        InputError: an architecture in which blocks, attention or MLP cannot be found, a tokenizer
-            without single tokens for the labels, or weights that are not in memory.
+        InputError: Blocks, attention or MLPs cannot be found, the labels are not single tokens, or
+            some weights are not in memory.
     """
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
-            f"{_architecture(model)}: some weights do not fit and stay out of memory; take a "
-            "smaller dtype, --quantization, or more devices"
+            f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
+            "--quantization, or more devices"
         )
     model.eval()
     return Decoder(model, tokenizer, find_blocks(model), label_tokens(tokenizer), _window(model))
 
 
 def label_tokens(tokenizer: Any) -> tuple[int, int]:
-    """The ids of " yes" and " no" if either is one token, else of "yes" and "no".
+    """Return the ids of " yes" and " no" if both are one token, else of "yes" and "no".
 
     Raises:
-        InputError: neither pair is; names the tokenizer.
+        InputError: Neither pair is; the message names the tokenizer.
     """
-    for words in ((" yes", " no"), ("yes", "no")):
-        ids = [tokenizer(word, add_special_tokens=False)["input_ids"] for word in words]
-        if all(len(each) == 1 for each in ids) and ids[0] != ids[1]:
+    for labels in ((" yes", " no"), ("yes", "no")):
+        ids = [tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
+        if all(len(tokens) == 1 for tokens in ids) and ids[0] != ids[1]:
             unknown = getattr(tokenizer, "unk_token_id", None)
             if unknown is None or unknown not in (ids[0][0], ids[1][0]):
                 return ids[0][0], ids[1][0]
     name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-    raise InputError(f"tokenizer {name}: neither ' yes' and ' no' nor 'yes' and 'no' are one token")
+    raise InputError(
+        f"tokenizer {name}: ' yes' and ' no', or 'yes' and 'no', must be single tokens; use "
+        "another model"
+    )
 
 
 # Structure ----------------------------------------------------------------------------------------
@@ -130,68 +120,71 @@ def label_tokens(tokenizer: Any) -> tuple[int, int]:
 
 @dataclass
 class _Call:
-    """A module's first call in a forward pass: its input, how many tensors, when, what came."""
+    """The first call of a module in a forward pass."""
 
-    first: Tensor
-    tensors: int
-    order: int
-    in_tuple: bool = False
+    first: Tensor  # that the module received
+    tensors: int  # how many it received
+    order: int  # how many modules were called before
+    in_tuple: bool = False  # whether it returned a tuple
 
 
 def find_blocks(model: nn.Module) -> tuple[Block, ...]:
-    """The layers of a causal language model in evaluation mode, and the parts of each.
+    """Find the layers of a causal language model in evaluation mode, and their parts.
 
     Raises:
-        InputError: an architecture in which they cannot be found.
+        InputError: The architecture has no such layers.
     """
     name = _architecture(model)
-    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m)]
-    stacks = sorted(
-        (m for m in lists if all(any(p.ndim > 1 for p in each.parameters()) for each in m)),
-        key=len,
-        reverse=True,
-    )
-    calls = _record_calls(model)
-    for stack in stacks:
-        called = [each for each in stack if each in calls]
-        shapes = {calls[each].first.shape for each in called}
-        if len(called) == len(stack) and len(shapes) == 1 and _in_order(called, calls):
-            return tuple(
-                _take_apart(each, calls, f"{name}, block {k}") for k, each in enumerate(stack)
-            )
-    raise InputError(f"{name}: no stack of blocks was found in it; it cannot be swept")
-
-
-def _in_order(modules: Sequence[nn.Module], calls: dict[nn.Module, _Call]) -> bool:
-    orders = [calls[each].order for each in modules]
-    return orders == sorted(orders)
-
-
-def _take_apart(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> Block:
-    """The block's attention and MLP. Norms have no matrices; experts may be lists of them."""
-    parts = [
-        each
-        for each in block.children()
-        if each in calls and any(p.ndim > 1 or p.numel() == 0 for p in each.parameters())
+    stacks = [
+        modules
+        for modules in model.modules()
+        if isinstance(modules, nn.ModuleList) and len(modules) and all(map(_has_matrix, modules))
     ]
-    mixing = [each for each in parts if calls[each].tensors > 1]
-    alone = [each for each in parts if calls[each].tensors == 1]
-    if len(mixing) != 1 or len(alone) != 1:
+    calls = _record_calls(model)
+    for stack in sorted(stacks, key=len, reverse=True):
+        recorded = [calls[block] for block in stack if block in calls]
+        shapes = {call.first.shape for call in recorded}
+        orders = [call.order for call in recorded]
+        if len(recorded) == len(stack) and len(shapes) == 1 and orders == sorted(orders):
+            return tuple(
+                _find_parts(block, calls, f"{name}, block {number}")
+                for number, block in enumerate(stack)
+            )
+    raise InputError(f"{name}: the model has no list of blocks, so it cannot be swept")
+
+
+def _has_matrix(module: nn.Module) -> bool:
+    return any(parameter.ndim > 1 for parameter in module.parameters())
+
+
+def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> Block:
+    """Find the attention and the MLP of a block. Norms have no matrices."""
+    parts = [
+        part
+        for part in block.children()
+        # Where weights are sharded between processes, those of others are empty here.
+        if part in calls and any(p.ndim > 1 or p.numel() == 0 for p in part.parameters())
+    ]
+    attentions = [part for part in parts if calls[part].tensors > 1]
+    mlps = [part for part in parts if calls[part].tensors == 1]
+    if len(attentions) != 1 or len(mlps) != 1:
         raise InputError(
-            f"{name}: {len(mixing)} attention and {len(alone)} MLP modules found, not one of each; "
+            f"{name}: {len(attentions)} attention and {len(mlps)} MLP modules instead of one each; "
             "this architecture cannot be swept"
         )
-    if calls[mixing[0]].order > calls[alone[0]].order:
-        raise InputError(f"{name}: the MLP comes before attention; it cannot be swept")
-    return Block(block, mixing[0], alone[0], calls[block].in_tuple)
+    if calls[attentions[0]].order > calls[mlps[0]].order:
+        raise InputError(
+            f"{name}: the MLP runs before attention; this architecture cannot be swept"
+        )
+    return Block(block, attentions[0], mlps[0], calls[block].in_tuple)
 
 
 def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
-    """Runs three tokens through the model and records what every module is called with."""
+    """Run three tokens through the model and record the first call of every module."""
     calls: dict[nn.Module, _Call] = {}
 
     def record(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        tensors = [each for each in _flat((args, kwargs)) if isinstance(each, Tensor)]
+        tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if tensors and module not in calls:
             calls[module] = _Call(tensors[0], len(tensors), len(calls))
 
@@ -205,17 +198,17 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
             stack.callback(handle.remove)
             stack.callback(module.register_forward_hook(record_output).remove)
         ids = torch.tensor([[1, 2, 3]], device=model.get_input_embeddings().weight.device)  # type: ignore[operator]
-        with torch.no_grad():  # what a model keeps of this pass may be trained with
+        with torch.no_grad():  # inference mode would leave tensors that training cannot use
             model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
     return calls
 
 
-def _flat(nested: Any) -> Iterator[Any]:
+def _leaves(nested: Any) -> Iterator[Any]:
     if isinstance(nested, list | tuple):
-        for each in nested:
-            yield from _flat(each)
+        for item in nested:
+            yield from _leaves(item)
     elif isinstance(nested, dict):
-        yield from _flat(list(nested.values()))
+        yield from _leaves(list(nested.values()))
     else:
         yield nested
 
@@ -231,25 +224,24 @@ def _window(model: nn.Module) -> int | None:
     window = getattr(config, "sliding_window", None)
     if isinstance(window, int) and getattr(config, "use_sliding_window", True) is not False:
         return window if not kinds or any("sliding" in kind for kind in kinds) else None
-    # Llama 4 has tokens see those of their own chunk only.
+    # In Llama 4, tokens see only those of their own chunk.
     return getattr(config, "attention_chunk_size", None)
 
 
-# Replacing what a module does ---------------------------------------------------------------------
+# Replacing what a module computes -----------------------------------------------------------------
 
 
 @contextmanager
-def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Has the module do something else for a while; gives what it does otherwise.
+def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Replace the forward function of a module within a `with` statement.
 
-    What a library has put in the place of `forward` (accelerate, to move tensors between devices)
-    is kept and put back.
+    A library may have replaced `forward` before (accelerate does, to move tensors between devices);
+    its function is restored.
     """
     own = module.__dict__.get("forward")
-    before: Callable[..., Any] = module.forward
     module.__dict__["forward"] = forward
     try:
-        yield before
+        yield
     finally:
         if own is None:
             del module.__dict__["forward"]
@@ -257,33 +249,33 @@ def replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[Callabl
             module.__dict__["forward"] = own
 
 
-def with_first(output: Any, first: Tensor) -> Any:
-    """The output of a module with another tensor where it has one, or first in a tuple."""
+def with_tensor(output: Any, first: Tensor) -> Any:
+    """Return the output of a module with its tensor, alone or first in a tuple, replaced."""
     return (first, *output[1:]) if isinstance(output, tuple) else first
 
 
-def first_of(output: Any) -> Tensor:
-    """The tensor that a module returns, alone or first in a tuple."""
+def first_tensor(output: Any) -> Tensor:
+    """Return the tensor in the output of a module, alone or first in a tuple."""
     tensor: Tensor = output[0] if isinstance(output, tuple) else output
     return tensor
 
 
 @contextmanager
-def _passed_over(block: Block, result: Tensor | None) -> Iterator[None]:
-    """Has the block return `result`, or what it was given."""
+def _bypassed(block: Block, result: Tensor | None) -> Iterator[None]:
+    """Make a block return `result`, or its input if that is None."""
 
     def forward(hidden_states: Tensor, *_: Any, **__: Any) -> Any:
-        return block.returned(hidden_states if result is None else result)
+        return block.as_returned(hidden_states if result is None else result)
 
-    with replaced(block.module, forward):
+    with replaced_forward(block.module, forward):
         yield
 
 
 @contextmanager
 def _label_rows_only(model: Any, labels: tuple[int, int]) -> Iterator[list[int]]:
-    """Leaves the unembedding no rows but those of the labels; gives the columns they are in.
+    """Reduce the unembedding to the rows of the labels, and yield the columns of their logits.
 
-    An unembedding that is more than a matrix (with an adapter on it, quantised) stays as it is.
+    An unembedding that is more than a matrix (quantized, or with an adapter) stays as it is.
     """
     head = model.get_output_embeddings()
     if type(head) is not nn.Linear:
@@ -295,5 +287,5 @@ def _label_rows_only(model: Any, labels: tuple[int, int]) -> Iterator[list[int]]
         bias = None if head.bias is None else head.bias[rows]
         return nn.functional.linear(hidden.to(rows.device), head.weight[rows], bias)
 
-    with replaced(head, forward):
+    with replaced_forward(head, forward):
         yield [0, 1]

@@ -1,7 +1,6 @@
-"""From a name to a decoder that can be swept, and from documents to the token ids it is fed."""
+"""Loading a model and its adapter so that its layers can be swept."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,27 +8,26 @@ from typing import Any, Literal
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import ModelIdentity
-from pragworld_tasks.data.documents import Document
+from pragworld_interp.identities import ModelIdentity
+from pragworld_interp.runs import process_state
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
 
 Quantization = Literal["4bit", "8bit"]
 
 
 @dataclass(frozen=True)
 class Model:
-    """Which model, and how it is run.
+    """A model and how it runs.
 
     Attributes:
-        name: on the Hugging Face hub, or a folder.
-        revision: a branch, tag or commit on the hub.
-        adapter: a PEFT adapter to put on top: a name or a folder.
-        dtype: "float32", "bfloat16" or "float16"; "auto" is that of the weights.
-        device_map: "auto" spreads the model over what there is; else a device, as "cuda:0".
-        quantization: by bitsandbytes, where that is installed.
-        chat_template: whether prompts go through the tokenizer's chat template.
-        trust_remote_code: whether code that comes with the model may run.
+        name: A name on the Hugging Face hub, or a folder.
+        revision: A branch, tag or commit on the hub.
+        adapter: The name or folder of a PEFT adapter on top of the model.
+        dtype: "float32", "bfloat16" or "float16"; "auto" keeps the type of the weights.
+        device_map: "auto" spreads the model over all devices; or a device, such as "cuda:0".
+        quantization: Quantization by bitsandbytes, which must be installed.
+        chat_template: Whether prompts go through the tokenizer's chat template.
+        trust_remote_code: Whether code that comes with the model may run.
     """
 
     name: str
@@ -42,18 +40,20 @@ class Model:
     trust_remote_code: bool = False
 
 
-def load(model: Model) -> tuple[Decoder, ModelIdentity]:
-    """The model, ready to be swept, and what identifies it.
+def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
+    """Load a model.
+
+    Returns:
+        The decoder, and the identity of the model for reports.
 
     Raises:
-        InputError: it is not there or cannot be read, or cannot be swept.
+        InputError: The model or its adapter is missing, incomplete, or cannot be swept.
     """
     shared: dict[str, Any] = {
         "revision": model.revision,
         "trust_remote_code": model.trust_remote_code,
     }
-    quantized = _quantized(model.quantization) if model.quantization else {}
-    # A folder that holds an adapter alone is a model too: transformers finds what it is for.
+    # A folder with nothing but an adapter is a model too: transformers finds the base model.
     check_folder("model", model.name, "config.json", "adapter_config.json")
     if model.adapter:
         check_folder("adapter", model.adapter, "adapter_config.json")
@@ -63,29 +63,31 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
         network, info = AutoModelForCausalLM.from_pretrained(
             model.name,
             dtype=model.dtype,
-            device_map=model.device_map or _device(),
+            device_map=model.device_map or str(process_state().device),
             use_safetensors=True,
             output_loading_info=True,
-            **quantized,
+            **_quantization_config(model.quantization),
             **shared,
         )
-    except Exception as error:  # what libraries raise over what they cannot read is of all kinds
-        why = first_line(error)
+    except Exception as error:  # libraries raise many types for files that they cannot read
+        reason = first_line(error)
         if "trust_remote_code" in str(error):
-            why = "it needs code that comes with it; read that, and allow it by --trust-remote-code"
-        elif "model.safetensors" in why:
-            why += "; weights in other formats are not read"
-        raise InputError(f"model {model.name}: {why}") from error
+            reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
+        elif "model.safetensors" in reason:
+            reason += "; only weights in safetensors format are supported"
+        raise InputError(f"model {model.name}: {reason}") from error
     if missing := {name for name, _ in network.named_parameters()} & {*info["missing_keys"]}:
         raise InputError(
-            f"model {model.name}: {len(missing)} of its weights are missing, {min(missing)} among "
-            "them; they would be random"
+            f"model {model.name}: {len(missing)} weights are missing from the checkpoint (for "
+            f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
         )
     revision = getattr(network.config, "_commit_hash", None) or model.revision
     if model.adapter:
         network = _with_adapter(network, model.adapter)
     if model.chat_template and not tokenizer.chat_template:
-        raise InputError(f"model {model.name}: its tokenizer has no chat template; leave it out")
+        raise InputError(
+            f"model {model.name}: the tokenizer has no chat template; leave out --chat-template"
+        )
     decoder = from_model(network, tokenizer)
     identity = ModelIdentity(
         name=model.name,
@@ -101,128 +103,73 @@ def load(model: Model) -> tuple[Decoder, ModelIdentity]:
 
 
 def weight_files(model: Model) -> dict[str, tuple[int, int]]:
-    """Size and time of the weights of a model and an adapter that lie in folders, by their paths.
+    """Return the size and the modification time of local weight files, by path.
 
-    What lies in a folder may be another model tomorrow. It tells nothing of what is on the hub.
+    The weights in a folder can change between runs; a journal records this to notice. Models on the
+    hub have no entries.
     """
     folders = [Path(name) for name in (model.name, model.adapter) if name and Path(name).is_dir()]
-    found = [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
-    return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in found}
+    files = [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
+    return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
 
 
-def _device() -> str:
-    """The accelerator of this process if there is one."""
-    from accelerate import PartialState
-
-    return str(PartialState().device)
-
-
-def _quantized(quantization: Quantization) -> dict[str, Any]:
+def _quantization_config(quantization: Quantization | None) -> dict[str, Any]:
+    if quantization is None:
+        return {}
     from transformers import BitsAndBytesConfig
 
-    settings = {"load_in_4bit": quantization == "4bit", "load_in_8bit": quantization == "8bit"}
-    return {"quantization_config": BitsAndBytesConfig(**settings)}
+    return {"quantization_config": BitsAndBytesConfig(**{f"load_in_{quantization}": True})}
 
 
 def _with_adapter(network: Any, adapter: str) -> Any:
-    """The model with a PEFT adapter, in the model's own modules, so that blocks are found."""
-    surplus: list[str] = []  # weights for what the model does not have: peft passes over them
-    heard = network.register_load_state_dict_post_hook(
+    """Return the model with a PEFT adapter in its own modules, where blocks can be found."""
+    surplus: list[str] = []  # weights of modules that the model lacks, which peft ignores
+    handle = network.register_load_state_dict_post_hook(
         lambda _, keys: surplus.extend(keys.unexpected_keys)
     )
     try:
         from peft import PeftModel
 
-        with heard, warnings.catch_warnings():
+        with handle, warnings.catch_warnings():
             warnings.filterwarnings("error", "Found missing adapter keys")
             adapted = PeftModel.from_pretrained(network, adapter, use_safetensors=True)
     except Exception as error:
         raise InputError(f"adapter {adapter}: {first_line(error)}") from error
     if adapted.active_peft_config.is_prompt_learning:
         raise InputError(
-            f"adapter {adapter}: it puts tokens before the prompt; only adapters in a model's own "
-            "modules, as LoRA, can be swept"
+            f"adapter {adapter}: it adds tokens before the prompt; only adapters within the "
+            "model's modules, such as LoRA, can be swept"
         )
     if surplus:
-        raise InputError(f"adapter {adapter}: not of this model, which has no {min(surplus)}")
+        raise InputError(
+            f"adapter {adapter}: it was trained for another model; this one has no {min(surplus)}"
+        )
     return adapted.base_model.model
 
 
-def check_folder(kind: str, name: str, *either: str) -> None:
-    """Refuses a folder that is not there or holds none of the files that make it what it should be.
+def check_folder(kind: str, name: str, *alternatives: str) -> None:
+    """Check that a name with the form of a folder is one, and holds one of some files.
 
-    A library takes the one for a name on the hub, and is at a loss about the other.
+    transformers and peft would look for a missing folder on the hub.
+
+    Args:
+        kind: "model" or "adapter", for messages.
+        name: A name on the hub, or a folder.
+        alternatives: Files of which the folder must hold one.
+
+    Raises:
+        InputError: There is no such folder, or it holds none of the files.
     """
     folder = Path(name)
-    if folder.is_dir() and not any((folder / file).is_file() for file in either):
-        raise InputError(f"{kind} {name}: no {either[0]} in it")
+    if folder.is_dir() and not any((folder / file).is_file() for file in alternatives):
+        raise InputError(f"{kind} {name}: the folder has no {alternatives[0]}")
     if not folder.is_dir() and (folder.exists() or name.startswith((".", "/"))):
-        raise InputError(f"{kind} {name}: no such folder")
+        raise InputError(f"{kind} {name}: there is no such folder")
 
 
 def first_line(error: Exception) -> str:
-    """What an error says in its first line, or in two where the first is a heading."""
+    """Return the first line of an error's message, or two lines if the first is a heading."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1]).rstrip(".")
-    plain = isinstance(error, OSError | ValueError | ImportError | Warning)
-    return f"{said:.300}" if plain and said else f"{type(error).__name__}: {said:.300}"
-
-
-@dataclass(frozen=True)
-class Fed:
-    """A prompt as a model is fed it.
-
-    Attributes:
-        ids: token ids, special tokens included.
-        dialogue: the positions that hold the dialogue, rather than the instructions around it or
-            the question; none where the tokenizer does not tell them.
-    """
-
-    ids: list[int]
-    dialogue: frozenset[int]
-
-
-def fed(decoder: Decoder, documents: Sequence[Document], chat_template: bool) -> list[Fed]:
-    """What the model is fed for each document: Prompt 2 of the PragWorld paper.
-
-    Args:
-        decoder: whose tokenizer is used.
-        documents: to be asked about.
-        chat_template: whether each prompt is put as a user's turn, with the assistant's begun.
-
-    Raises:
-        InputError: a prompt is longer than the model takes.
-    """
-    tokenizer = decoder.tokenizer
-    records = [{"context": one.context, "question": one.question} for one in documents]
-    texts = [label_prompt(record) for record in records]
-    if chat_template:
-        texts = [
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-            )
-            for text in texts
-        ]
-    # A template has written BOS itself where it wants one.
-    encoded = tokenizer(
-        texts, add_special_tokens=not chat_template, return_offsets_mapping=tokenizer.is_fast
-    )
-    most = getattr(decoder.model.config.get_text_config(), "max_position_embeddings", None)
-    prompts = []
-    for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
-        ids = list(encoded["input_ids"][number])
-        if most is not None and len(ids) > most:
-            raise InputError(
-                f"{document.split}, row {document.row}: {len(ids)} tokens, and the model takes "
-                f"{most} at most"
-            )
-        start = text.find(document.context)  # -1 where a template has changed it
-        end = start + len(document.context)
-        offsets = encoded["offset_mapping"][number] if tokenizer.is_fast and start >= 0 else []
-        within = (
-            position
-            for position, (first, behind) in enumerate(offsets)
-            if first < behind and start <= first and behind <= end
-        )
-        prompts.append(Fed(ids, frozenset(within)))
-    return prompts
+    text = " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1]).rstrip(".")
+    is_plain = isinstance(error, OSError | ValueError | ImportError | Warning)
+    return f"{text:.300}" if is_plain and text else f"{type(error).__name__}: {text:.300}"

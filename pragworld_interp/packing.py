@@ -1,8 +1,8 @@
-"""Prompts as the tensors that a model is fed: token trees, or rows padded to one length.
+"""Prompts as input tensors: token trees, or rows padded to one length.
 
-The prompts of a group share most of their text. As a token tree they are one row in which shared
-beginnings stand once; a mask lets every token see its own ancestors only, and positions count from
-the root. What a model makes of the last token of a prompt is the same as if it stood alone.
+The prompts of a group share most of their text. A token tree is one row in which each shared prefix
+occurs once. A mask lets every token attend to its own ancestors only, and positions count from the
+root, so the last token of each prompt gets the same residuals as if the prompt ran alone.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,26 +21,21 @@ Tokens = Sequence[int]
 
 @dataclass(frozen=True)
 class Batch:
-    """Prompts as a model is fed them.
+    """Input tensors for some prompts.
 
-    Attributes:
-        ids: [rows, length].
-        mask: [rows, length], 1 for tokens and 0 for padding; or, of trees, [rows, 1, length,
-            length], 0 where a token sees another and the lowest number elsewhere.
-        positions: [rows, length].
-        history: [rows, length] the text up to each token, as a number below 2^31.
-        ends: [prompts, 2] row and column of every prompt's last token.
+    The mask of rows is 1 for tokens and 0 for padding. The mask of trees is [rows, 1, length,
+    length], 0 where a token attends to another and the lowest number elsewhere.
     """
 
-    ids: Tensor
+    ids: Tensor  # [rows, length]
     mask: Tensor
-    positions: Tensor
-    history: Tensor
-    ends: Tensor
+    positions: Tensor  # [rows, length] in the prompt of each token
+    history: Tensor  # [rows, length] the text up to each token, hashed to a number below 2^31
+    ends: Tensor  # [prompts, 2] the row and the column of each prompt's last token
 
 
-def padded(prompts: Sequence[Tokens], side: Literal["left", "right"] = "right") -> Batch:
-    """A row for each prompt, all padded to the longest."""
+def pad_prompts(prompts: Sequence[Tokens], side: Literal["left", "right"] = "right") -> Batch:
+    """Return a batch with one row for each prompt, padded to the longest."""
     length = max(map(len, prompts))
     ids = torch.zeros(len(prompts), length, dtype=torch.long)
     mask = torch.zeros_like(ids)
@@ -51,34 +46,28 @@ def padded(prompts: Sequence[Tokens], side: Literal["left", "right"] = "right") 
         own = slice(start, start + len(prompt))
         ids[row, own] = torch.tensor(prompt)
         mask[row, own] = 1
-        history[row, own] = torch.tensor(list(accumulate(prompt, _continued, initial=0))[1:])
+        history[row, own] = torch.tensor(list(accumulate(prompt, _extend_history, initial=0))[1:])
         ends.append((row, start + len(prompt) - 1))
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     return Batch(ids, mask, positions, history, torch.tensor(ends))
 
 
-def _continued(history: int, token: int) -> int:
-    """The text that was, and one more token, as a number: a linear congruential generator's."""
+def _extend_history(history: int, token: int) -> int:
+    """Return the hash of a text and one more token, by a linear congruential generator."""
     return (history * 1_103_515_245 + token + 12_345) % 2**31
 
 
 @dataclass(frozen=True)
-class Tree:
-    """Prompts with their shared beginnings once.
+class TokenTree:
+    """Prompts with each shared prefix once. A node comes after its parent."""
 
-    Attributes:
-        ids: of all nodes; a node stands behind its parent.
-        history: of all nodes, the text up to each, as a number.
-        paths: of every prompt, its nodes from the root on.
-    """
-
-    ids: list[int]
-    history: list[int]
-    paths: list[list[int]]
+    ids: list[int]  # the token of each node
+    history: list[int]  # the text up to each node, hashed
+    paths: list[list[int]]  # the nodes of each prompt, from the root
 
 
-def grow(prompts: Iterable[Tokens]) -> Tree:
-    """The token tree of some prompts."""
+def build_tree(prompts: Iterable[Tokens]) -> TokenTree:
+    """Return the token tree of some prompts."""
     ids: list[int] = []
     history: list[int] = []
     children: dict[tuple[int, int], int] = {}
@@ -91,20 +80,20 @@ def grow(prompts: Iterable[Tokens]) -> Tree:
             if node is None:
                 node = children[parent, token] = len(ids)
                 ids.append(token)
-                history.append(_continued(history[parent] if path else 0, token))
+                history.append(_extend_history(history[parent] if path else 0, token))
             path.append(node)
             parent = node
         paths.append(path)
-    return Tree(ids, history, paths)
+    return TokenTree(ids, history, paths)
 
 
-def packed(trees: Sequence[Tree], dtype: torch.dtype) -> Batch:
-    """A row for each tree. Prompts are in the order of the trees, and of their paths."""
+def pack_trees(trees: Sequence[TokenTree], dtype: torch.dtype) -> Batch:
+    """Return a batch with one row for each tree; prompts keep the order of trees and paths."""
     length = max(len(tree.ids) for tree in trees)
     ids = torch.zeros(len(trees), length, dtype=torch.long)
     positions = torch.zeros_like(ids)
     history = torch.zeros_like(ids)
-    sees = torch.eye(length, dtype=torch.bool).repeat(len(trees), 1, 1)
+    attends = torch.eye(length, dtype=torch.bool).repeat(len(trees), 1, 1)
     ends = []
     for row, tree in enumerate(trees):
         ids[row, : len(tree.ids)] = torch.tensor(tree.ids)
@@ -112,69 +101,70 @@ def packed(trees: Sequence[Tree], dtype: torch.dtype) -> Batch:
         for path in tree.paths:
             nodes = torch.tensor(path)
             positions[row, nodes] = torch.arange(len(path))
-            sees[row, nodes[:, None], nodes] |= torch.ones(len(path), len(path)).tril().bool()
+            attends[row, nodes[:, None], nodes] |= torch.ones(len(path), len(path)).tril().bool()
             ends.append((row, path[-1]))
-    return Batch(ids, additive(sees[:, None], dtype), positions, history, torch.tensor(ends))
+    mask = additive_mask(attends[:, None], dtype)
+    return Batch(ids, mask, positions, history, torch.tensor(ends))
 
 
-def additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to attention scores: nothing where a token sees, else the lowest number."""
-    hidden = torch.zeros(sees.shape, dtype=dtype, device=sees.device)
-    return hidden.masked_fill_(~sees, torch.finfo(dtype).min)
+def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return a mask to add to attention scores: 0 where `attends`, else the lowest number."""
+    mask = torch.zeros(attends.shape, dtype=dtype, device=attends.device)
+    return mask.masked_fill_(~attends, torch.finfo(dtype).min)
 
 
-def batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[list[int]]:
-    """Puts together what is fed in one go.
+def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[list[int]]:
+    """Group units of work into batches.
 
     Args:
-        sizes: of every unit, the rows and the length that it takes.
-        budget: in tokens, padding included. A unit that is larger goes alone.
+        sizes: The rows and the length of each unit.
+        budget: The largest batch in tokens, padding included. A larger unit is a batch of its own.
 
-    Returns:
-        Positions of units, in order, those of one batch together.
+    Yields:
+        The positions of the units of one batch, in order.
     """
     batch: list[int] = []
     rows = length = 0
-    for position, (its_rows, its_length) in enumerate(sizes):
-        if batch and (rows + its_rows) * max(length, its_length) > budget:
+    for position, (unit_rows, unit_length) in enumerate(sizes):
+        if batch and (rows + unit_rows) * max(length, unit_length) > budget:
             yield batch
             batch, rows, length = [], 0, 0
         batch.append(position)
-        rows, length = rows + its_rows, max(length, its_length)
+        rows, length = rows + unit_rows, max(length, unit_length)
     if batch:
         yield batch
 
 
 @torch.inference_mode()
-def takes_trees(decoder: Decoder) -> bool:
-    """Whether the model makes of a tree what it makes of its prompts, and continues from a cache.
+def supports_trees(decoder: Decoder) -> bool:
+    """Return whether a model gives the same logits for a tree, and for a continued cache.
 
-    A few tokens are run both ways. Models whose attention does not take a mask of four dimensions
-    (linear attention, ALiBi, some fused kernels) give something else, or fail.
+    The function runs a few tokens both ways. Models whose attention does not support a mask of four
+    dimensions (linear attention, ALiBi, some fused kernels) give other logits or fail.
     """
     prompts = [[1, 2, 3, 4, 5], [1, 2, 3, 5, 4, 2]]
-    tree = packed([grow(prompts)], decoder.dtype)
-    plain = [_logits(decoder, padded([prompt]))[0, -1] for prompt in prompts]
+    tree = pack_trees([build_tree(prompts)], decoder.dtype)
+    plain = [_logits(decoder, pad_prompts([prompt]))[0, -1] for prompt in prompts]
     scale = (plain[0] - plain[1]).abs().max()
     tolerance = scale * (1e-3 if decoder.dtype == torch.float32 else 0.1)
     try:
         together = _logits(decoder, tree)[tree.ends[:, 0], tree.ends[:, 1]]
         cache = DynamicCache()
-        first = padded([prompts[0][:3]])
+        first = pad_prompts([prompts[0][:3]])
         decoder.model(input_ids=first.ids.to(decoder.device), past_key_values=cache, use_cache=True)
         rest = torch.tensor([prompts[0][3:]], device=decoder.device)
-        sees = torch.ones(1, 1, 2, 5, dtype=torch.bool, device=decoder.device).tril(3)
+        attends = torch.ones(1, 1, 2, 5, dtype=torch.bool, device=decoder.device).tril(3)
         continued = decoder.model(
             input_ids=rest,
-            attention_mask=additive(sees, decoder.dtype),
+            attention_mask=additive_mask(attends, decoder.dtype),
             position_ids=torch.tensor([[3, 4]], device=decoder.device),
             past_key_values=cache,
             use_cache=True,
         ).logits[0, -1]
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
         return False
-    found = torch.stack([*together, continued])
-    differences = (found - torch.stack([*plain, plain[0]])).abs().max()
+    shared = torch.stack([*together, continued])
+    differences = (shared - torch.stack([*plain, plain[0]])).abs().max()
     return bool(differences <= tolerance)
 
 

@@ -1,9 +1,9 @@
-"""Direct effect patching: what the original's answer owes to the residuals of an altered variant.
+"""Direct effect patching: how an altered variant's residuals change the answer to the original.
 
-The original prompt is run with its residual stream at the input of one layer replaced, at all
-aligned positions, by the altered prompt's (SPEC, section 2; PragWorld paper, section 6.1). With y
-the altered prompt's gold answer, OR and AR are p(y) of the original and of the altered prompt, and
-the direct effect of a layer is p(y) in the patched run less OR.
+The original prompt runs with its residual stream at the input of one layer replaced, at all aligned
+positions, by the altered prompt's (PragWorld paper, section 6.1). Let y be the gold answer of the
+altered prompt, and let OR and AR be p(y) for the original and the altered prompt. The direct effect
+of a layer is p(y) in the patched run minus OR.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,20 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.layer_report import DIGITS
-from pragworld_interp.packing import Tokens, Tree, grow, packed, padded
+from pragworld_interp.packing import Tokens, TokenTree, build_tree, pack_trees, pad_prompts
 from pragworld_interp.patching_report import PairEffect, Positions
-from pragworld_interp.runs import Group
-from pragworld_interp.sweep import Lane, Layer, climb
+from pragworld_interp.serialization import DIGITS
+from pragworld_interp.sweep import LiveBlock, Suffix, sweep_layers
+from pragworld_interp.tokenization import PromptGroup
 
+# Positions of the original prompt, each with the position of the altered prompt to patch from.
 Alignment = list[tuple[int, int]]
 
 
-def aligned(original: Tokens, altered: Tokens) -> Alignment:
-    """Pairs of positions, in the original and the altered prompt, that hold the same token.
+def align_tokens(original: Tokens, altered: Tokens) -> Alignment:
+    """Return pairs of positions, in the original and the altered prompt, with the same token.
 
-    The longest matching blocks, over the ids that the model is fed, BOS included.
+    They are those of the longest matching blocks. Both prompts include BOS, as the model gets them.
     """
     matcher = SequenceMatcher(None, original, altered, autojunk=False)
     return [
@@ -37,13 +38,8 @@ def aligned(original: Tokens, altered: Tokens) -> Alignment:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """An original and one of its altered variants, among the prompts of a group.
-
-    Attributes:
-        original, altered: which of the prompts.
-        alignment: the positions at which the one's residuals are replaced by the other's.
-    """
+class PatchingPair:
+    """An original and an altered variant among the prompts of a group, and what is patched."""
 
     original: int
     altered: int
@@ -51,72 +47,63 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Patched:
-    """Logits of yes and of no.
+class PatchedLogits:
+    """The logits of yes and no of prompts, and of the original of each pair, patched."""
 
-    Attributes:
-        plain: [prompts, 2] of every prompt as it is.
-        patched: [layers, pairs, 2] of every pair's original, patched at the input of each layer.
-    """
-
-    plain: Tensor
-    patched: Tensor
+    plain: Tensor  # [prompts, 2]
+    patched: Tensor  # [layers, pairs, 2] patched at the input of each layer
 
 
 @dataclass(frozen=True)
-class _Branching:
-    """Where a pair is in the batch.
+class _PatchedRun:
+    """The place of a pair in the batch."""
 
-    Attributes:
-        lane: of the patched runs: the original, from the first token on that is the altered
-            prompt's own or is given what it does not have anyway. Before it nothing changes.
-        source_row: of the altered prompt in the batch.
-        targets: numbers of columns of the lane.
-        sources: columns of the altered prompt, aligned with them.
-    """
-
-    lane: Lane
-    source_row: int
-    targets: Tensor
-    sources: Tensor
+    suffix: Suffix  # the original, from the first token that differs or is patched
+    source_row: int  # of the altered prompt
+    targets: Tensor  # the patched columns, counted within the suffix
+    sources: Tensor  # the columns of the altered prompt that they are aligned with
 
 
 def patched_logits(
-    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[Pair], trees: bool, chunk: int
-) -> Patched:
-    """Runs a group's prompts, and every pair's original patched at every layer.
+    decoder: Decoder,
+    prompts: Sequence[Tokens],
+    pairs: Sequence[PatchingPair],
+    trees: bool,
+    chunk: int,
+) -> PatchedLogits:
+    """Run the prompts of a group, and the original of every pair patched at every layer.
 
     Args:
-        decoder: the model.
-        prompts: of a group.
-        pairs: of them.
-        trees: whether the prompts go in as a tree, and patched runs only from where something
-            changes (`packing.takes_trees`); else as padded rows, whole.
-        chunk: tokens that go through a block in one go, about.
+        decoder: The model.
+        prompts: The prompts of the group.
+        pairs: Pairs of these prompts.
+        trees: Whether the prompts form a tree and patched runs start where something changes
+            (`packing.supports_trees`), or all rows are padded and run from the beginning.
+        chunk: Roughly how many tokens go through a block at a time.
     """
     if trees:
-        tree = grow(prompts)
-        batch = packed([tree], decoder.dtype)
-        branchings = [_in_tree(pair, tree) for pair in pairs]
+        tree = build_tree(prompts)
+        batch = pack_trees([tree], decoder.dtype)
+        runs = [_in_tree(pair, tree) for pair in pairs]
     else:
-        batch = padded(prompts)
-        branchings = [_in_rows(pair, prompts) for pair in pairs]
+        batch = pad_prompts(prompts)
+        runs = [_in_rows(pair, prompts) for pair in pairs]
     stacks: list[list[Tensor]] = [[] for _ in pairs]
     plain = torch.empty(0)
 
-    def at_layer(layer: Layer, hidden: Tensor) -> Tensor:
+    def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
         nonlocal plain
-        plain = layer.rerun(hidden)
-        for stack, at in zip(stacks, branchings, strict=True):
-            new = hidden[at.lane.row, at.lane.columns][None].clone()
-            new[0, at.targets] = hidden[at.source_row, at.sources]
-            together = torch.cat([*stack, new])
-            rows = torch.full((len(together),), at.lane.row)
-            behind = layer.run_lane(together, at.lane) if trees else layer.run(together, rows)
-            stack[:] = torch.split(behind, 1)
+        plain = live.rerun(hidden)
+        for stack, run in zip(stacks, runs, strict=True):
+            patched = hidden[run.suffix.row, run.suffix.columns][None].clone()
+            patched[0, run.targets] = hidden[run.source_row, run.sources]
+            together = torch.cat([*stack, patched])
+            rows = torch.full((len(together),), run.suffix.row)
+            after = live.run_suffix(together, run.suffix) if trees else live.run(together, rows)
+            stack[:] = torch.split(after, 1)
         return plain
 
-    climb(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
+    sweep_layers(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
     rows, columns = batch.ends.unbind(1)
     ends = [plain[rows, columns]]
     for stack, pair in zip(stacks, pairs, strict=True):
@@ -124,63 +111,60 @@ def patched_logits(
         ends.append(torch.cat(stack)[:, end])
     logits = decoder.label_logits(torch.cat(ends))
     patched = logits[len(prompts) :].view(len(pairs), len(decoder.blocks), 2)
-    return Patched(logits[: len(prompts)], patched.transpose(0, 1))
+    return PatchedLogits(logits[: len(prompts)], patched.transpose(0, 1))
 
 
-def _in_tree(pair: Pair, tree: Tree) -> _Branching:
+def _in_tree(pair: PatchingPair, tree: TokenTree) -> _PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
     start = next(
         (at for at, nodes in enumerate(zip(original, altered, strict=False)) if len({*nodes}) > 1),
         min(len(original), len(altered)),
     )
-    # The longest matching block may run back into what both share, one token aside; then more than
-    # what differs is replaced. And the last token is needed, to answer.
-    moved = [target for target, source in pair.alignment if original[target] != altered[source]]
-    start = min(start, len(original) - 1, *moved)
+    # The longest matching block may reach back into the shared prefix, shifted by a token; then
+    # more than the difference is patched. And the last token must run, to answer.
+    shifted = [target for target, source in pair.alignment if original[target] != altered[source]]
+    start = min(start, len(original) - 1, *shifted)
     later = [(target, source) for target, source in pair.alignment if target >= start]
-    return _Branching(
-        Lane(0, torch.tensor(original[:start]), torch.tensor(original[start:])),
+    return _PatchedRun(
+        Suffix(0, torch.tensor(original[:start]), torch.tensor(original[start:])),
         0,
         torch.tensor([target - start for target, _ in later], dtype=torch.long),
         torch.tensor([altered[source] for _, source in later], dtype=torch.long),
     )
 
 
-def _in_rows(pair: Pair, prompts: Sequence[Tokens]) -> _Branching:
+def _in_rows(pair: PatchingPair, prompts: Sequence[Tokens]) -> _PatchedRun:
     length = max(map(len, prompts))
-    return _Branching(
-        Lane(pair.original, torch.arange(0), torch.arange(length)),
+    return _PatchedRun(
+        Suffix(pair.original, torch.arange(0), torch.arange(length)),
         pair.altered,
         torch.tensor([target for target, _ in pair.alignment], dtype=torch.long),
         torch.tensor([source for _, source in pair.alignment], dtype=torch.long),
     )
 
 
-def pairs_of(group: Group, positions: Positions) -> list[Pair]:
-    """Every altered variant of a group with its original; none where there is no original."""
-    originals = [number for number, one in enumerate(group.documents) if one.is_original]
+def patching_pairs(group: PromptGroup, positions: Positions) -> list[PatchingPair]:
+    """Return each altered variant of a group with its original; empty without an original."""
+    originals = [n for n, document in enumerate(group.documents) if document.is_original]
     if not originals:
         return []
     original = originals[0]
     pairs = []
-    for number, document in enumerate(group.documents):
+    for altered, document in enumerate(group.documents):
         if not document.is_original:
-            alignment = aligned(group.prompts[original], group.prompts[number])
+            alignment = align_tokens(group.prompts[original], group.prompts[altered])
             if positions == "dialogue":
-                of_original, of_altered = group.dialogues[original], group.dialogues[number]
-                alignment = [
-                    (target, source)
-                    for target, source in alignment
-                    if target in of_original and source in of_altered
-                ]
-            pairs.append(Pair(original, number, alignment))
+                targets, sources = group.dialogues[original], group.dialogues[altered]
+                alignment = [(t, s) for t, s in alignment if t in targets and s in sources]
+            pairs.append(PatchingPair(original, altered, alignment))
     return pairs
 
 
-def effects_of(group: Group, pairs: Sequence[Pair], logits: Patched) -> list[PairEffect]:
-    """OR, AR and the patched runs of every pair of a group."""
-    plain = logits.plain.double().softmax(-1)
-    patched = logits.patched.double().softmax(-1)
+def pair_effects(
+    group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
+) -> list[PairEffect]:
+    """Return the effects of pairs of a group from the logits of `patched_logits`."""
+    plain, patched = (part.double().softmax(-1) for part in (logits.plain, logits.patched))
     effects = []
     for number, pair in enumerate(pairs):
         original, altered = group.documents[pair.original], group.documents[pair.altered]

@@ -1,26 +1,26 @@
-"""Direct effects of every pair: their file, and their averages over pairs.
+"""The report of a patching sweep: the direct effects of each pair, their file and their averages.
 
-A pair is kept (the paper's D') where the altered prompt is answered right, and otherwise than the
-original (SPEC, section 2; PragWorld paper, section 6.1).
+A pair is kept (D' in the PragWorld paper, section 6.1) if the altered prompt is answered correctly
+and the original prompt gets another answer.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from pragworld_interp.layer_report import DataIdentity, ModelIdentity
-from pragworld_interp.serialization import check_schema, decoded, encoded
+from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
 from pragworld_tasks.data.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import reports
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import read_json_lines, read_text, write_whole
+from pragworld_tasks.formatting import markdown_table
 
-# Which of the aligned positions are patched: all, or those that hold the dialogue.
+# The aligned positions that are patched: all, or those of the dialogue.
 Positions = Literal["all", "dialogue"]
 
 SCHEMA = "pragworld-patching"
@@ -29,15 +29,15 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class PairEffect:
-    """A pair of an original and an altered variant, patched at every layer.
+    """An original and an altered variant, and the probabilities with each layer patched.
 
     Attributes:
-        group: of both.
-        original, altered: their rows in the split.
-        alteration: its category.
-        answer: gold answer of the altered prompt; all probabilities are of this answer.
-        original_run, altered_run: in the plain runs: OR and AR.
-        patched: in the original, patched at the input of each layer.
+        group: The group of both documents.
+        original, altered: Their rows in the split.
+        alteration: The category of the alteration.
+        answer: The gold answer y of the altered prompt. All probabilities are p(y).
+        original_run, altered_run: p(y) in the plain runs, OR and AR.
+        patched: p(y) in the original run, patched at the input of each layer.
     """
 
     group: int
@@ -51,34 +51,20 @@ class PairEffect:
 
     @property
     def kept(self) -> bool:
-        """Whether the altered prompt is answered right, and the original otherwise (D')."""
+        """Whether only the altered prompt gets the altered prompt's gold answer (D')."""
         return self.altered_run > 0.5 > self.original_run
 
 
 @dataclass(frozen=True)
-class PatchingReport:
-    """One model, one split, all pairs.
-
-    Attributes:
-        positions: which were patched.
-    """
-
-    model: ModelIdentity
-    data: DataIdentity
-    positions: Positions
-    pairs: tuple[PairEffect, ...]
-
-
-@dataclass(frozen=True)
 class PatchedProbability:
-    """One model's patching, over pairs or for one pair.
+    """The probability that patching leads to, for one pair or averaged over pairs.
 
     Attributes:
-        layers: [points] at whose input the residual stream was patched, ascending; the number
-            behind the last layer's stands for the final residual.
-        probability: [points] p of the altered prompt's gold label in the patched original run.
+        layers: [points] the layers at whose input the residual stream is patched, ascending. The
+            number after the last layer stands for the final residual.
+        probability: [points] p of the altered prompt's gold answer in the patched original run.
         low, high: [points] the ends of its `metrics.LEVEL` interval; None for one pair.
-        original_run, altered_run: that probability in the two plain runs, OR and AR.
+        original_run, altered_run: That probability in the plain runs, OR and AR.
     """
 
     layers: Sequence[int]
@@ -89,12 +75,79 @@ class PatchedProbability:
     altered_run: float
 
 
-def averages(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
-    """Means over pairs, with intervals by bootstrap over groups.
+@dataclass(frozen=True)
+class PatchingReport:
+    """The report of one model and one set of documents.
+
+    Attributes:
+        model: The model that was swept.
+        data: The documents that the pairs are from.
+        positions: The aligned positions that were patched.
+        pairs: The effects of each pair, kept or not.
+
+    Examples:
+        >>> from pragworld_interp import EXAMPLES, average_effects, read_patching
+        >>> report = read_patching(EXAMPLES / "patching.jsonl")
+        >>> average = average_effects(report.kept_by_alteration()["all"])
+        >>> [round(p, 2) for p in average.probability]
+        [0.12, 0.47, 0.9, 0.94, 0.97]
+    """
+
+    model: ModelIdentity
+    data: DataIdentity
+    positions: Positions
+    pairs: tuple[PairEffect, ...]
+
+    def kept_by_alteration(self) -> dict[str, list[PairEffect]]:
+        """Return the kept pairs under "all", and those of each alteration that has any."""
+        kept = [pair for pair in self.pairs if pair.kept]
+        groups = {name: [pair for pair in kept if pair.alteration == name] for name in ALTERATIONS}
+        return {name: pairs for name, pairs in {"all": kept, **groups}.items() if pairs}
+
+    def to_text(self) -> str:
+        """Return Markdown tables of the direct effects, by layer and by alteration."""
+        groups = self.kept_by_alteration()
+        title = (
+            f"{self.model.name}, residuals patched at {self.positions} aligned positions: "
+            f"{self.data.split}, {len(self.pairs)} pairs, {len(groups.get('all', ()))} kept"
+        )
+        if not groups:
+            return f"{title}: no altered prompt is answered correctly while its original is not"
+        averages = {name: average_effects(pairs) for name, pairs in groups.items()}
+        total = averages["all"]
+        assert total.low is not None
+        assert total.high is not None
+        by_layer = markdown_table(
+            f"{title}; OR {total.original_run:.3f}, AR {total.altered_run:.3f}",
+            ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"],
+            [
+                [
+                    str(layer),
+                    f"{p:.3f}",
+                    f"[{low:.3f}, {high:.3f}]",
+                    f"{p - total.original_run:+.3f}",
+                ]
+                for layer, p, low, high in zip(
+                    total.layers, total.probability, total.low, total.high, strict=True
+                )
+            ],
+        )
+        rows = []
+        for name, average in averages.items():
+            runs = [f"{average.original_run:.3f}", f"{average.altered_run:.3f}"]
+            effects = np.asarray(average.probability) - average.original_run
+            layer = int(effects.argmax())
+            rows.append([name, str(len(groups[name])), *runs, str(layer), f"{effects[layer]:+.3f}"])
+        headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
+        return "\n".join([by_layer, markdown_table("by alteration", headers, rows)])
+
+
+def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
+    """Return the average over pairs, with intervals from the bootstrap over groups.
 
     Args:
-        pairs: at least one.
-        seed: of the bootstrap.
+        pairs: The pairs, at least one.
+        seed: The seed of the bootstrap.
     """
     group = np.unique([pair.group for pair in pairs], return_inverse=True)[1]
     everywhere = np.ones(len(pairs))
@@ -111,116 +164,64 @@ def averages(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
     )
 
 
-def kept_by_alteration(report: PatchingReport) -> dict[str, list[PairEffect]]:
-    """The pairs that are kept: all of them, then those of every alteration that has any."""
-    kept = [pair for pair in report.pairs if pair.kept]
-    found = {"all": kept}
-    for name in ALTERATIONS:
-        found[name] = [pair for pair in kept if pair.alteration == name]
-    return {name: pairs for name, pairs in found.items() if pairs}
-
-
-def to_text(report: PatchingReport) -> str:
-    """Direct effects by layer, over all pairs kept, and where they are largest by alteration."""
-    groups = kept_by_alteration(report)
-    title = (
-        f"{report.model.name}, residuals patched at {report.positions} aligned positions: "
-        f"{report.data.split}, {len(report.pairs)} pairs, {len(groups.get('all', ()))} kept"
-    )
-    if not groups:
-        return f"{title}: none is answered right where the original is answered otherwise"
-    mean = averages(groups["all"])
-    assert mean.low is not None
-    assert mean.high is not None
-    headers = ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"]
-    rows = [
-        [
-            str(layer),
-            f"{p:.3f}",
-            f"[{low:.3f}, {high:.3f}]",
-            f"{p - mean.original_run:+.3f}",
-        ]
-        for layer, p, low, high in zip(
-            mean.layers, mean.probability, mean.low, mean.high, strict=True
-        )
-    ]
-    by_layer = reports.table(
-        f"{title}; OR {mean.original_run:.3f}, AR {mean.altered_run:.3f}", headers, rows
-    )
-    rows = []
-    for name, pairs in groups.items():
-        mean = averages(pairs)
-        effects = np.asarray(mean.probability) - mean.original_run
-        largest = int(effects.argmax())
-        rows.append(
-            [
-                *[name, str(len(pairs)), f"{mean.original_run:.3f}", f"{mean.altered_run:.3f}"],
-                *[str(largest), f"{effects[largest]:+.3f}"],
-            ]
-        )
-    headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
-    return "\n".join([by_layer, reports.table("by alteration", headers, rows)])
-
-
 # The file -----------------------------------------------------------------------------------------
 
 
-def write_effects(report: PatchingReport, path: Path) -> None:
-    """Writes JSON lines, all of it or nothing: what was run, then a pair a line.
+def write_patching(report: PatchingReport, path: Path) -> None:
+    """Write a report to a JSON-lines file: the identities, then one pair a line.
 
     Raises:
-        InputError: it cannot be written there.
+        InputError: The file cannot be written.
     """
     head = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
-        "model": encoded(report.model),
-        "data": encoded(report.data),
+        "model": encode(report.model),
+        "data": encode(report.data),
         "positions": report.positions,
         "pairs": len(report.pairs),
     }
-    lines = [head, *({**encoded(pair), "kept": pair.kept} for pair in report.pairs)]
+    lines = [head, *({**encode(pair), "kept": pair.kept} for pair in report.pairs)]
     text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
     write_whole(path, text.encode())
 
 
-def are_effects(path: Path) -> bool:
-    """Whether the file begins as those of `write_effects` do, of whatever version.
+def is_patching_file(path: Path) -> bool:
+    """Return whether a file begins as `write_patching` writes it, in any version.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: The file cannot be read.
     """
     return f'"{SCHEMA}"' in read_text(path).partition("\n")[0]
 
 
-def read_effects(path: Path) -> PatchingReport:
-    """The report that `write_effects` wrote.
+def read_patching(path: Path) -> PatchingReport:
+    """Read the report that `pragworld-interp patch` or `write_patching` wrote.
 
     Raises:
-        InputError: there is none in this file, or not one that this version reads.
+        InputError: The file is missing, malformed, inconsistent, or of another version.
     """
     (_, head), *rest = read_json_lines(path)
     check_schema(path, head, SCHEMA, SCHEMA_VERSION, "pragworld-interp patch")
     try:
-        model = decoded(ModelIdentity, head.get("model"), "model")
-        data = decoded(DataIdentity, head.get("data"), "data")
-        positions = decoded(Positions, head.get("positions"), "positions")
-    except ValueError as error:
-        raise InputError(f"{path}, line 1: {error}; make the file again") from error
+        model = decode(ModelIdentity, head.get("model"), "model")
+        data = decode(DataIdentity, head.get("data"), "data")
+        positions = decode(Positions, head.get("positions"), "positions")
+    except (UnfitError, OverflowError) as error:
+        raise InputError(f"{path}, line 1: {error}; write the file again") from error
     pairs = []
     for where, record in rest:
+        record.pop("kept", None)  # written for people; it follows from the rest
         try:
-            pair: PairEffect = decoded(PairEffect, _without_kept(record), "")
-        except ValueError as error:
-            where.refuse(f"{error}; make the file again")
+            pair: PairEffect = decode(PairEffect, record, "")
+        except (UnfitError, OverflowError) as error:
+            where.refuse(f"{error}; write the file again")
         if len(pair.patched) != model.layers:
-            where.refuse(f"{len(pair.patched)} layers where the model has {model.layers}")
+            where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
         pairs.append(pair)
     if head.get("pairs") != len(pairs):
-        raise InputError(f"{path}: {len(pairs)} pairs of {head.get('pairs')}; is the file cut off?")
+        raise InputError(
+            f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
+            "off?"
+        )
     return PatchingReport(model, data, positions, tuple(pairs))
-
-
-def _without_kept(record: Mapping[str, object]) -> dict[str, object]:
-    """The record without what follows from the rest and stands there for people."""
-    return {name: value for name, value in record.items() if name != "kept"}

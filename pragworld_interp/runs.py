@@ -1,131 +1,150 @@
-"""Long runs over the groups of a split: resumed where they were, halved when memory is short.
+"""Long runs over groups of prompts: resumed after an interruption, and adapted to the memory.
 
-The groups are put into units of work once, by the token budget, before anything runs; so what a
-run gives depends neither on when it was killed nor on how many processes share it.
+Before anything runs, the groups are divided into units of work by a budget in tokens. The results
+therefore depend neither on interruptions nor on how many processes share the run.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import torch
 from accelerate import PartialState
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from tqdm import tqdm
 
-from pragworld_interp.journal import Journal
-from pragworld_interp.loading import Fed
-from pragworld_tasks.data.documents import Document
+from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.journal import open_journal, read_journal
 
-# Tokens that go through a block in one go. On a CPU more is slower, since less stays in its cache.
+# Tokens that go through a block at a time. On a CPU more is slower, because less fits its cache.
 CPU_TOKENS = 2048
 ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
 
-
-@dataclass(frozen=True)
-class Group:
-    """A group of documents, their prompts as token ids, and which of these hold the dialogue."""
-
-    documents: tuple[Document, ...]
-    prompts: tuple[list[int], ...]
-    dialogues: tuple[frozenset[int], ...]
+# A function from some groups and a budget in tokens to a result for each group, as JSON data.
+Work = Callable[[Sequence[PromptGroup], int], list[Any]]
 
 
-def groups_of(documents: Sequence[Document], prompts: Sequence[Fed]) -> list[Group]:
-    """The documents of each group together, in order."""
-    pairs = sorted(zip(documents, prompts, strict=True), key=lambda pair: pair[0].group)
-    return [
-        Group(
-            tuple(document for document, _ in each),
-            tuple(prompt.ids for _, prompt in each),
-            tuple(prompt.dialogue for _, prompt in each),
-        )
-        for each in (list(of) for _, of in groupby(pairs, key=lambda pair: pair[0].group))
-    ]
-
-
-# The results of some groups, one for each, from the groups and a token budget.
-Work = Callable[[Sequence[Group], int], list[Any]]
-
-
-def run(
-    units: Sequence[Sequence[Group]],
+def run_units(
+    units: Sequence[Sequence[PromptGroup]],
     work: Work,
     target: Path,
     identity: Mapping[str, Any],
     budget: int,
-    what: str,
+    description: str,
 ) -> list[Any] | None:
-    """Does the work on all units, or on what is left of them.
+    """Do the work on all units, or on those that an interrupted run has left.
+
+    Several processes divide the units between them. Each keeps a journal beside `target`.
 
     Args:
-        units: groups that are worked on in one go.
-        work: gives a result, as JSON has them, for each group.
-        target: the file that the results are for; the journal lies beside it.
-        identity: of the run; a journal of another one is refused.
-        budget: in tokens.
-        what: the run is called beside its progress bar.
+        units: Groups that run together.
+        work: The work.
+        target: The file that the results are for.
+        identity: What the results depend on; a journal with another identity is refused.
+        budget: The budget in tokens.
+        description: The text beside the progress bar.
 
     Returns:
         The results of all groups, in order; None in all processes but the first.
 
     Raises:
-        InputError: the journal is another run's, or memory does not do for one group.
+        InputError: The journal has another identity, or a single group does not fit into memory.
     """
-    state = PartialState()
-    with Journal(target, identity, state.process_index) as journal:
-        mine = range(state.process_index, len(units), state.num_processes)
+    state = process_state()
+    memory = _MemoryLimit(work, budget)
+    mine = range(state.process_index, len(units), state.num_processes)
+    path = target.with_name(f"{_prefix(target)}{state.process_index}")
+    with open_journal(path, identity, _decode_unit) as journal:
+        done = _read_journals(target, identity)
         progress = tqdm(
-            total=sum(_documents(units[number]) for number in mine),
-            initial=sum(_documents(units[number]) for number in mine if number in journal.done),
-            desc=what,
+            total=sum(_count_documents(units[number]) for number in mine),
+            initial=sum(_count_documents(units[number]) for number in mine if number in done),
+            desc=description,
             unit="document",
             smoothing=0,
             disable=None if state.is_local_main_process else True,
         )
-        memory = _Memory(work, budget)
         with progress:
             for number in mine:
-                if number not in journal.done:
-                    journal.add(number, memory.work(units[number]))
-                    progress.update(_documents(units[number]))
+                if number not in done:
+                    journal.append([number, memory.work(units[number])])
+                    progress.update(_count_documents(units[number]))
         state.wait_for_everyone()
-        if not state.is_main_process:
-            return None
-        journal.reread()
-        return [result for number in range(len(units)) for result in journal.done[number]]
+    if not state.is_main_process:
+        return None
+    done = _read_journals(target, identity)
+    return [result for number in range(len(units)) for result in done[number]]
 
 
-def _documents(unit: Sequence[Group]) -> int:
+def process_state() -> PartialState:
+    """Return the number of this process, the number of all processes, and the device of this one.
+
+    accelerate recognizes several processes on CPUs only if it is told to use CPUs.
+    """
+    accelerators = getattr(torch, "accelerator", torch.cuda)  # new in torch 2.6
+    return PartialState(cpu=not accelerators.is_available())
+
+
+def remove_journals(target: Path) -> None:
+    """Remove the journals of a run, once its results are in `target`."""
+    for path in _journals(target):
+        path.unlink(missing_ok=True)
+
+
+def _read_journals(target: Path, identity: Mapping[str, Any]) -> dict[int, list[Any]]:
+    """Return the results in the journals of all processes, by the number of the unit."""
+    records = (read_journal(path, identity, _decode_unit) for path in _journals(target))
+    return dict(itertools.chain.from_iterable(records))
+
+
+def _decode_unit(record: Any) -> tuple[int, list[Any]]:
+    number, results = record
+    return number, results
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}.journal-"
+
+
+def _journals(target: Path) -> list[Path]:
+    prefix = _prefix(target)
+    return sorted(
+        path
+        for path in target.parent.iterdir()
+        if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit()
+    )
+
+
+def _count_documents(unit: Sequence[PromptGroup]) -> int:
     return sum(len(group.documents) for group in unit)
 
 
-class _Memory:
-    """What memory does for: as many groups in one go, and a token budget, as it turns out."""
+class _MemoryLimit:
+    """Work that adapts to the memory: as many groups, and as many tokens, as have fit so far."""
 
     def __init__(self, work: Work, budget: int) -> None:
         self._work = work
         self._budget = budget
-        self._most_groups: int | None = None  # not known to be too many
+        self._most_groups: int | None = None
 
-    def work(self, groups: Sequence[Group]) -> list[Any]:
-        """The results of the groups. Where memory is short, fewer go in at once, then less."""
+    def work(self, groups: Sequence[PromptGroup]) -> list[Any]:
+        """Return the results of groups; out of memory, run fewer of them, then fewer tokens."""
         results: list[Any] = []
         while len(results) < len(groups):
-            some = groups[len(results) :][: self._most_groups]
+            part = groups[len(results) :][: self._most_groups]
             try:
-                results += self._work(some, self._budget)
+                results += self._work(part, self._budget)
             except (RuntimeError, MemoryError) as error:
                 if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
                     raise
-                self._take_less(some)
+                self._reduce(part)
         return results
 
-    def _take_less(self, groups: Sequence[Group]) -> None:
+    def _reduce(self, groups: Sequence[PromptGroup]) -> None:
         clear_device_cache(garbage_collection=True)
         if len(groups) > 1:
             self._most_groups = math.ceil(len(groups) / 2)
@@ -133,6 +152,6 @@ class _Memory:
             self._budget //= 2
         else:
             raise InputError(
-                f"group {groups[0].documents[0].group}: out of memory, alone as it is; take a "
-                "smaller dtype, --quantization, or more memory"
+                f"out of memory on group {groups[0].documents[0].group}, even on its own; use a "
+                "smaller dtype, --quantization, or a larger device"
             )

@@ -1,4 +1,4 @@
-"""Dataclasses as JSON has them, and back, strictly: a file that was tampered with is refused."""
+"""Dataclasses to JSON and back, strictly: a damaged or edited file raises an error."""
 
 import functools
 import json
@@ -12,47 +12,52 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.evaluation.scoring import Share
 
+DIGITS = 6  # of the probabilities in a file
+
 
 class UnfitError(ValueError):
-    """What is wrong with the content of a file, and where in it."""
+    """The content of a file does not fit its schema; the message says where."""
 
 
-def encoded(value: Any) -> Any:
-    """A value as JSON has it. The ends of an interval stand beside what it is the interval of."""
+def encode(value: Any) -> Any:
+    """Return a value as JSON data; null stands for NaN.
+
+    The ends of an interval become keys of the object that the interval belongs to.
+    """
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if is_dataclass(value) and not isinstance(value, type):
         content: dict[str, Any] = {}
         for field in fields(value):
             if field.name == "interval":
-                content |= {"percent": encoded(value.percent)} if isinstance(value, Share) else {}
-                content |= encoded(getattr(value, field.name))
+                content |= {"percent": encode(value.percent)} if isinstance(value, Share) else {}
+                content |= encode(getattr(value, field.name))
             else:
-                content[field.name] = encoded(getattr(value, field.name))
+                content[field.name] = encode(getattr(value, field.name))
         return content
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return encoded(value._asdict())
+        return encode(value._asdict())
     if isinstance(value, dict):
-        return {name: encoded(one) for name, one in value.items()}
+        return {name: encode(item) for name, item in value.items()}
     if isinstance(value, tuple):
-        return [encoded(one) for one in value]
+        return [encode(item) for item in value]
     return value
 
 
 _hints = functools.cache(get_type_hints)
-_PLAIN_KINDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_PLAIN_KINDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
 
 
-def decoded(kind: Any, value: Any, place: str) -> Any:
-    """What `encoded` made out of a value of type `kind`.
+def decode(kind: Any, value: Any, place: str) -> Any:
+    """Return the value of type `kind` that `encode` turned into JSON data.
 
     Args:
-        kind: a type as this file's dataclasses name them.
-        value: what JSON has.
-        place: where it has it, for messages.
+        kind: A type, as the dataclasses annotate their fields.
+        value: The JSON data.
+        place: The path of the value within the file, for messages.
 
     Raises:
-        UnfitError: it has something else there.
+        UnfitError: The JSON data does not fit the type.
     """
     if kind in _PLAIN_KINDS:
         if kind is float and value is None:
@@ -71,27 +76,27 @@ def decoded(kind: Any, value: Any, place: str) -> Any:
         return value
     if origin in (types.UnionType, Union):
         (other,) = (argument for argument in arguments if argument is not type(None))
-        return None if value is None else decoded(other, value, place)
+        return None if value is None else decode(other, value, place)
     if origin is tuple:
         if not isinstance(value, list):
             raise UnfitError(f"{place} is {_shown(value)}, not a list")
         if arguments[-1] is not ... and len(value) != len(arguments):
             raise UnfitError(f"{place} has {len(value)} values instead of {len(arguments)}")
         return tuple(
-            decoded(arguments[0], one, f"{place}[{number}]") for number, one in enumerate(value)
+            decode(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value)
         )
     if not isinstance(value, dict):
         raise UnfitError(f"{place} is {_shown(value)}, not an object")
     if origin is dict:
-        return {name: decoded(arguments[1], one, f"{place}.{name}") for name, one in value.items()}
+        return {name: decode(arguments[1], item, f"{place}.{name}") for name, item in value.items()}
     content = {}
     for name, hint in _hints(kind).items():
         if hint is Interval:
-            content[name] = decoded(hint, value, place)
+            content[name] = decode(hint, value, place)
         elif name not in value:
-            raise UnfitError(f"no {name!r} in {place or 'it'}")
+            raise UnfitError(f"{place or 'the file'} has no {name!r}")
         else:
-            content[name] = decoded(hint, value[name], f"{place}.{name}".lstrip("."))
+            content[name] = decode(hint, value[name], f"{place}.{name}".lstrip("."))
     return kind(**content)
 
 
@@ -101,26 +106,27 @@ def _shown(value: Any) -> str:
 
 
 def check_schema(path: Path, content: Any, schema: str, version: int, command: str) -> None:
-    """Refuses what is not of this schema and version.
+    """Check that the content of a file has the schema and version that this package reads.
 
     Args:
-        path: where it was read, for the message.
-        content: an object, if it is what it should be.
-        schema: that this program reads.
-        version: of it.
-        command: that writes it.
+        path: The file, for messages.
+        content: The JSON data of the file.
+        schema: The schema that is required.
+        version: The version that is required.
+        command: The command that writes such files, for messages.
 
     Raises:
-        InputError: it is of another schema or version.
+        InputError: The schema or the version is another one.
     """
-    found = content if isinstance(content, dict) else {}
-    if found.get("schema") != schema:
+    head = content if isinstance(content, dict) else {}
+    if head.get("schema") != schema:
         raise InputError(
-            f"{path}: schema {str(found.get('schema'))[:40]!r} instead of {schema!r}; "
-            f"is it what `{command}` wrote?"
+            f"{path}: the schema is {str(head.get('schema'))[:40]!r}, not {schema!r}; "
+            f"give a file that `{command}` wrote"
         )
-    if found.get("version") != version:
+    if head.get("version") != version:
         raise InputError(
-            f"{path}: version {str(found.get('version'))[:40]} of {schema!r}, and this program "
-            f"reads version {version}; take the pragworld that wrote it, or make the file again"
+            f"{path}: the file has version {str(head.get('version'))[:40]} of {schema!r}, but this "
+            f"pragworld reads version {version}; install the pragworld that wrote the file, or "
+            "write it again"
         )

@@ -1,10 +1,10 @@
-"""The engine: every layer's intervention in one climb through the model.
+"""The sweep engine: an intervention at every layer in a single pass through the model.
 
-An intervention at layer l leaves all below l as it was. So the plain run and all branches forked so
-far go through a block together, and at every layer a new branch forks off the plain run: L(L+1)/2
-blocks' work instead of L times L. The climb takes place inside the model's own forward call. What a
-block is called with is captured there, never rebuilt, which is what makes this hold for any
-architecture; only the last position of each prompt is read out.
+An intervention at layer l leaves all layers below l unchanged. The plain run and all branches so
+far therefore go through a block together, and at every layer a new branch forks off the plain run:
+the work of L(L+1)/2 blocks instead of L times L. The sweep takes place inside the model's own
+forward call. The arguments of a block are captured there, never rebuilt, so the engine works for
+any architecture. Only the last position of each prompt is read out.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,35 +17,23 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache
 
-from pragworld_interp.decoder import Block, Decoder, first_of, replaced, with_first
+from pragworld_interp.decoder import Block, Decoder, first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.tree_attention import TreeAttention, spans
 
 
 @dataclass(frozen=True)
-class Lane:
-    """Where the rows of a branch are in the batch: all of a row, or one prompt from some point on.
+class Suffix:
+    """The part of a prompt in which a branch may differ from the plain run."""
 
-    Attributes:
-        row: of the batch.
-        before: columns of what stands before the lane, whose keys and values are the plain run's.
-        columns: of the lane itself.
-    """
-
-    row: int
-    before: Tensor
-    columns: Tensor
+    row: int  # of the batch
+    prefix: Tensor  # the columns before the suffix, whose keys and values are the plain run's
+    columns: Tensor  # of the suffix
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A block in the middle of a climb, to be run on any rows and as often as wanted.
-
-    Attributes:
-        number: of the layer, from 0.
-        block: it and its parts.
-        is_last: whether it is the last one.
-    """
+class LiveBlock:
+    """A block in the middle of a sweep, which can run on any rows, any number of times."""
 
     number: int
     block: Block
@@ -57,67 +45,64 @@ class Layer:
     _chunk: int
 
     def run(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """The residuals behind the block.
+        """Return the residuals after the block.
 
         Args:
             hidden: [n, length, width] residuals before the block.
-            rows: [n] which row of the batch each belongs to, for its mask and positions.
+            rows: [n] the row of the batch that each belongs to, for its mask and positions.
         """
         parts = []
         for part in self._chunks(hidden):
-            called = _each((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
-            parts.append(self._call(hidden[part], called, self._ends_of(rows[part])))
+            arguments = _map((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
+            parts.append(self._call(hidden[part], arguments, self._ends_of(rows[part])))
         return torch.cat(parts)
 
-    def run_lane(self, hidden: Tensor, lane: Lane) -> Tensor:
-        """The residuals behind the block, in a lane. The climb has to `keep_keys`.
+    def run_suffix(self, hidden: Tensor, suffix: Suffix) -> Tensor:
+        """Return the residuals after the block, for a suffix. The sweep has to `keep_keys`.
 
         Args:
-            hidden: [n, columns of the lane, width] residuals before the block.
-            lane: where all n are.
+            hidden: [n, columns of the suffix, width] residuals before the block.
+            suffix: The place of all n in the batch.
         """
-        plain = next(
-            each for each in (*self._args, *self._kwargs.values()) if isinstance(each, Cache)
-        ).layers[self.number]
-        keys = plain.keys[lane.row, :, lane.before.to(plain.keys.device)]
-        values = plain.values[lane.row, :, lane.before.to(plain.keys.device)]
+        cache = next(v for v in (*self._args, *self._kwargs.values()) if isinstance(v, Cache))
+        plain = cache.layers[self.number]
+        prefix = suffix.prefix.to(plain.keys.device)
+        keys, values = (kept[suffix.row, :, prefix] for kept in (plain.keys, plain.values))
 
-        def of_lane(value: Any) -> Any:
-            return (
-                _Beginning(keys, values) if isinstance(value, Cache) else self._of_lane(value, lane)
-            )
+        def of_suffix(value: Any) -> Any:
+            if isinstance(value, Cache):
+                return _PrefixCache(keys, values)
+            return self._of_suffix(value, suffix)
 
-        called = _each((self._args, self._kwargs), of_lane)
+        arguments = _map((self._args, self._kwargs), of_suffix)
         parts = []
         for part in self._chunks(hidden):
             last = torch.tensor([[n, hidden.shape[1] - 1] for n in range(len(part))])
-            parts.append(self._call(hidden[part], called, last))
+            parts.append(self._call(hidden[part], arguments, last))
         return torch.cat(parts)
 
     def rerun(self, hidden: Tensor) -> Tensor:
-        """The residuals behind the block for all rows of the batch, [rows, length, width].
+        """Return the residuals after the block for all rows of the batch, [rows, length, width].
 
-        In one go and at all positions, for what is to be recorded or replaced on the way.
+        All positions run in one call, so that a caller can record or replace outputs on the way.
         """
-        return first_of(self._forward(hidden, *self._args, **self._kwargs))
+        return first_tensor(self._forward(hidden, *self._args, **self._kwargs))
 
     def _chunks(self, hidden: Tensor) -> Sequence[Tensor]:
         return torch.split(torch.arange(len(hidden)), max(1, self._chunk // hidden.shape[1]))
 
-    def _call(self, hidden: Tensor, called: tuple[Any, Any], ends: Tensor) -> Tensor:
-        args, kwargs = called
+    def _call(self, hidden: Tensor, arguments: tuple[Any, Any], ends: Tensor) -> Tensor:
+        args, kwargs = arguments
         if not self.is_last:
-            return first_of(self._forward(hidden, *args, **kwargs))
-        # Behind the last block only the prompts' ends are read, and the MLP takes each position
-        # alone; so it need not see the others.
-        with ExitStack() as stack:
-            mlp = self.block.mlp
-            before = mlp.forward
-            stack.enter_context(replaced(mlp, lambda inputs: _at(ends, before, inputs)))
-            return first_of(self._forward(hidden, *args, **kwargs))
+            return first_tensor(self._forward(hidden, *args, **kwargs))
+        # After the last block only the ends of prompts are read, and the MLP treats each position
+        # alone, so it can skip the others.
+        mlp = self.block.mlp
+        with replaced_forward(mlp, partial(_at_ends, ends, mlp.forward)):
+            return first_tensor(self._forward(hidden, *args, **kwargs))
 
     def _ends_of(self, rows: Tensor) -> Tensor:
-        """[ends, 2] number of row and column of every prompt's end in these rows."""
+        """Return the row and the column of every prompt's end in some rows, [ends, 2]."""
         ends = self._batch.ends
         return torch.cat(
             [
@@ -127,56 +112,56 @@ class Layer:
         )
 
     def _of_rows(self, value: Any, rows: Tensor) -> Any:
-        """What is there for each row of the batch, for these; what serves all rows, as it is."""
+        """Return the part of an argument for some rows; what serves all rows stays as it is."""
         count = len(self._batch.ids)
         if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:
             return value[rows.to(value.device)]
         return None if isinstance(value, Cache) else value
 
-    def _of_lane(self, value: Any, lane: Lane) -> Any:
-        """A mask, positions or their embeddings, for the columns of the lane."""
+    def _of_suffix(self, value: Any, suffix: Suffix) -> Any:
+        """Return the part of a mask, positions or their embeddings for the columns of a suffix."""
         if not isinstance(value, Tensor):
             return value
         count, length = self._batch.ids.shape
         if value.ndim > 1 and value.shape[0] == count:
-            value = value[lane.row : lane.row + 1]
-        columns = lane.columns.to(value.device)
+            value = value[suffix.row : suffix.row + 1]
+        columns = suffix.columns.to(value.device)
         if value.ndim == 4 and value.shape[2:] == (length, length):
-            seen = torch.cat([lane.before, lane.columns]).to(value.device)
-            return value[:, :, columns[:, None], seen]
+            keys = torch.cat([suffix.prefix, suffix.columns]).to(value.device)
+            return value[:, :, columns[:, None], keys]
         if value.ndim in (2, 3) and value.shape[1] == length:
             return value[:, columns]
         return value[columns] if value.shape == (length,) else value
 
 
-def _at(ends: Tensor, mlp: Callable[..., Any], inputs: Tensor) -> Any:
-    """What the MLP makes of some positions, and zeros elsewhere."""
+def _at_ends(ends: Tensor, mlp: Callable[..., Any], inputs: Tensor) -> Any:
+    """Return the output of an MLP at the ends of prompts, and zeros elsewhere."""
     rows, columns = ends.to(inputs.device).unbind(1)
     output = mlp(inputs[rows, columns][None])
     everywhere = torch.zeros_like(inputs)
-    everywhere[rows, columns] = first_of(output).view(len(rows), -1)
-    return with_first(output, everywhere)
+    everywhere[rows, columns] = first_tensor(output).view(len(rows), -1)
+    return with_tensor(output, everywhere)
 
 
-def _each(value: Any, of: Callable[[Any], Any]) -> Any:
-    """The nested value with `of` applied to everything that is no tuple, list or dictionary."""
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to everything in nested tuples, lists and dictionaries."""
     if isinstance(value, tuple | list):
-        return type(value)(_each(each, of) for each in value)
+        return type(value)(_map(item, function) for item in value)
     if isinstance(value, dict):
-        return {name: _each(each, of) for name, each in value.items()}
-    return of(value)
+        return {name: _map(item, function) for name, item in value.items()}
+    return function(value)
 
 
-class _Beginning(Cache):
-    """Keys and values of what stands before the positions that a block is run on."""
+class _PrefixCache(Cache):
+    """A cache that puts the keys and values of a prefix before those of a block's input."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
-        """Takes both as [heads, length, width of a head]."""
+        """Set the keys and values, both [heads, length, width of a head]."""
         super().__init__(layers=[])
         self._keys, self._values = keys, values
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """All keys and values; nothing is kept."""
+        """Return all keys and values, without keeping the new ones."""
         rows = (len(keys), -1, -1, -1)
         return (
             torch.cat([self._keys.expand(rows), keys], 2),
@@ -185,23 +170,23 @@ class _Beginning(Cache):
 
 
 @torch.inference_mode()
-def climb(
+def sweep_layers(
     decoder: Decoder,
     batch: Batch,
-    at_layer: Callable[[Layer, Tensor], Tensor],
+    at_layer: Callable[[LiveBlock, Tensor], Tensor],
     *,
     chunk: int,
     keep_keys: bool = False,
 ) -> None:
-    """Runs the model on the batch, with `at_layer` in the place of each block.
+    """Run a model on a batch, with `at_layer` in place of each block.
 
     Args:
-        decoder: the model.
-        batch: what it is fed.
-        at_layer: given the layer and the plain run's residuals before it, [rows, length, width];
-            returns those behind it.
-        chunk: how many tokens go through a block in one go, about.
-        keep_keys: whether keys and values of the plain run are kept, for `Layer.run_lane`.
+        decoder: The model.
+        batch: Its input.
+        at_layer: Called with the block and the plain run's residuals before it, [rows, length,
+            width]; returns the residuals after it.
+        chunk: Roughly how many tokens go through a block at a time.
+        keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffix`.
     """
     device = decoder.device
     last = len(decoder.blocks) - 1
@@ -209,15 +194,15 @@ def climb(
     def stand_in(number: int, block: Block, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
-            layer = Layer(number, block, number == last, batch, forward, args, kwargs, chunk)
-            return block.returned(at_layer(layer, hidden))
+            live = LiveBlock(number, block, number == last, batch, forward, args, kwargs, chunk)
+            return block.as_returned(at_layer(live, hidden))
 
         return run
 
     with ExitStack() as stack:
         for number, block in enumerate(decoder.blocks):
-            before = block.module.forward
-            stack.enter_context(replaced(block.module, stand_in(number, block, before)))
+            forward = stand_in(number, block, block.module.forward)
+            stack.enter_context(replaced_forward(block.module, forward))
         if batch.mask.ndim == 4:
             stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0)))
         decoder.model.base_model(

@@ -1,9 +1,9 @@
-"""Attention over token trees, without the scores that the mask would throw away.
+"""Attention over token trees without the scores that the mask would discard.
 
-In a row that holds a tree most tokens see few of the others: what is shared, and their own branch.
-A kernel that is given a mask computes every score all the same. Here the queries are taken branch
-by branch, each with only the keys that some of them see; what comes out is what came out before.
-This is for PyTorch's `scaled_dot_product_attention`, which most models call.
+In a row that holds a tree, most tokens attend to few of the others: the shared prefix and their own
+branch. A kernel with a mask computes every score all the same. Here the queries run branch by
+branch, each with only the keys that some of them attend to; the output is the same. This covers
+PyTorch's `scaled_dot_product_attention`, which most models call.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,57 +15,52 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
-# Queries of a span. Short branches are not worth a call of their own; in a long one the first
-# queries need not see its end.
+# The number of queries in a span. A short branch does not pay for a call of its own. In a long
+# branch, the first queries do not attend to its end.
 SHORTEST, LONGEST = 32, 256
-WORTHWHILE = 0.5  # of all scores, at most, are computed; else one call for all is faster
+WORTHWHILE = 0.5  # the largest share of scores to compute; above it one call for all is faster
 
 
 @dataclass(frozen=True)
 class Span:
-    """Queries that stand side by side, and the keys that any of them sees.
-
-    Attributes:
-        queries: columns.
-        keys: [n] columns, in order.
-    """
+    """The columns of adjacent queries, and those of the keys that any of them attends to."""
 
     queries: slice
-    keys: Tensor
+    keys: Tensor  # in order
 
 
-def spans(sees: Tensor) -> list[Span]:
-    """The spans of some rows, for all of them together; one span where more are not worthwhile.
+def spans(attends: Tensor) -> list[Span]:
+    """Return spans that hold for all rows of a batch; a single span if more are not worthwhile.
 
     Args:
-        sees: [rows, length, length] whether a token sees another; itself, always.
+        attends: [rows, length, length] whether a token attends to another. It attends to itself.
     """
-    anywhere = sees.any(0)
+    anywhere = attends.any(0)
     length = len(anywhere)
-    # A branch begins where in some row a token does not see the one before it.
-    follows = sees.diagonal(-1, 1, 2).all(0).tolist()
+    # A branch begins where, in some row, a token does not attend to the one before it.
+    follows = attends.diagonal(-1, 1, 2).all(0).tolist()
     starts = [0]
-    for column, follows_on in enumerate(follows, start=1):
-        if column - starts[-1] >= (LONGEST if follows_on else SHORTEST):
+    for column, follows_previous in enumerate(follows, start=1):
+        if column - starts[-1] >= (LONGEST if follows_previous else SHORTEST):
             starts.append(column)
-    found = [
+    result = [
         Span(slice(start, end), anywhere[start:end].any(0).nonzero()[:, 0])
         for start, end in zip(starts, [*starts[1:], length], strict=True)
     ]
-    scores = sum((span.queries.stop - span.queries.start) * len(span.keys) for span in found)
+    scores = sum((span.queries.stop - span.queries.start) * len(span.keys) for span in result)
     if scores > WORTHWHILE * length**2:
         return [Span(slice(0, length), torch.arange(length))]
-    return found
+    return result
 
 
 class TreeAttention(TorchFunctionMode):
-    """While it is entered, attention with all columns of some rows is computed span by span."""
+    """A mode in which attention over all columns is computed span by span."""
 
-    def __init__(self, of: Sequence[Span]) -> None:
-        """Takes the spans of the rows, of any of which attention may be asked for."""
+    def __init__(self, batch_spans: Sequence[Span]) -> None:
+        """Set the spans of the batch."""
         super().__init__()
-        self._spans = of
-        self._length = of[-1].queries.stop
+        self._spans = batch_spans
+        self._length = batch_spans[-1].queries.stop
 
     def __torch_function__(
         self,
@@ -74,7 +69,7 @@ class TreeAttention(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Runs every function as it is, but this one."""
+        """Run any function as it is, except attention."""
         kwargs = kwargs or {}
         if function is scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
@@ -83,9 +78,9 @@ class TreeAttention(TorchFunctionMode):
     def _attention(
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, **settings: Any
     ) -> Tensor:
-        every = (self._length, self._length)
-        of_all = isinstance(attn_mask, Tensor) and attn_mask.shape[-2:] == every
-        if len(self._spans) == 1 or not of_all:
+        full = (self._length, self._length)
+        is_full = isinstance(attn_mask, Tensor) and attn_mask.shape[-2:] == full
+        if len(self._spans) == 1 or not is_full:
             return scaled_dot_product_attention(query, key, value, attn_mask, **settings)
         parts = []
         for span in self._spans:

@@ -4,18 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pragworld_interp.layer_report import (
-    Intervention,
-    LayerReport,
-    ModelIdentity,
-    Settings,
-    data_identity,
-    layer_report,
-)
+from pragworld_interp.identities import ModelIdentity, data_identity
+from pragworld_interp.layer_report import Intervention, LayerReport, SweepSettings
+from pragworld_interp.layer_statistics import compute_report
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.metrics import Floats
 
-QUICK = Settings(resamples=60, halvings=30)
+QUICK = SweepSettings(resamples=60, halvings=30)
 
 
 def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0) -> list[Document]:
@@ -54,7 +49,7 @@ def make_report(
     yes: Floats,
     name: str = "org/model",
     adapter: str | None = None,
-    settings: Settings = QUICK,
+    settings: SweepSettings = QUICK,
     intervention: Intervention | None = None,
 ) -> LayerReport:
     model = ModelIdentity(
@@ -67,7 +62,7 @@ def make_report(
         chat_template=False,
     )
     data = data_identity(documents, [document.context for document in documents])
-    return layer_report(
+    return compute_report(
         documents, yes, model, data, intervention or Intervention("mlp", "zero"), settings
     )
 

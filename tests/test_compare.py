@@ -1,4 +1,4 @@
-"""Agreement of layers across models against SciPy, plain loops and what chance must give."""
+"""Similarity of layers across models against SciPy, plain loops and what chance must give."""
 
 import dataclasses
 import itertools
@@ -10,18 +10,16 @@ import pytest
 from layer_reports import make_documents, make_report, random_report, to_yes
 from scipy.stats import spearmanr
 
-from pragworld_interp.compare import (
-    Agreement,
+from pragworld_interp.comparison import (
     LayerComparison,
     Null,
-    compare,
-    interpolated,
-    nearest,
+    Similarity,
+    compare_reports,
+    interpolate_effects,
+    nearest_layers,
     rearrangements,
-    to_json,
-    to_text,
 )
-from pragworld_interp.layer_report import Intervention, LayerReport, Role, selected
+from pragworld_interp.layer_report import Intervention, LayerReport, Role
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Floats
 
@@ -53,7 +51,7 @@ BASE = random_report(1)
 
 def compare_effects(*effects: Floats, null: Null = "shift", draws: int = 500) -> LayerComparison:
     reports = {f"m{number}": with_effects(one, BASE) for number, one in enumerate(effects)}
-    return compare(reports, null=null, draws=draws)
+    return compare_reports(reports, null=null, draws=draws)
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -61,14 +59,14 @@ def compare_effects(*effects: Floats, null: Null = "shift", draws: int = 500) ->
 
 def test_correlation_against_scipy_and_overlap_against_sets() -> None:
     first, second = random_report(24, seed=1), random_report(24, seed=2)
-    (pair,) = compare({"a": first, "b": second}).pairs
+    (pair,) = compare_reports({"a": first, "b": second}).pairs
     effects = [
         [layer.accuracy.difference.points for layer in report.layers] for report in (first, second)
     ]
     assert pair.correlation.value == pytest.approx(spearmanr(*effects).statistic)
-    overlaps: dict[Role, Agreement] = {"useful": pair.useful, "harmful": pair.harmful}
+    overlaps: dict[Role, Similarity] = {"useful": pair.useful, "harmful": pair.harmful}
     for role, found in overlaps.items():
-        one, other = (set(selected(report, role)) for report in (first, second))
+        one, other = (set(report.selected(role)) for report in (first, second))
         assert found.value == pytest.approx(len(one & other) / len(one | other))
     assert (pair.first, pair.second, pair.depths) == ("a", "b", 24)
 
@@ -76,8 +74,8 @@ def test_correlation_against_scipy_and_overlap_against_sets() -> None:
 def test_evidence_gives_its_own_sets() -> None:
     effects = np.array([-3.0, 0.5, 2.0, 3.0, 0.0])
     reports = {"a": with_effects(effects, BASE), "b": with_effects(effects[::-1], BASE)}
-    (by_sign,) = compare(reports, by="sign").pairs
-    (by_evidence,) = compare(reports, by="evidence").pairs
+    (by_sign,) = compare_reports(reports, by="sign").pairs
+    (by_evidence,) = compare_reports(reports, by="evidence").pairs
     assert by_sign.harmful.value == 1
     assert by_evidence.harmful.value == pytest.approx(1 / 3)
     assert math.isnan(by_evidence.useful.value)
@@ -92,16 +90,16 @@ def test_models_of_different_depth_meet_at_relative_depths() -> None:
     assert pair.depths == 12
     assert pair.correlation.value == pytest.approx(1)
     assert pair.useful.value == pytest.approx(1)
-    np.testing.assert_allclose(interpolated(np.array([0.0, 1, 2, 3, 4]), 3), [0, 2, 4])
-    np.testing.assert_allclose(interpolated(np.array([0.0, 1, 2, 3]), 3), [0, 1.5, 3])
+    np.testing.assert_allclose(interpolate_effects(np.array([0.0, 1, 2, 3, 4]), 3), [0, 2, 4])
+    np.testing.assert_allclose(interpolate_effects(np.array([0.0, 1, 2, 3]), 3), [0, 1.5, 3])
     members = np.array([True, True, False, False])
-    assert nearest(members, 2).tolist() == [True, False]
-    assert nearest(members, 3).tolist() == [True, True, False]
-    assert nearest(members, 4).tolist() == members.tolist()
+    assert nearest_layers(members, 2).tolist() == [True, False]
+    assert nearest_layers(members, 3).tolist() == [True, True, False]
+    assert nearest_layers(members, 4).tolist() == members.tolist()
 
 
 def test_equal_effects_stay_ties_when_interpolated() -> None:
-    found = interpolated(np.full(29, 0.1), 12)
+    found = interpolate_effects(np.full(29, 0.1), 12)
     assert len(np.unique(found)) == 1
 
 
@@ -120,8 +118,8 @@ def test_models_without_any_effect_have_no_correlation() -> None:
     assert math.isnan(comparison.pairs[0].correlation.value)
     assert comparison.together is not None
     assert math.isnan(comparison.together.p)
-    assert json.dumps(to_json(comparison), allow_nan=False)
-    assert "|           - |" in to_text(comparison)
+    assert json.dumps(comparison.to_json(), allow_nan=False)
+    assert "|           - |" in comparison.to_text()
     one_layer = compare_effects(np.ones(1), np.ones(3))
     assert math.isnan(one_layer.pairs[0].correlation.value)
 
@@ -235,34 +233,34 @@ def test_what_cannot_be_compared_is_refused() -> None:
     by_mean = make_report(documents, yes, intervention=Intervention("mlp", "mean", 1))
     by_other_mean = make_report(documents, yes, intervention=Intervention("mlp", "mean", 2))
     by_zero = make_report(documents, yes)
-    with pytest.raises(InputError, match="1 layer reports; a comparison takes at least two"):
-        compare({"a": report})
+    with pytest.raises(InputError, match="a comparison needs at least 2 layer reports, not 1"):
+        compare_reports({"a": report})
     with pytest.raises(
         InputError,
-        match=r"^b was asked about other documents \(synthetic, 200 documents, fingerprint \w{8}\)"
-        r" than a \(manual, .*\); sweep both on the same$",
+        match=r"^b was evaluated on other documents \(synthetic, 200 documents, fingerprint \w{8}\)"
+        r" than a \(manual, .*\); sweep both on the same documents$",
     ):
-        compare({"a": report, "b": other_data})
+        compare_reports({"a": report, "b": other_data})
     with pytest.raises(
         InputError,
-        match=r"^b was swept by mlp mean ablation and a by mlp zero ablation; sweep both",
+        match=r"^b was swept with mlp mean ablation and a with mlp zero ablation; use the same",
     ):
-        compare({"a": by_zero, "b": by_mean})
-    assert compare({"a": by_mean, "b": by_other_mean}).intervention == by_mean.intervention
+        compare_reports({"a": by_zero, "b": by_mean})
+    assert compare_reports({"a": by_mean, "b": by_other_mean}).intervention == by_mean.intervention
 
 
 def test_json_and_text_say_the_same_each_time() -> None:
     reports = {name: random_report(12, seed=seed) for seed, name in enumerate("abc")}
-    found = [to_json(compare(reports, null="permutation", draws=300)) for _ in range(2)]
+    found = [compare_reports(reports, null="permutation", draws=300).to_json() for _ in range(2)]
     assert found[0] == found[1]
     assert (found[0]["schema"], found[0]["version"]) == ("pragworld-layer-comparison", 1)
     assert found[0]["layers"] == {"a": 12, "b": 12, "c": 12}
     pair = found[0]["pairs"][2]
     assert (pair["first"], pair["second"]) == ("b", "c")
-    text = to_text(compare(reports))
-    correlation = compare(reports).pairs[2].correlation
+    text = compare_reports(reports).to_text()
+    correlation = compare_reports(reports).pairs[2].correlation
     (row,) = (line for line in text.split("\n") if line.startswith("| b and c |"))
     assert f" {correlation.value:.3f} | {correlation.p:.4f} |" in row
-    assert "with 12 depths, no p of a pair can be under 0.0833" in text
+    assert "with 12 depths, no p of a pair can be below 0.0833" in text
     assert "all models together: mean correlation" in text
-    assert "no p of a pair" not in to_text(compare(reports, null="permutation"))
+    assert "no p of a pair" not in compare_reports(reports, null="permutation").to_text()

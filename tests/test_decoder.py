@@ -8,7 +8,7 @@ import torch
 import transformers
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 
-from pragworld_interp.decoder import from_model, label_tokens, replaced
+from pragworld_interp.decoder import from_model, label_tokens, replaced_forward
 from pragworld_tasks.errors import InputError
 
 
@@ -86,16 +86,16 @@ def test_labels_are_the_words_behind_a_space_if_these_are_single_tokens() -> Non
 
 
 def test_a_tokenizer_without_single_labels_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"^tokenizer some/tokenizer: .*are one token$"):
+    with pytest.raises(InputError, match=r"^tokenizer some/tokenizer: .*must be single tokens; "):
         label_tokens(tokenizer(_yes=[3], _no=[4, 5], yes=[0], no=[6]))
 
 
 def test_what_a_library_put_in_the_place_of_forward_is_put_back() -> None:
     module = torch.nn.Linear(2, 2)
-    with replaced(module, lambda _: "ours"):
+    with replaced_forward(module, lambda _: "ours"):
         assert module(torch.ones(2)) == "ours"
     assert "forward" not in module.__dict__
     module.forward = lambda _: "theirs"  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(ZeroDivisionError), replaced(module, lambda _: 1 / 0):
+    with pytest.raises(ZeroDivisionError), replaced_forward(module, lambda _: 1 / 0):
         module(torch.ones(2))
     assert module(torch.ones(2)) == "theirs"

@@ -19,13 +19,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from pragworld_interp import ablation, patching
 from pragworld_interp.cli import main
 from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
-from pragworld_interp.patching_report import PatchingReport, read_effects
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.tiny import folder
+from pragworld_interp.patching_report import PatchingReport, read_patching
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.tiny import tiny_folder
 
 FOUR = ("--split", "generated", "--metadata", '{"groups": 4}')
-TINY = ("--model", str(folder()), *FOUR)
+TINY = ("--model", str(tiny_folder()), *FOUR)
 Run = Callable[..., Path]
 
 
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs `ablate` or `patch` on two groups out of four, nothing twice; gives the file."""
     made: dict[tuple[str, ...], Path] = {}
 
-    def run(*arguments: str, model: str = str(folder()), limit: int = 2) -> Path:
+    def run(*arguments: str, model: str = str(tiny_folder()), limit: int = 2) -> Path:
         key = (*arguments, model, str(limit))
         if key not in made:
             made[key] = tmp_path_factory.mktemp("run") / "results"
@@ -68,15 +68,16 @@ def refused(
     def refused(*arguments: str | Path) -> str:
         before = contents(tmp_path)
         capsys.readouterr()
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(SystemExit) as caught:
             main([str(argument) for argument in arguments])
+        assert caught.value.code == 2
         assert contents(tmp_path) == before
         printed = capsys.readouterr()
         assert printed.out == ""
         assert "Traceback" not in printed.err
-        message = str(caught.value)
+        *progress, message = printed.err.splitlines()
         assert message
-        assert "\n" not in message
+        assert all("Loading weights" in line or not line for line in progress), progress
         return message
 
     return refused
@@ -99,13 +100,13 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
         (["--metadata", "{\n"], r"^--metadata '{\\n': not JSON \(.*\)$"),
         (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not JSON \(.*\)$"),
         (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object$"),
-        (["--metadata", '{"grups": 3}'], r"^--metadata: no setting 'grups'; there are groups, seed, "),
-        (["--metadata", '{"groups": 0}'], "^groups=0: at least one is needed$"),
-        (["--metadata", '{"split": "tset"}'], "^no generated split 'tset'; there are train, "),
-        (["--split", "manual", "--metadata", '{"groups": 3}'], "^--metadata is for the split generated, not for manual$"),
-        (["--limit", "0"], "^--limit 0: at least one group is needed$"),
-        (["--batch-tokens", "0"], "^--batch-tokens 0: at least one is needed$"),
-        (["--model", "./no-such-folder"], r"^model \./no-such-folder: no such folder$"),
+        (["--metadata", '{"grups": 3}'], r"^--metadata: .*'grups' does not exist; choose from groups, seed, "),
+        (["--metadata", '{"groups": 0}'], "^--metadata: groups must be at least 1, not 0$"),
+        (["--metadata", '{"split": "tset"}'], "^--metadata: .* no generated split 'tset'; use train, "),
+        (["--split", "manual", "--metadata", '{"groups": 3}'], "^--metadata is for the split generated, not for manual; leave it out$"),
+        (["--limit", "0"], "^--limit 0: must be at least 1$"),
+        (["--batch-tokens", "0"], "^--batch-tokens 0: must be at least 1$"),
+        (["--model", "./no-such-folder"], r"^model \./no-such-folder: there is no such folder$"),
     ],
 )  # fmt: skip
 def test_a_wrong_setting_is_named(
@@ -119,10 +120,10 @@ def test_a_wrong_setting_is_named(
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("file/results", r"file/results: .*/file is no folder; name another place$"),
-        ("file/deeper/results", r"deeper/results: .*/file is no folder; name another place$"),
-        ("there", "there: a folder; name a file in it$"),
-        ("x" * 300, "File name too long; name another place$"),
+        ("file/results", r"file/results: .*/file is not a folder; choose another path$"),
+        ("file/deeper/results", r"deeper/results: .*/file is not a folder; choose another path$"),
+        ("there", "there: is a folder; name a file in it$"),
+        ("x" * 300, "File name too long; choose another path$"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_loaded(
@@ -139,7 +140,7 @@ def test_data_that_is_nowhere_is_refused_with_what_to_do(
     refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_URL", "nowhere")  # no address; nothing goes over the network
-    model = ("--model", str(folder()))
+    model = ("--model", str(tiny_folder()))
     said = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
     assert said.startswith("split 'manual' is not on this machine and ")
     assert "set PRAGWORLD_DATA to a clone of" in said
@@ -150,9 +151,18 @@ def test_where_nothing_is_altered_there_is_nothing_to_patch(
     refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    options = ("--model", str(folder()), "--split", "entity_tracking", "--out", tmp_path / "out")
+    options = (
+        "--model",
+        str(tiny_folder()),
+        "--split",
+        "entity_tracking",
+        "--out",
+        tmp_path / "out",
+    )
     said = refused("patch", *options)
-    assert said == "split entity_tracking: no altered variants in it, nothing to patch with"
+    assert (
+        said == "split entity_tracking has no altered variants to patch from; choose another split"
+    )
 
 
 def test_where_the_dialogue_is_not_known_its_positions_are_refused(
@@ -160,13 +170,13 @@ def test_where_the_dialogue_is_not_known_its_positions_are_refused(
 ) -> None:
     """Nothing would be patched, and every effect be nought."""
     target = tmp_path / "model"
-    shutil.copytree(folder(), target, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(tiny_folder(), target, ignore=shutil.ignore_patterns("__pycache__"))
     tokenizer = AutoTokenizer.from_pretrained(target)
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
     tokenizer.save_pretrained(target)
     options = ("--model", target, *FOUR, "--limit", "1", "--chat-template")
     said = refused("patch", *options, "--positions", "dialogue", "--out", tmp_path / "out")
-    assert re.search(r"^--positions dialogue: .* take --positions all$", said), said
+    assert re.search(r"`--positions dialogue` is impossible; use `--positions all`$", said), said
 
 
 @pytest.fixture
@@ -200,15 +210,15 @@ def files(tmp_path: Path, run: Run) -> Path:
     return target
 
 
-BY_PATCH = r"\.jsonl: by `pragworld-interp patch`, and not by `ablate`$"
+BY_PATCH = r"\.jsonl: written by `pragworld-interp patch`; give files of `ablate` only$"
 NOT_REPORTS = [
     ("text.json", r"text\.json: not JSON"),
     ("text.jsonl", r"text\.jsonl: not JSON"),
     ("empty.json", r"empty\.json: not JSON"),
     ("cut-off.json", r"cut-off\.json: not JSON .* is the file cut off\?$"),
-    ("list.json", r"list\.json: schema 'None' instead of 'pragworld-layers'"),
-    ("other.json", r"other\.json: schema 'other' instead of 'pragworld-layers'"),
-    ("newer.json", r"newer\.json: version 2 of 'pragworld-layers', and this program reads version 1"),
+    ("list.json", r"list\.json: the schema is 'None', not 'pragworld-layers'"),
+    ("other.json", r"other\.json: the schema is 'other', not 'pragworld-layers'"),
+    ("newer.json", r"newer\.json: the file has version 2 of 'pragworld-layers', but this pragworld reads version 1"),
     ("missing.json", r"missing\.json: No such file or directory$"),
     ("folder.png", r"folder\.png: Is a directory$"),
 ]  # fmt: skip
@@ -218,15 +228,15 @@ NOT_REPORTS = [
     ("names", "message"),
     [
         *NOT_REPORTS,
-        ("newer.jsonl", r"newer\.jsonl: version 2 of 'pragworld-patching', and this program reads version 1"),
+        ("newer.jsonl", r"newer\.jsonl: the file has version 2 of 'pragworld-patching', but this pragworld reads version 1"),
         ("cut-off.jsonl", r"cut-off\.jsonl, row \d+ \(line \d+\): not JSON .* is the line cut off\?$"),
-        ("pairs-missing.jsonl", r"pairs-missing\.jsonl: 9 pairs of 10; is the file cut off\?$"),
-        ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept in it, nothing to be shown$"),
+        ("pairs-missing.jsonl", r"pairs-missing\.jsonl: 9 pairs, but line 1 states 10; is the file cut off\?$"),
+        ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept, so there is nothing to show$"),
         ("layers.json patching.jsonl", rf"/patching{BY_PATCH}"),
         ("patching.jsonl layers.json", rf"/patching{BY_PATCH}"),
-        ("layers.json of-three.json", "asked about other documents .* sweep both on the same$"),
-        ("patching.jsonl of-three.jsonl", r"of-three\.jsonl: of other documents or positions than .*/patching\.jsonl"),
-        ("patching.jsonl dialogue.jsonl", r"dialogue\.jsonl: of other documents or positions than .*/patching\.jsonl"),
+        ("layers.json of-three.json", "evaluated on other documents .* sweep both on the same documents$"),
+        ("patching.jsonl of-three.jsonl", r"of-three\.jsonl: patched on other documents or positions than .*/patching\.jsonl"),
+        ("patching.jsonl dialogue.jsonl", r"dialogue\.jsonl: patched on other documents or positions than .*/patching\.jsonl"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_plotted_is_named(
@@ -243,18 +253,24 @@ def test_options_of_one_figure_are_refused_for_others(
     what: list[str], option: list[str], refused: Callable[..., str], files: Path
 ) -> None:
     said = refused("plot", files / what[0], *what[1:], *option, "--out", files / "figure.png")
-    assert said.startswith("--metric and --by are for one panel of what `ablate` wrote")
+    assert said.startswith("--metric and --by apply to a single panel of files that `ablate` wrote")
 
 
 @pytest.mark.parametrize("name", ["layers.json", "patching.jsonl"])
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("figure.jpg", r"figure\.jpg: a figure's name ends in \.png, \.svg, \.pdf$"),
-        ("figure", r"figure: a figure's name ends in \.png, \.svg, \.pdf$"),
-        ("folder.png", r"folder\.png: a folder; name a file in it$"),
+        (
+            "figure.jpg",
+            r"figure\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf$",
+        ),
+        ("figure", r"figure: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
+        ("folder.png", r"folder\.png: is a folder; name a file in it$"),
         ("missing/figure.png", r"figure\.png: No such file or directory; name a file"),
-        ("text.json/figure.png", r"figure\.png: .*/text\.json is no folder; name another place$"),
+        (
+            "text.json/figure.png",
+            r"figure\.png: .*/text\.json is not a folder; choose another path$",
+        ),
     ],
 )
 def test_a_figure_goes_where_it_can_be_written(
@@ -268,12 +284,15 @@ def test_a_figure_goes_where_it_can_be_written(
     ("names", "message"),
     [
         *((f"layers.json {name}", message) for name, message in NOT_REPORTS),
-        ("layers.json", "^1 layer reports; a comparison takes at least two$"),
+        ("layers.json", "^a comparison needs at least 2 layer reports, not 1$"),
         ("patching.jsonl patching.jsonl", rf"/patching{BY_PATCH}"),
         ("layers.json cut-off.jsonl", rf"/cut-off{BY_PATCH}"),
-        ("layers.json of-three.json", "asked about other documents .* sweep both on the same$"),
-        ("layers.json entity_tracking.json", "asked about other documents"),
-        ("layers.json attention.json", "attention zero ablation and .* by mlp zero ablation"),
+        (
+            "layers.json of-three.json",
+            "evaluated on other documents .* sweep both on the same documents$",
+        ),
+        ("layers.json entity_tracking.json", "evaluated on other documents"),
+        ("layers.json attention.json", "attention zero ablation and .* with mlp zero ablation"),
     ],
 )
 def test_what_cannot_be_compared_is_named(
@@ -289,7 +308,7 @@ def test_a_comparison_goes_where_it_can_be_written(
 ) -> None:
     two = (files / "layers.json", files / "layers.json")
     said = refused("compare", *two, "--json", files / "text.json" / "comparison.json")
-    assert re.search(r"/text\.json is no folder; name another place$", said), said
+    assert re.search(r"/text\.json is not a folder; choose another path$", said), said
 
 
 @pytest.mark.parametrize(
@@ -320,7 +339,7 @@ def test_a_limit_takes_the_first_groups_whole(run: Run) -> None:
     report = read_layers(run("ablate"))
     assert (report.data.groups, report.data.documents) == (2, len(asked))
     assert [one.row for one in report.documents] == [one.row for one in asked]
-    effects = read_effects(run("patch"))
+    effects = read_patching(run("patch"))
     assert [pair.altered for pair in effects.pairs] == [
         one.row for one in asked if not one.is_original
     ]
@@ -346,8 +365,8 @@ def test_the_seed_of_resampling_is_used_and_recorded(run: Run) -> None:
 
 
 def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
-    everywhere = read_effects(run("patch"))
-    dialogue = read_effects(run("patch", "--positions", "dialogue"))
+    everywhere = read_patching(run("patch"))
+    dialogue = read_patching(run("patch", "--positions", "dialogue"))
     assert (everywhere.positions, dialogue.positions) == ("all", "dialogue")
     assert everywhere.data == dialogue.data
     assert everywhere.pairs
@@ -371,15 +390,15 @@ def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
 def test_pyvene_gives_the_same(
     arguments: tuple[str, ...], run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    climb = run(*arguments, "--engine", "climb", limit=1)
-    monkeypatch.setattr(ablation, "climb", None)  # so that it cannot be the same engine
-    monkeypatch.setattr(patching, "climb", None)
-    assert_same(climb, run(*arguments, "--engine", "pyvene", limit=1))
+    swept = run(*arguments, "--engine", "sweep", limit=1)
+    monkeypatch.setattr(ablation, "sweep_layers", None)  # so that it cannot be the same engine
+    monkeypatch.setattr(patching, "sweep_layers", None)
+    assert_same(swept, run(*arguments, "--engine", "pyvene", limit=1))
 
 
 def assert_same(one: Path, other: Path) -> None:
     """The same numbers, near enough."""
-    read: Callable[[Path], Any] = read_layers if is_layers(one) else read_effects
+    read: Callable[[Path], Any] = read_layers if is_layers(one) else read_patching
     first, second = (numbers(read(path)) for path in (one, other))
     assert first.numel() > 20
     torch.testing.assert_close(first, second, atol=1e-5, rtol=0)
@@ -408,7 +427,7 @@ def numbers(report: LayerReport | PatchingReport) -> torch.Tensor:
         (
             "minimax",  # its linear attention knows no mask of four dimensions
             {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2},
-            "its attention takes no mask of four dimensions",
+            "its attention does not support a mask of four dimensions",
         ),
     ],
 )
@@ -422,7 +441,7 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(folder())
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
     torch.manual_seed(0)
     settings = {
         "vocab_size": len(tokenizer),
@@ -442,7 +461,7 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     AutoModelForCausalLM.from_config(made).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     capsys.readouterr()
-    climb = run(command, model=str(tmp_path))
+    swept = run(command, model=str(tmp_path))
     lines = capsys.readouterr().err.splitlines()
     (said,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
     assert re.search(rf": prompts are padded to one length, not packed as trees: {why}$", said), (
@@ -450,13 +469,13 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     )
     pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
     assert "as trees" not in capsys.readouterr().err  # it never has any
-    assert_same(climb, pyvene)
+    assert_same(swept, pyvene)
 
 
 def test_a_figure_shows_every_model_of_patching_by_its_adapter(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pragworld_interp import figures as plots
+    from pragworld_interp import figures
 
     patching = run("patch")
     head, *rest = patching.read_text().splitlines(keepends=True)
@@ -469,7 +488,7 @@ def test_a_figure_shows_every_model_of_patching_by_its_adapter(
         (panel,) = panels.values()
         shown.extend(panel)
 
-    monkeypatch.setattr(plots, "patching_figure", listen)
+    monkeypatch.setattr(figures, "patching_figure", listen)
     main(["plot", str(patching), str(tmp_path / "adapted"), "--out", str(tmp_path / "x.png")])
     assert shown == ["tiny", "tiny + adapter"]
 
@@ -511,7 +530,7 @@ def test_without_pyvene_all_is_well_until_it_is_asked_for(
         main([*arguments, "--out", str(tmp_path / command)])
         assert_same(tmp_path / command, run(command, limit=1))
         said = refused(*arguments, "--engine", "pyvene", "--out", tmp_path / "other")
-        assert said == "--engine pyvene needs pyvene: pip install pragworld[interp]"
+        assert said == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
 
 
 def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:

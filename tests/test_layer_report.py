@@ -14,23 +14,21 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest
 
+from pragworld_interp.identities import fingerprint, model_titles
 from pragworld_interp.layer_report import (
     Intervention,
     Outcome,
-    Settings,
-    fingerprint,
-    holm,
-    layer_report,
+    SweepSettings,
     read_layers,
-    recompute,
-    selected,
-    sign_flip_test,
-    split_half,
-    titles,
-    to_json,
     write_layers,
 )
-from pragworld_interp.layer_tables import to_text
+from pragworld_interp.layer_statistics import (
+    compute_report,
+    holm,
+    recompute_report,
+    sign_flip_test,
+    split_half,
+)
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Floats, bootstrap_difference_intervals, tally
@@ -113,7 +111,7 @@ def test_mcnemar_against_scipy(sweep: Sweep) -> None:
 def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
     documents = make_documents([3, 6, 2, 4, 5] * 8)
     yes = np.random.default_rng(1).random((len(documents), 3))
-    report = make_report(documents, yes, settings=Settings(resamples=500, seed=4))
+    report = make_report(documents, yes, settings=SweepSettings(resamples=500, seed=4))
     group = [document.group for document in documents]
     gold = np.array([document.answer == "yes" for document in documents])[:, None]
     flips = [document.effect == "flip" for document in documents]
@@ -148,14 +146,14 @@ def test_evidence_is_asked_of_the_corrected_p() -> None:
     two = make_report(documents, to_yes(documents, [plain, ablated, plain]))
     assert one.layers[0].holm == pytest.approx(1 / 32)
     assert two.layers[0].holm == pytest.approx(1 / 16)
-    assert selected(one, "useful") == selected(one, "useful", by="evidence") == [0]
-    assert selected(two, "useful") == [0]
-    assert selected(two, "useful", by="evidence") == []
+    assert one.selected("useful") == one.selected("useful", by="evidence") == [0]
+    assert two.selected("useful") == [0]
+    assert two.selected("useful", by="evidence") == []
     mirrored = make_report(documents, to_yes(documents, [ablated, plain, ablated]))
-    assert selected(mirrored, "harmful") == [0]
-    assert selected(mirrored, "neutral") == [1]
-    lenient = recompute(two, dataclasses.replace(two.settings, alpha=0.07))
-    assert selected(lenient, "useful", by="evidence") == [0]
+    assert mirrored.selected("harmful") == [0]
+    assert mirrored.selected("neutral") == [1]
+    lenient = recompute_report(two, dataclasses.replace(two.settings, alpha=0.07))
+    assert lenient.selected("useful", by="evidence") == [0]
 
 
 def test_documents_of_one_group_are_no_evidence_of_their_own() -> None:
@@ -174,7 +172,7 @@ def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
     assert report.plain.accuracy.right == 8
     assert [layer.accuracy.share.right for layer in report.layers] == [0, 0]
     assert {value for one in report.documents for value in one.yes[:1]} <= {0.499999, 0.500001}
-    assert recompute(report).layers == report.layers
+    assert recompute_report(report).layers == report.layers
 
 
 def test_groups_left_out_of_a_split_change_nothing() -> None:
@@ -189,8 +187,8 @@ def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
     assert report.plain.robust_accuracy is None
     assert report.plain.by_alteration == report.plain.by_effect == {}
     assert report.layers[0].robust_accuracy is None
-    assert "robust" not in to_text(report)
-    assert "robust" in to_text(random_report(3))
+    assert "robust" not in report.to_text()
+    assert "robust" in random_report(3).to_text()
 
 
 @pytest.mark.parametrize(
@@ -205,9 +203,9 @@ def test_what_is_no_sweep_is_refused(yes: Floats, message: str) -> None:
     documents = make_documents([4])
     good = make_report(documents, np.zeros((4, 2)))
     with pytest.raises(ValueError, match=message):
-        layer_report(documents, yes, good.model, good.data, good.intervention)
+        compute_report(documents, yes, good.model, good.data, good.intervention)
     with pytest.raises(ValueError, match="their identity says"):
-        layer_report(documents[:3], np.zeros((3, 2)), good.model, good.data, good.intervention)
+        compute_report(documents[:3], np.zeros((3, 2)), good.model, good.data, good.intervention)
 
 
 # Tests and stability ------------------------------------------------------------------------------
@@ -294,7 +292,7 @@ def test_one_group_has_no_halves() -> None:
     both, whole = split_half([[1, 2]], halvings=10, seed=0)
     assert np.isnan([both, whole]).all()
     report = make_report(make_documents([4]), np.full((4, 2), 0.2))
-    assert "| -" in to_text(report)
+    assert "| -" in report.to_text()
 
 
 # Identities ---------------------------------------------------------------------------------------
@@ -330,7 +328,7 @@ def test_titles_are_short_and_differ() -> None:
     names = [("org/model", None), ("runs/model/", None), ("model", "runs/ula"), ("other", None)]
     models = [make_report(documents, yes, name, adapter).model for name, adapter in names]
     models.append(dataclasses.replace(models[0], quantization="4bit"))
-    assert titles(models) == ["model", "model (2)", "model + ula", "other", "model + 4bit"]
+    assert model_titles(models) == ["model", "model (2)", "model + ula", "other", "model + 4bit"]
 
 
 # The file -----------------------------------------------------------------------------------------
@@ -346,8 +344,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_report_comes_back_from_its_file(sweep: Sweep, file: Path) -> None:
     report = make_report(*sweep)
     write_layers(report, file)
-    assert to_json(read_layers(file)) == to_json(report)
-    assert to_json(recompute(read_layers(file))) == to_json(report)
+    assert read_layers(file).to_json() == report.to_json()
+    assert recompute_report(read_layers(file)).to_json() == report.to_json()
 
 
 @pytest.mark.parametrize("split", ["manual", "entity_tracking"])
@@ -361,12 +359,12 @@ def test_the_file_is_the_same_each_time(split: Any, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == paths
     content = json.loads(paths[0].read_text())
     assert (content["schema"], content["version"]) == ("pragworld-layers", 1)
-    assert content == to_json(random_report(4, split))
+    assert content == random_report(4, split).to_json()
     assert len(content["documents"][0]["yes"]) == 5
 
 
 def test_a_metric_has_the_keys_that_score_gives_it() -> None:
-    content = to_json(random_report(2))
+    content = random_report(2).to_json()
     metric = content["plain"]["accuracy"]
     assert list(metric) == ["right", "total", "percent", "low", "high"]
     assert metric["percent"] == pytest.approx(100 * metric["right"] / metric["total"])
@@ -391,7 +389,7 @@ def changed(content: dict[str, Any], *place: str | int, value: Any) -> dict[str,
     return content
 
 
-CONTENT = to_json(random_report(3))
+CONTENT = random_report(3).to_json()
 
 
 @pytest.mark.parametrize(
@@ -400,29 +398,29 @@ CONTENT = to_json(random_report(3))
         ("{", "not JSON"),
         ("[" * 5_000, "not JSON"),
         ("<!doctype html>", "a web page"),
-        ("[1]", "schema 'None' instead of 'pragworld-layers'"),
-        (changed(CONTENT, "schema", value="other"), "schema 'other' instead of 'pragworld-layers'"),
+        ("[1]", "the schema is 'None', not 'pragworld-layers'"),
+        (changed(CONTENT, "schema", value="other"), "the schema is 'other', not 'pragworld-layers'"),
         (changed(CONTENT, "version", value=2), "version 2 of 'pragworld-layers'"),
         (changed(CONTENT, "version", value=...), "version None of"),
-        (changed(CONTENT, "model", value=...), "no 'model' in it"),
+        (changed(CONTENT, "model", value=...), "the file has no 'model'"),
         (changed(CONTENT, "model", "labels", value=["a"]), "model.labels has 1 values instead of 2"),
-        (changed(CONTENT, "model", "layers", value=4), "3 layers where it says 4"),
-        (changed(CONTENT, "model", "layers", value=True), "model.layers is true, not a whole number"),
-        (changed(CONTENT, "model", "dtype", value=1), "model.dtype is 1, not a text"),
-        (changed(CONTENT, "data", "documents", value=7), "200 documents where it says 7"),
-        (changed(CONTENT, "data", "groups", value=7), "40 groups where it says 7"),
+        (changed(CONTENT, "model", "layers", value=4), "3 layers, but the file states 4"),
+        (changed(CONTENT, "model", "layers", value=True), "model.layers is true, not an integer"),
+        (changed(CONTENT, "model", "dtype", value=1), "model.dtype is 1, not a string"),
+        (changed(CONTENT, "data", "documents", value=7), "200 documents, but the file states 7"),
+        (changed(CONTENT, "data", "groups", value=7), "40 groups, but the file states 7"),
         (changed(CONTENT, "data", "split", value="x"), 'data.split is "x", not one of manual'),
-        (changed(CONTENT, "layers", 1, "holm", value=...), "no 'holm' in layers[1]"),
+        (changed(CONTENT, "layers", 1, "holm", value=...), "layers[1] has no 'holm'"),
         (changed(CONTENT, "layers", 1, "layer", value=2), "layers[1] is number 2"),
         (changed(CONTENT, "layers", 1, value=[]), "layers[1] is [], not an object"),
-        (changed(CONTENT, "layers", 2, value=...), "2 layers where it says 3"),
-        (changed(CONTENT, "layers", 0, "accuracy", "difference", "low", value=...), "no 'low' in layers[0].accuracy.difference"),
+        (changed(CONTENT, "layers", 2, value=...), "2 layers, but the file states 3"),
+        (changed(CONTENT, "layers", 0, "accuracy", "difference", "low", value=...), "layers[0].accuracy.difference has no 'low'"),
         (changed(CONTENT, "layers", 0, "sign", value="bad"), 'layers[0].sign is "bad", not one of useful'),
         (changed(CONTENT, "plain", "by_effect", value=[]), "plain.by_effect is [], not an object"),
-        (changed(CONTENT, "documents", value=[]), "0 documents where it says 200"),
+        (changed(CONTENT, "documents", value=[]), "0 documents, but the file states 200"),
         (changed(CONTENT, "documents", value={}), "documents is {}, not a list"),
         (changed(CONTENT, "documents", 3, "yes", 0, value="x"), 'documents[3].yes[0] is "x", not a number'),
-        (changed(CONTENT, "documents", 3, "yes", 0, value=2), "documents[3].yes has a number that is no probability"),
+        (changed(CONTENT, "documents", 3, "yes", 0, value=2), "documents[3].yes has a number that is not a probability"),
         (changed(CONTENT, "documents", 3, "yes", value=[0.5]), "documents[3].yes has 1 numbers instead of 4"),
         (changed(CONTENT, "documents", 3, "yes", 0, value=10**400), "too large"),
     ],
@@ -442,7 +440,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_layers(tmp_path / "layers.json")
 
 
-SMALL = to_json(make_report(make_documents([2, 2]), np.full((4, 2), 0.2)))
+SMALL = make_report(make_documents([2, 2]), np.full((4, 2), 0.2)).to_json()
 
 
 def places(content: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -482,7 +480,7 @@ def test_the_table_says_what_the_report_does() -> None:
         to_yes(documents, [plain, [False] * 80, [True] * 80, plain]),
         intervention=Intervention("attention", "mean", seed=3),
     )
-    text = to_text(report)
+    text = report.to_text()
     assert "model, attention mean ablation: manual, 80 documents, 20 groups" in text
     assert "accuracy 60.00, robust accuracy 60.00" in text
     rows = [

@@ -1,4 +1,4 @@
-"""Models and adapters from folders, what is refused and how; and what a model is fed."""
+"""Models and adapters from folders, what is refused and how; and what a model receives."""
 
 import dataclasses
 import json
@@ -21,14 +21,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.loading import Fed, Model, fed, load
-from pragworld_interp.packing import padded
-from pragworld_tasks.dialogues.generate import GeneratorSettings, documents, generate
+from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.packing import pad_prompts
+from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
-TINY = str(folder())
+TINY = str(tiny_folder())
 DOCUMENTS = list(documents(generate(GeneratorSettings(groups=1))))
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
@@ -37,23 +39,23 @@ TEMPLATE = (
 )
 
 
-def logits_by_layer(decoder: Decoder, prompts: Sequence[Fed] | None = None) -> Tensor:
+def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None = None) -> Tensor:
     """[1 + layers, prompts, 2], with every MLP ablated in turn."""
-    prompts = prompts or fed(decoder, DOCUMENTS, chat_template=False)
-    batch = padded([prompt.ids for prompt in prompts])
+    prompts = prompts or tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
+    batch = pad_prompts([prompt.ids for prompt in prompts])
     return ablated_logits(decoder, batch, Ablation("mlp"), chunk=1000).cpu()
 
 
 @pytest.fixture(scope="module")
 def plain() -> Tensor:
     """Logits of the shipped model as it is."""
-    return logits_by_layer(load(Model(TINY))[0])
+    return logits_by_layer(load_decoder(Model(TINY))[0])
 
 
 def copied(to: Path, **config: Any) -> Path:
     """A copy of the shipped model, with other settings in its config.json."""
     target = to / "model"
-    shutil.copytree(folder(), target)
+    shutil.copytree(tiny_folder(), target)
     content = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps({**content, **config}))
     return target
@@ -62,7 +64,7 @@ def copied(to: Path, **config: Any) -> Path:
 def refused(model: Model) -> str:
     """The message with which it is refused, one line."""
     with pytest.raises(InputError) as caught:
-        load(model)
+        load_decoder(model)
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -99,11 +101,11 @@ def test_with_an_adapter_logits_are_those_of_peft(
     modules: tuple[str, ...], plain: Tensor, tmp_path: Path
 ) -> None:
     model = adapted(shipped(), tmp_path, *modules)
-    decoder, identity = load(Model(TINY, adapter=str(tmp_path)))
+    decoder, identity = load_decoder(Model(TINY, adapter=str(tmp_path)))
     assert identity.adapter == str(tmp_path)
     assert (identity.name, identity.layers, len(decoder.blocks)) == (TINY, 5, 5)
     assert [block.module for block in decoder.blocks] == list(decoder.model.model.layers)
-    prompts = fed(decoder, DOCUMENTS, chat_template=False)
+    prompts = tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
     with torch.inference_mode():
         logits = [model(torch.tensor([prompt.ids])).logits[0, -1] for prompt in prompts]
     found = logits_by_layer(decoder)
@@ -115,7 +117,7 @@ def test_with_an_adapter_logits_are_those_of_peft(
 @pytest.mark.filterwarnings("ignore")
 def test_an_adapter_does_not_change_the_type_of_the_residuals(tmp_path: Path) -> None:
     adapted(shipped(), tmp_path, "v_proj")
-    decoder, identity = load(Model(TINY, adapter=str(tmp_path), dtype="bfloat16"))
+    decoder, identity = load_decoder(Model(TINY, adapter=str(tmp_path), dtype="bfloat16"))
     assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
 
 
@@ -165,14 +167,17 @@ def _of_an_unknown_kind(target: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (_nothing, r"no adapter_config\.json in it$"),
-        (lambda _: None, "no such folder$"),
+        (_nothing, r"the folder has no adapter_config\.json$"),
+        (lambda _: None, "there is no such folder$"),
         (_of_another_width, r"size mismatch for .*q_proj.*\[8, 64\].*\[8, 128\]"),
-        (_of_more_layers, r"not of this model, which has no .*layers\.5\."),
+        (_of_more_layers, r"trained for another model; this one has no .*layers\.5\."),
         (_of_fewer_layers, r"missing adapter keys .*layers\.3\."),
         (_of_another_architecture, "Target modules .*c_attn.* not found"),
-        (_of_virtual_tokens, "it puts tokens before the prompt; only adapters in a model's own"),
-        (_without_weights, r"no adapter_model\.safetensors in it$"),
+        (
+            _of_virtual_tokens,
+            "it adds tokens before the prompt; only adapters within the model's modules",
+        ),
+        (_without_weights, r"the folder has no adapter_model\.safetensors$"),
         (_with_weights_cut_off, "incomplete metadata|not fully covered|invalid"),
         (_of_an_unknown_kind, "TELEPATHY"),
     ],
@@ -191,13 +196,13 @@ def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
 
 
 def test_weights_run_in_the_type_that_is_asked_for(plain: Tensor) -> None:
-    decoder, identity = load(Model(TINY, dtype="bfloat16"))
+    decoder, identity = load_decoder(Model(TINY, dtype="bfloat16"))
     assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
     assert {p.dtype for p in decoder.model.parameters()} == {torch.bfloat16}
     found = logits_by_layer(decoder)
     assert found.dtype == torch.float32
     assert 1e-6 < (found - plain).abs().max() < 0.5
-    assert load(Model(TINY))[1].dtype == "float32"  # that of the weights
+    assert load_decoder(Model(TINY))[1].dtype == "float32"  # that of the weights
 
 
 @pytest.mark.parametrize("hooked", [False, True])
@@ -205,7 +210,7 @@ def test_weights_run_in_the_type_that_is_asked_for(plain: Tensor) -> None:
 def test_a_device_map_does_not_change_the_logits(
     device_map: str, hooked: bool, plain: Tensor
 ) -> None:
-    decoder, _ = load(Model(TINY, device_map=device_map))
+    decoder, _ = load_decoder(Model(TINY, device_map=device_map))
     if hooked:  # as accelerate does to every module where there are several devices
         for module in decoder.model.modules():
             add_hook_to_module(
@@ -255,10 +260,13 @@ def _config(**settings: Any) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (shutil.rmtree, "no such folder$"),
-        (_only(), r"no config\.json in it$"),
+        (shutil.rmtree, "there is no such folder$"),
+        (_only(), r"the folder has no config\.json$"),
         (_only("config.json"), r"no file named model\.safetensors"),
-        (_pickled, r"no file named model\.safetensors .*; weights in other formats are not read$"),
+        (
+            _pickled,
+            r"no file named model\.safetensors .*; only weights in safetensors format are supported$",
+        ),
         (_cut_off, "incomplete metadata|not fully covered"),
         (lambda target: (target / "config.json").write_text("{"), "not a valid JSON file"),
         (_config(model_type="whatsit"), "model type `whatsit`"),
@@ -266,7 +274,7 @@ def _config(**settings: Any) -> Callable[[Path], None]:
         # Layers without weights would be random, which transformers only warns of.
         (
             _config(num_hidden_layers=6, layer_types=["full_attention"] * 6),
-            r"11 of its weights are missing, model\.layers\.5\.input_layernorm\.weight among them",
+            r"11 weights are missing from the checkpoint \(for example model\.layers\.5\.input_layernorm\.weight\)",
         ),
     ],
 )
@@ -279,7 +287,9 @@ def test_a_folder_that_is_not_a_whole_model_is_refused_in_one_line(
     assert re.search(rf"^model {target}: .*{message}", said), said
 
 
-@pytest.mark.parametrize("name", ["no-such/model-at-all", "a/b/c", str(folder() / "config.json")])
+@pytest.mark.parametrize(
+    "name", ["no-such/model-at-all", "a/b/c", str(tiny_folder() / "config.json")]
+)
 def test_a_name_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     assert refused(Model(name)).startswith(f"model {name}: ")
     assert refused(Model(TINY, adapter=name)).startswith(f"adapter {name}: ")
@@ -311,11 +321,11 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
     monkeypatch.setattr(sys, "path", [*sys.path])
     said = refused(Model(str(target)))
     assert said == (
-        f"model {target}: it needs code that comes with it; read that, and allow it by "
+        f"model {target}: it needs code that comes with it; read the code, then use "
         "--trust-remote-code"
     )
     assert not ran.exists()
-    decoder, _ = load(Model(str(target), trust_remote_code=True))
+    decoder, _ = load_decoder(Model(str(target), trust_remote_code=True))
     assert ran.exists()
     assert decoder.model.config.model_type == "strange"
     torch.testing.assert_close(logits_by_layer(decoder), plain, atol=1e-4, rtol=1e-4)
@@ -334,7 +344,7 @@ def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
     return Model(str(target), chat_template=True)
 
 
-def dialogue(decoder: Decoder, prompt: Fed) -> str:
+def dialogue(decoder: Decoder, prompt: TokenizedPrompt) -> str:
     """What its dialogue positions hold, which are next to each other."""
     positions = sorted(prompt.dialogue)
     assert positions == list(range(positions[0], positions[-1] + 1))
@@ -346,11 +356,13 @@ def text_of(document: Any) -> str:
     return label_prompt({"context": document.context, "question": document.question})
 
 
-def test_without_a_template_prompts_are_fed_as_they_are() -> None:
-    decoder, identity = load(Model(TINY))
+def test_without_a_template_prompts_are_tokenized_as_they_are() -> None:
+    decoder, identity = load_decoder(Model(TINY))
     assert not identity.chat_template
     bos = decoder.tokenizer.bos_token
-    for document, prompt in zip(DOCUMENTS, fed(decoder, DOCUMENTS, False), strict=True):
+    for document, prompt in zip(
+        DOCUMENTS, tokenize_prompts(decoder, DOCUMENTS, False), strict=True
+    ):
         assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
         assert dialogue(decoder, prompt) == document.context
 
@@ -359,10 +371,10 @@ def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
     tmp_path: Path,
 ) -> None:
     model = templated(tmp_path)
-    decoder, identity = load(model)
+    decoder, identity = load_decoder(model)
     assert identity.chat_template
     tokenizer = decoder.tokenizer
-    for document, prompt in zip(DOCUMENTS, fed(decoder, DOCUMENTS, True), strict=True):
+    for document, prompt in zip(DOCUMENTS, tokenize_prompts(decoder, DOCUMENTS, True), strict=True):
         text = tokenizer.decode(prompt.ids)
         assert text == f"<s>[user] {text_of(document)}</s>[assistant]"
         assert prompt.ids.count(tokenizer.bos_token_id) == 1
@@ -372,34 +384,35 @@ def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
 
 def test_a_token_that_reaches_beyond_the_dialogue_is_not_taken_for_it(tmp_path: Path) -> None:
     instruction = "Read this conversation between the two speakers:\n"
-    decoder, _ = load(templated(tmp_path, TEMPLATE, f"{instruction}* Al", "!\n\nNow"))
+    decoder, _ = load_decoder(templated(tmp_path, TEMPLATE, f"{instruction}* Al", "!\n\nNow"))
     document = dataclasses.replace(DOCUMENTS[0], context="* Alice: The pears\nBob: are gone!")
     for chat_template in (False, True):
-        (prompt,) = fed(decoder, [document], chat_template)
+        (prompt,) = tokenize_prompts(decoder, [document], chat_template)
         assert dialogue(decoder, prompt) == "ice: The pears\nBob: are gone"
 
 
 def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_path: Path) -> None:
     changing = TEMPLATE.replace("message['content']", "message['content'] | upper")
-    decoder, _ = load(templated(tmp_path, changing))
-    (prompt,) = fed(decoder, DOCUMENTS[:1], True)
+    decoder, _ = load_decoder(templated(tmp_path, changing))
+    (prompt,) = tokenize_prompts(decoder, DOCUMENTS[:1], True)
     assert prompt.dialogue == frozenset()
 
 
 def test_a_template_that_is_not_there_is_refused() -> None:
     said = refused(Model(TINY, chat_template=True))
-    assert said == f"model {TINY}: its tokenizer has no chat template; leave it out"
+    assert said == f"model {TINY}: the tokenizer has no chat template; leave out --chat-template"
 
 
 @pytest.mark.parametrize("chat_template", [False, True])
 def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path) -> None:
     model = templated(tmp_path)
     _config(max_position_embeddings=300)(Path(model.name))
-    decoder, _ = load(model)
+    decoder, _ = load_decoder(model)
     asked = list(DOCUMENTS)
-    assert len(fed(decoder, asked, chat_template)) == len(asked)
+    assert len(tokenize_prompts(decoder, asked, chat_template)) == len(asked)
     asked[3] = dataclasses.replace(asked[3], context="\n".join([asked[3].context] * 9))
     with pytest.raises(
-        InputError, match=r"^generated, row 3: \d+ tokens, and the model takes 300 at most$"
+        InputError,
+        match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
     ):
-        fed(decoder, asked, chat_template)
+        tokenize_prompts(decoder, asked, chat_template)

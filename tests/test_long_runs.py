@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,11 @@ import pytest
 from command_runs import run_interp
 
 from pragworld_interp import runs
-from pragworld_interp.journal import Journal
-from pragworld_interp.runs import Group
+from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.tiny import folder
+from pragworld_tasks.tiny import tiny_folder
 
-SETTINGS = ("--model", str(folder()), "--split", "generated", "--metadata", '{"groups": 30}')
+SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 30}')
 ABLATE = ("ablate", *SETTINGS, "--batch-tokens", "256")
 PATCH = ("patch", *SETTINGS)
 # Of every process: with other numbers of threads a CPU rounds otherwise.
@@ -41,7 +41,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("name", "command"), [("ablate", ABLATE), ("patch", PATCH)])
-def test_a_killed_run_goes_on_and_gives_the_same_bytes(
+def test_a_killed_run_resumes_and_gives_the_same_bytes(
     name: str, command: tuple[str, ...], whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "results"
@@ -81,16 +81,18 @@ def test_two_processes_give_the_same_file_as_one(
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
-def test_a_run_does_not_go_on_with_weights_that_have_changed(tmp_path: Path) -> None:
+def test_a_run_does_not_resume_with_other_weights(tmp_path: Path) -> None:
     model = tmp_path / "model"
-    shutil.copytree(folder(), model)
+    shutil.copytree(tiny_folder(), model)
     out = tmp_path / "out" / "layers.json"
     data = ("--split", "generated", "--metadata", '{"groups": 4}', "--batch-tokens", "1")
     command = ("ablate", "--model", str(model), *data, "--out", str(out))
     arguments = [sys.executable, "-m", "pragworld_interp", *command]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     journal = out.parent / ".layers.json.journal-0"
-    while process.poll() is None and not (journal.exists() and journal.stat().st_size):
+    while process.poll() is None and not (
+        journal.exists() and journal.read_bytes().count(b"\n") > 1
+    ):
         time.sleep(0.005)
     process.kill()
     process.wait()
@@ -99,51 +101,63 @@ def test_a_run_does_not_go_on_with_weights_that_have_changed(tmp_path: Path) -> 
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
     again = run_interp(*command)
     assert again.returncode == 2
-    assert "results of another run (model, " in again.stderr
+    assert "written with weights" in again.stderr
+
+
+def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]:
+    """Run five units of one group each up to a unit, and return the numbers of those that ran."""
+    ran: list[int] = []
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        (number,) = groups[0].prompts[0]
+        if number == stop:
+            raise KeyboardInterrupt
+        ran.append(number)
+        return [{"p": [0.5, number]}]
+
+    units = [[group(number)] for number in range(5)]
+    with suppress(KeyboardInterrupt):
+        results = runs.run_units(units, work, target, identity, 256, "a test")
+        assert results == [{"p": [0.5, number]} for number in range(5)]
+    return ran
 
 
 def test_the_journal_of_another_run_is_refused(tmp_path: Path) -> None:
-    with Journal(tmp_path / "out", {"model": "one"}) as journal:
-        journal.add(0, "result")
-    with pytest.raises(InputError, match=r"journal-0: results of another run .* remove it"):
-        Journal(tmp_path / "out", {"model": "another"})
-    assert Journal(tmp_path / "out", {"model": "one"}).done == {0: "result"}
+    assert run_some(tmp_path / "out", {"model": "one"}, stop=1) == [0]
+    with pytest.raises(InputError, match=r"journal-0: written with model 'one', not 'another'; "):
+        run_some(tmp_path / "out", {"model": "another"})
+    assert run_some(tmp_path / "out", {"model": "one"}) == [1, 2, 3, 4]
 
 
-def test_a_journal_is_read_up_to_where_it_was_cut_off_wherever_that_is(tmp_path: Path) -> None:
+def test_a_run_resumes_wherever_its_journal_was_cut_off(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with Journal(target, {"model": "one"}) as journal:
-        for unit in range(3):
-            journal.add(unit, {"p": [0.5, unit]})
+    assert run_some(target, {"model": "one"}, stop=3) == [0, 1, 2]
     (path,) = tmp_path.iterdir()
     content = path.read_bytes()
     ends = [at + 1 for at, byte in enumerate(content) if byte == ord("\n")]
     for length in range(len(content) + 1):
         path.write_bytes(content[:length])
-        with Journal(target, {"model": "one"}) as journal:
-            whole_lines = sum(end <= length for end in ends)
-            assert set(journal.done) == set(range(whole_lines - 1))
-            journal.add(9, "more")
-        assert path.read_bytes().endswith(b'[9, "more"]\n')
-        assert path.read_bytes().startswith(content[: ends[0]])
+        done = max(0, sum(end <= length for end in ends) - 1)  # the first line is the identity
+        assert run_some(target, {"model": "one"}) == list(range(done, 5))
+        assert path.read_bytes().startswith(content[: ends[done]])
 
 
-def group(number: int) -> Group:
-    return Group((), ([number],), (frozenset(),))
+def group(number: int) -> PromptGroup:
+    return PromptGroup((), ([number],), (frozenset(),))
 
 
 @pytest.mark.parametrize("room", [1, 3, 100])
 def test_when_memory_is_short_units_are_halved_then_the_budget(room: int, tmp_path: Path) -> None:
     tried: list[tuple[int, int]] = []
 
-    def work(groups: Sequence[Group], budget: int) -> list[Any]:
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         tried.append((len(groups), budget))
         if len(groups) > room or budget > 64:
             raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
         return [one.prompts[0][0] for one in groups]
 
     units = [[group(number) for number in range(start, start + 5)] for start in (0, 5)]
-    found = runs.run(units, work, tmp_path / "out", {}, 256, "a test")
+    found = runs.run_units(units, work, tmp_path / "out", {}, 256, "a test")
     assert found == list(range(10))
     # What was found out once is not found out again.
     assert [budget for _, budget in tried] == sorted((b for _, b in tried), reverse=True)
@@ -152,26 +166,26 @@ def test_when_memory_is_short_units_are_halved_then_the_budget(room: int, tmp_pa
 
 
 def test_where_memory_does_not_do_at_all_one_line_says_so(tmp_path: Path) -> None:
-    def work(groups: Sequence[Group], budget: int) -> list[Any]:
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    with pytest.raises(InputError, match=r"^group 7: out of memory, alone as it is; take"):
-        runs.run([[documented(7)]], work, tmp_path / "out", {}, 256, "a test")
+    with pytest.raises(InputError, match=r"^out of memory on group 7, even on its own; use"):
+        runs.run_units([[documented(7)]], work, tmp_path / "out", {}, 256, "a test")
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
-    def work(groups: Sequence[Group], budget: int) -> list[Any]:
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        runs.run([[group(0), group(1)]], work, tmp_path / "out", {}, 256, "a test")
+        runs.run_units([[group(0), group(1)]], work, tmp_path / "out", {}, 256, "a test")
 
 
-def documented(number: int) -> Group:
+def documented(number: int) -> PromptGroup:
     from pragworld_tasks.data.documents import Document
 
     document = Document(0, "c", "q", "yes", number, True, None, None, "manual", number, True)
-    return Group((document,), ([1],), (frozenset(),))
+    return PromptGroup((document,), ([1],), (frozenset(),))
 
 
 def test_results_are_those_of_the_documents_whatever_the_units(

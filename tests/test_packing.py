@@ -1,4 +1,4 @@
-"""Token trees, padding, and what is fed in one go."""
+"""Token trees, padding, and batches."""
 
 import pytest
 import torch
@@ -8,14 +8,20 @@ from small_models import LabelsOnly, small_model
 
 from pragworld_interp import packing
 from pragworld_interp.decoder import from_model
-from pragworld_interp.packing import batches, grow, packed, padded, takes_trees
+from pragworld_interp.packing import (
+    build_tree,
+    pack_trees,
+    pad_prompts,
+    supports_trees,
+    token_batches,
+)
 
 PROMPTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=6)
 
 
 @given(PROMPTS)
 def test_a_tree_spells_its_prompts_and_has_every_beginning_once(prompts: list[list[int]]) -> None:
-    tree = grow(prompts)
+    tree = build_tree(prompts)
     assert [[tree.ids[node] for node in path] for path in tree.paths] == prompts
     beginnings = {tuple(prompt[:end]) for prompt in prompts for end in range(1, len(prompt) + 1)}
     assert len(tree.ids) == len(beginnings)
@@ -27,8 +33,8 @@ def test_a_tree_spells_its_prompts_and_has_every_beginning_once(prompts: list[li
 def test_in_a_packed_tree_every_token_sees_its_own_beginning_and_nothing_else(
     groups: list[list[list[int]]],
 ) -> None:
-    trees = [grow(group) for group in groups]
-    batch = packed(trees, torch.float32)
+    trees = [build_tree(group) for group in groups]
+    batch = pack_trees(trees, torch.float32)
     sees = batch.mask[:, 0] == 0
     number = 0
     for row, (tree, group) in enumerate(zip(trees, groups, strict=True)):
@@ -45,13 +51,13 @@ def test_in_a_packed_tree_every_token_sees_its_own_beginning_and_nothing_else(
 
 @given(PROMPTS)
 def test_the_history_of_a_token_is_the_same_packed_and_padded(prompts: list[list[int]]) -> None:
-    tree = packed([grow(prompts)], torch.float32)
+    tree = pack_trees([build_tree(prompts)], torch.float32)
     for side in ("left", "right"):
-        rows = padded(prompts, side)
+        rows = pad_prompts(prompts, side)
         for number, prompt in enumerate(prompts):
             row, end = rows.ends[number].tolist()
             own = rows.history[row, end - len(prompt) + 1 : end + 1]
-            path = grow(prompts).paths[number]
+            path = build_tree(prompts).paths[number]
             assert own.tolist() == tree.history[0, path].tolist()
             assert rows.ids[row, end - len(prompt) + 1 : end + 1].tolist() == prompt
             assert rows.positions[row, end] == len(prompt) - 1
@@ -60,7 +66,7 @@ def test_the_history_of_a_token_is_the_same_packed_and_padded(prompts: list[list
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 50)), max_size=20), st.integers(1, 200))
 def test_batches_keep_the_order_and_the_budget(sizes: list[tuple[int, int]], budget: int) -> None:
-    made = list(batches(sizes, budget))
+    made = list(token_batches(sizes, budget))
     assert [position for batch in made for position in batch] == list(range(len(sizes)))
     for batch in made:
         rows = sum(sizes[position][0] for position in batch)
@@ -70,9 +76,11 @@ def test_batches_keep_the_order_and_the_budget(sizes: list[tuple[int, int]], bud
 
 def test_a_model_that_ignores_the_mask_does_not_take_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = from_model(small_model("llama"), LabelsOnly())
-    assert takes_trees(decoder)
-    plain = packing.additive
+    assert supports_trees(decoder)
+    plain = packing.additive_mask
     monkeypatch.setattr(
-        packing, "additive", lambda sees, dtype: plain(torch.ones_like(sees).tril(), dtype)
+        packing,
+        "additive_mask",
+        lambda attends, dtype: plain(torch.ones_like(attends).tril(), dtype),
     )
-    assert not takes_trees(decoder)
+    assert not supports_trees(decoder)

@@ -17,7 +17,7 @@ from pragworld_interp.figures import (
     alterations_figure,
     patching_figure,
 )
-from pragworld_interp.layer_report import LayerReport, selected
+from pragworld_interp.layer_report import LayerReport
 from pragworld_interp.patching_report import PatchedProbability
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
@@ -141,8 +141,8 @@ def test_layers_are_marked_by_role(drawn: list[Figure], tmp_path: Path) -> None:
     half = [True, False] * 20
     almost = [not half[0], *half[1:]]
     report = make_report(documents, to_yes(documents, [half, wrong, half, right, wrong, almost]))
-    assert selected(report, "useful", by="evidence") == [0, 3]
-    assert selected(report, "useful") == [0, 3, 4]
+    assert report.selected("useful", by="evidence") == [0, 3]
+    assert report.selected("useful") == [0, 3, 4]
 
     def marked(marker: str) -> list[float]:
         (line,) = (line for line in drawn[-1].axes[0].lines if line.get_marker() == marker)
@@ -250,15 +250,15 @@ ONE = {"m": random_report(3)}
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda folder: accuracy_figure(ONE, folder / "f.jpg"), r"f\.jpg: a figure's name ends in \.png, \.svg, \.pdf"),
-        (lambda folder: alterations_figure(ONE, folder / "f"), "a figure's name ends in"),
-        (lambda folder: patching_figure(PANELS, folder / "f.txt"), "a figure's name ends in"),
-        (lambda folder: accuracy_figure({}, folder / "f.png"), "nothing to show"),
-        (lambda folder: patching_figure({}, folder / "f.png"), "nothing to show"),
-        (lambda folder: accuracy_figure({str(n): ONE["m"] for n in range(8)}, folder / "f.png"), "8 models; no more than 7"),
-        (lambda folder: accuracy_figure({**ONE, "t": TRACKING["m"]}, folder / "f.png"), "t was asked about other documents"),
-        (lambda folder: accuracy_figure(TRACKING, folder / "f.png", metric="robust_accuracy"), "entity_tracking: no alterations"),
-        (lambda folder: alterations_figure(TRACKING, folder / "f.png"), "entity_tracking: no alterations"),
+        (lambda folder: accuracy_figure(ONE, folder / "f.jpg"), r"f\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf"),
+        (lambda folder: alterations_figure(ONE, folder / "f"), "unsupported figure format; end"),
+        (lambda folder: patching_figure(PANELS, folder / "f.txt"), "unsupported figure format; end"),
+        (lambda folder: accuracy_figure({}, folder / "f.png"), "there is nothing to draw"),
+        (lambda folder: patching_figure({}, folder / "f.png"), "there is nothing to draw"),
+        (lambda folder: accuracy_figure({str(n): ONE["m"] for n in range(8)}, folder / "f.png"), "a figure shows at most 7 models, not 8"),
+        (lambda folder: accuracy_figure({**ONE, "t": TRACKING["m"]}, folder / "f.png"), "t was evaluated on other documents"),
+        (lambda folder: accuracy_figure(TRACKING, folder / "f.png", metric="robust_accuracy"), "entity_tracking has no alterations"),
+        (lambda folder: alterations_figure(TRACKING, folder / "f.png"), "entity_tracking has no alterations"),
         (lambda folder: accuracy_figure(ONE, folder / "nowhere" / "f.png"), "No such file"),
     ],
 )  # fmt: skip
@@ -274,7 +274,7 @@ def test_what_cannot_be_drawn_is_refused(
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = """
 import sys
-import pragworld_interp.compare, pragworld_interp.layer_report, pragworld_interp.figures
+import pragworld_interp.comparison, pragworld_interp.layer_report, pragworld_interp.figures
 print({"matplotlib", "torch"} & set(sys.modules))
 """
     output = subprocess.run(

@@ -1,4 +1,4 @@
-"""What new probes read off a model's MLPs, and how large the outputs are."""
+"""New probes of a model's MLP outputs, and the size of the outputs."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from pragworld_train.experiments.probing import (
 )
 
 
-def test_outputs_are_those_of_each_prompt_alone() -> None:
+def test_outputs_in_batches_equal_those_of_single_prompts() -> None:
     decoder, _ = load_decoder(Model(str(tiny_folder())))
     documents = load_document_set("generated", '{"groups": 3}').documents
     ends, mean_squares = read_mlp_outputs(decoder, documents, chat_template=False)
@@ -38,7 +38,7 @@ def test_outputs_are_those_of_each_prompt_alone() -> None:
             torch.testing.assert_close(mean_squares[layer, number], mean_square)
 
 
-def test_a_probe_learns_what_no_line_divides() -> None:
+def test_a_probe_learns_labels_that_are_not_linearly_separable() -> None:
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(1200, 6, generator=generator) * torch.tensor([100.0, 1, 1, 1, 1, 0.01]) + 5
     labels = ((states[:, 1] > 5) ^ (states[:, 5] > 5)).long()

@@ -14,11 +14,18 @@ from torch import Tensor, nn
 import pragworld_interp.ablation
 import pragworld_interp.patching
 from pragworld_interp import reference, tree_attention
-from pragworld_interp.ablation import Ablation, module_of
+from pragworld_interp.ablation import Ablation, ablated_module
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Module, Replacement
-from pragworld_interp.packing import Batch, Tokens, grow, packed, padded, takes_trees
-from pragworld_interp.patching import Pair, Patched, aligned
+from pragworld_interp.packing import (
+    Batch,
+    Tokens,
+    build_tree,
+    pack_trees,
+    pad_prompts,
+    supports_trees,
+)
+from pragworld_interp.patching import PatchedLogits, PatchingPair, align_tokens
 from pragworld_tasks.errors import InputError
 
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -34,12 +41,16 @@ PROMPTS = [  # the first five are of one group
     [BOS, *TURNS[:2], 88, *TURNS[1:], *QUESTION],  # the beginning they share goes on behind 88
     [BOS, 70, 71, *TURNS[:2]],
 ]
-PAIRS = [Pair(0, other, aligned(ORIGINAL, PROMPTS[other])) for other in (1, 2, 3, 4)] + [
-    Pair(2, 1, aligned(PROMPTS[2], PROMPTS[1])),  # an original need not be the first prompt
-    Pair(0, 1, [(2, 9), (13, 1), (5, 0)]),  # nor do positions have to be in order
-    Pair(0, 2, []),
+PAIRS = [
+    PatchingPair(0, other, align_tokens(ORIGINAL, PROMPTS[other])) for other in (1, 2, 3, 4)
+] + [
+    PatchingPair(
+        2, 1, align_tokens(PROMPTS[2], PROMPTS[1])
+    ),  # an original need not be the first prompt
+    PatchingPair(0, 1, [(2, 9), (13, 1), (5, 0)]),  # nor do positions have to be in order
+    PatchingPair(0, 2, []),
 ]
-SAME = Pair(0, 0, aligned(ORIGINAL, ORIGINAL))
+SAME = PatchingPair(0, 0, align_tokens(ORIGINAL, ORIGINAL))
 
 
 @pytest.fixture(params=ARCHITECTURES)
@@ -83,13 +94,13 @@ def ablated_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], ablation: Abla
     columns = []
     for prompt in prompts:
         column = [label_logits(decoder, prompt)]
-        history = padded([prompt]).history[0].tolist()
+        history = pad_prompts([prompt]).history[0].tolist()
         for layer, block in enumerate(decoder.blocks):
             instead = torch.zeros(1, len(prompt), WIDTH)
             if ablation.outputs is not None:
                 samples = ablation.outputs[layer]
                 instead[0] = torch.stack([samples[each % len(samples)] for each in history])
-            with module_of(block, ablation.module).register_forward_hook(returning(instead)):
+            with ablated_module(block, ablation.module).register_forward_hook(returning(instead)):
                 column.append(label_logits(decoder, prompt))
         columns.append(torch.stack(column))
     return torch.stack(columns, 1)
@@ -102,22 +113,24 @@ def returning(instead: Tensor) -> Callable[..., Any]:
     return hook
 
 
-def patched_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[Pair]) -> Patched:
+def patched_by_hooks(
+    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
+) -> PatchedLogits:
     patched = torch.empty(len(decoder.blocks), len(pairs), 2)
     for column, pair in enumerate(pairs):
         for layer, block in enumerate(decoder.blocks):
-            heard: list[Tensor] = []
-            with block.module.register_forward_pre_hook(hearing(heard), with_kwargs=True):
+            recorded: list[Tensor] = []
+            with block.module.register_forward_pre_hook(recording(recorded), with_kwargs=True):
                 label_logits(decoder, prompts[pair.altered])
-            put = putting(heard[0], pair.alignment)
+            put = putting(recorded[0], pair.alignment)
             with block.module.register_forward_pre_hook(put, with_kwargs=True):
                 patched[layer, column] = label_logits(decoder, prompts[pair.original])
-    return Patched(torch.stack([label_logits(decoder, each) for each in prompts]), patched)
+    return PatchedLogits(torch.stack([label_logits(decoder, each) for each in prompts]), patched)
 
 
-def hearing(heard: list[Tensor]) -> Callable[..., None]:
+def recording(recorded: list[Tensor]) -> Callable[..., None]:
     def hook(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        heard.append((args[0] if args else kwargs["hidden_states"]).clone())
+        recorded.append((args[0] if args else kwargs["hidden_states"]).clone())
 
     return hook
 
@@ -149,19 +162,23 @@ ABLATIONS = [replacement_of(module, each) for module in MODULES for each in REPL
 
 
 def by_pyvene(decoder: Decoder, ablation: Ablation) -> Tensor:
-    logits: Tensor = reference.ablated_logits(decoder, PROMPTS, ablation)
+    logits: Tensor = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
     return logits
 
 
-def by_climbing(decoder: Decoder, ablation: Ablation) -> Tensor:
-    return pragworld_interp.ablation.ablated_logits(decoder, padded(PROMPTS), ablation, chunk=40)
+def by_sweeping(decoder: Decoder, ablation: Ablation) -> Tensor:
+    return pragworld_interp.ablation.ablated_logits(
+        decoder, pad_prompts(PROMPTS), ablation, chunk=40
+    )
 
 
 def layouts(decoder: Decoder) -> dict[str, Batch]:
-    batches = {side: padded(PROMPTS, side) for side in ("right", "left")}
-    if takes_trees(decoder):
-        batches["one tree"] = packed([grow(PROMPTS)], decoder.dtype)
-        batches["two trees"] = packed([grow(PROMPTS[:5]), grow(PROMPTS[5:])], decoder.dtype)
+    batches = {side: pad_prompts(PROMPTS, side) for side in ("right", "left")}
+    if supports_trees(decoder):
+        batches["one tree"] = pack_trees([build_tree(PROMPTS)], decoder.dtype)
+        batches["two trees"] = pack_trees(
+            [build_tree(PROMPTS[:5]), build_tree(PROMPTS[5:])], decoder.dtype
+        )
     return batches
 
 
@@ -174,7 +191,7 @@ def assert_close(found: Tensor, expected: Tensor, what: object = "") -> None:
 def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) -> None:
     ablation = replacement_of(module, replacement)
     expected = ablated_by_hooks(decoder, PROMPTS, ablation)
-    pyvene = reference.ablated_logits(decoder, PROMPTS, ablation)
+    pyvene = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
     assert pyvene.shape == (1 + LAYERS, len(PROMPTS), 2)
     assert pyvene.dtype == torch.float32
     assert_close(pyvene, expected)
@@ -192,7 +209,7 @@ def test_samples_are_drawn_by_position(decoder: Decoder) -> None:
     several = replacement_of("mlp", "resample")
     assert several.outputs is not None
     logits = [
-        reference.ablated_logits(decoder, PROMPTS, ablation)
+        reference.reference_ablated_logits(decoder, PROMPTS, ablation)
         for ablation in (several, Ablation("mlp", several.outputs[:, :1]))
     ]
     assert (logits[0] - logits[1])[1:].abs().amax((1, 2)).min() > 5e-2
@@ -200,12 +217,12 @@ def test_samples_are_drawn_by_position(decoder: Decoder) -> None:
 
 def test_patching(decoder: Decoder) -> None:
     expected = patched_by_hooks(decoder, PROMPTS, PAIRS)
-    pyvene = reference.patched_logits(decoder, PROMPTS, PAIRS)
+    pyvene = reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     assert pyvene.plain.shape == (len(PROMPTS), 2)
     assert pyvene.patched.shape == (LAYERS, len(PAIRS), 2)
     assert_close(pyvene.plain, expected.plain)
     assert_close(pyvene.patched, expected.patched)
-    for trees in {False, takes_trees(decoder)}:
+    for trees in {False, supports_trees(decoder)}:
         for chunk in (1, 40, 10_000):
             found = pragworld_interp.patching.patched_logits(
                 decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk
@@ -220,7 +237,7 @@ def test_patching(decoder: Decoder) -> None:
 
 def test_all_of_these_take_trees(decoder: Decoder) -> None:
     """Else the tests above would not test them."""
-    assert takes_trees(decoder)
+    assert supports_trees(decoder)
 
 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma2", "gemma3_text"])
@@ -229,14 +246,14 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
     assert decoder.window is not None
     prompts = [[BOS, *(7 + 29 * n % 83 for n in range(start, 90))] for start in (0, 4, 9)]
     assert min(map(len, prompts)) > decoder.window
-    pairs = [Pair(0, other, aligned(prompts[0], prompts[other])) for other in (1, 2)]
+    pairs = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in (1, 2)]
     for ablation in (Ablation("mlp"), Ablation("attention")):
-        pyvene = reference.ablated_logits(decoder, prompts, ablation)
+        pyvene = reference.reference_ablated_logits(decoder, prompts, ablation)
         assert_close(pyvene, ablated_by_hooks(decoder, prompts, ablation))
-        for batch in (padded(prompts), padded(prompts, "left")):
+        for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
             found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
             assert_close(found, pyvene)
-    patched = reference.patched_logits(decoder, prompts, pairs).patched
+    patched = reference.reference_patched_logits(decoder, prompts, pairs).patched
     assert_close(patched, patched_by_hooks(decoder, prompts, pairs).patched)
     found = pragworld_interp.patching.patched_logits(
         decoder, prompts, pairs, trees=False, chunk=200
@@ -246,7 +263,7 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
 
 def test_there_may_be_no_pairs() -> None:
     decoder = small_decoder("qwen2")
-    found = reference.patched_logits(decoder, PROMPTS, [])
+    found = reference.reference_patched_logits(decoder, PROMPTS, [])
     assert found.patched.shape == (LAYERS, 0, 2)
     assert_close(found.plain, torch.stack([label_logits(decoder, each) for each in PROMPTS]))
 
@@ -260,33 +277,41 @@ def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patch:
         patch.setattr(Decoder, "label_logits", refuse)
         for module in ("decoder", "sweep", "ablation", "patching", "reference"):
-            for name in ("replaced", "with_first", "first_of", "climb", "Layer"):
+            for name in (
+                "replaced_forward",
+                "with_tensor",
+                "first_tensor",
+                "sweep_layers",
+                "LiveBlock",
+            ):
                 if hasattr(sys.modules[f"pragworld_interp.{module}"], name):
                     patch.setattr(f"pragworld_interp.{module}.{name}", refuse)
         with pytest.raises(AssertionError):
             ours(decoder, PROMPTS, PAIRS)
-        reference.ablated_logits(decoder, PROMPTS, Ablation("mlp"))
-        reference.patched_logits(decoder, PROMPTS, PAIRS)
+        reference.reference_ablated_logits(decoder, PROMPTS, Ablation("mlp"))
+        reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     monkeypatch.setattr("pyvene.IntervenableModel.forward", refuse)
     with pytest.raises(AssertionError):
-        reference.patched_logits(decoder, PROMPTS, PAIRS)
+        reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     ours(decoder, PROMPTS, PAIRS)
-    by_climbing(decoder, Ablation("mlp"))
+    by_sweeping(decoder, Ablation("mlp"))
 
 
 # What patching is (SPEC, section 2) ---------------------------------------------------------------
 
 
-def ours(decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[Pair]) -> Patched:
+def ours(
+    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
+) -> PatchedLogits:
     return pragworld_interp.patching.patched_logits(
         decoder, prompts, pairs, trees=True, chunk=10_000
     )
 
 
 both_engines = pytest.mark.parametrize(
-    "engine", [reference.patched_logits, ours], ids=["pyvene", "ours"]
+    "engine", [reference.reference_patched_logits, ours], ids=["pyvene", "ours"]
 )
-Engine = Callable[[Decoder, Sequence[Tokens], Sequence[Pair]], Patched]
+Engine = Callable[[Decoder, Sequence[Tokens], Sequence[PatchingPair]], PatchedLogits]
 
 
 @both_engines
@@ -299,7 +324,7 @@ def test_patching_a_prompt_with_itself_changes_nothing(decoder: Decoder, engine:
 def test_patching_everything_gives_the_altered_answer(decoder: Decoder, engine: Engine) -> None:
     altered = [BOS, *TURNS[:3], 50, 51, *TURNS[5:], *QUESTION]
     everywhere = [(position, position) for position in range(len(ORIGINAL))]
-    found = engine(decoder, [ORIGINAL, altered], [Pair(0, 1, everywhere)])
+    found = engine(decoder, [ORIGINAL, altered], [PatchingPair(0, 1, everywhere)])
     assert (found.plain[0] - found.plain[1]).abs().max() > 5e-3
     assert_close(found.patched[:, 0], found.plain[1:].expand(LAYERS, -1))
 
@@ -307,14 +332,14 @@ def test_patching_everything_gives_the_altered_answer(decoder: Decoder, engine: 
 def test_patching_the_final_residual_gives_the_altered_answer(decoder: Decoder) -> None:
     final: list[Tensor] = []
 
-    def hear(_: nn.Module, __: Any, output: Any) -> None:
+    def record(_: nn.Module, __: Any, output: Any) -> None:
         final.append((output[0] if isinstance(output, tuple) else output)[0, -1].clone())
 
     def put(_: nn.Module, __: Any, output: Any) -> None:
         (output[0] if isinstance(output, tuple) else output)[0, -1] = final[0]
 
     last = decoder.blocks[-1].module
-    with last.register_forward_hook(hear):
+    with last.register_forward_hook(record):
         altered = label_logits(decoder, PROMPTS[1])
     with last.register_forward_hook(put):
         patched = label_logits(decoder, ORIGINAL)
@@ -344,8 +369,8 @@ def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -
     """
     prompts = [[BOS, *each] for each in (LONG, *VARIANTS)]
     others = range(1, len(prompts))
-    right = [Pair(0, other, aligned(prompts[0], prompts[other])) for other in others]
-    released = [Pair(0, other, aligned(LONG, prompts[other][1:])) for other in others]
+    right = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in others]
+    released = [PatchingPair(0, other, align_tokens(LONG, prompts[other][1:])) for other in others]
     last = len(LONG)
     assert all(last in dict(pair.alignment) for pair in right)
     assert not any(last in dict(pair.alignment) for pair in released)
@@ -389,8 +414,8 @@ def test_the_model_is_left_as_it_was(decoder: Decoder) -> None:
     assert True in before[2]  # type: ignore[operator]
     for ablation in ABLATIONS:
         by_pyvene(decoder, ablation)
-        by_climbing(decoder, ablation)
-    reference.patched_logits(decoder, PROMPTS, PAIRS)
+        by_sweeping(decoder, ablation)
+    reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     ours(decoder, PROMPTS, PAIRS)
     assert state(decoder.model) == before
     assert torch.equal(label_logits(decoder, ORIGINAL), logits)
@@ -398,24 +423,26 @@ def test_the_model_is_left_as_it_was(decoder: Decoder) -> None:
 
 def test_hooks_of_others_are_kept_and_heard() -> None:
     decoder = small_decoder("llama")
-    heard: list[Tensor] = []
+    recorded: list[Tensor] = []
     mlp = decoder.blocks[1].mlp
     with (
-        mlp.register_forward_pre_hook(hearing(heard), with_kwargs=True),
+        mlp.register_forward_pre_hook(recording(recorded), with_kwargs=True),
         mlp.register_forward_hook(lambda _, __, output: 2 * output),
     ):
         before = state(decoder.model)
         ablation = Ablation("attention")
-        found = reference.ablated_logits(decoder, PROMPTS, ablation)
-        assert len(heard) == (1 + LAYERS) * len(PROMPTS)
+        found = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
+        assert len(recorded) == (1 + LAYERS) * len(PROMPTS)
         assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation))
         assert state(decoder.model) == before
-    assert (found - reference.ablated_logits(decoder, PROMPTS, ablation)).abs().max() > 5e-2
+    assert (
+        found - reference.reference_ablated_logits(decoder, PROMPTS, ablation)
+    ).abs().max() > 5e-2
 
 
 @pytest.mark.parametrize(
     ("ablate", "patch", "plain_runs"),
-    [(by_pyvene, reference.patched_logits, len(PROMPTS)), (by_climbing, ours, 0)],
+    [(by_pyvene, reference.reference_patched_logits, len(PROMPTS)), (by_sweeping, ours, 0)],
     ids=["pyvene", "ours"],
 )
 @pytest.mark.parametrize("calls", [0, 1])
@@ -457,7 +484,7 @@ def test_without_pyvene_one_line_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
     with pytest.raises(InputError) as caught:
         importlib.import_module("pragworld_interp.reference")
-    assert str(caught.value) == "--engine pyvene needs pyvene: pip install pragworld[interp]"
+    assert str(caught.value) == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
 
 
 def test_importing_says_nothing(

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from pragworld_interp import sweep, tree_attention
 from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import from_model
-from pragworld_interp.packing import grow, packed
+from pragworld_interp.packing import build_tree, pack_trees
 from pragworld_interp.tree_attention import Span, TreeAttention, spans
 
 
@@ -23,7 +23,7 @@ def a_tree(branches: int, length: int = 60) -> list[list[int]]:
 
 
 def sees_of(*groups: list[list[int]]) -> torch.Tensor:
-    batch = packed([grow(group) for group in groups], torch.float32)
+    batch = pack_trees([build_tree(group) for group in groups], torch.float32)
     return batch.mask[:, 0] == 0
 
 
@@ -112,7 +112,7 @@ class Scores(TorchFunctionMode):
 
 def test_sweeps_go_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = from_model(small_model("qwen2"), LabelsOnly())
-    batch = packed([grow(a_tree(6, 35))], torch.float32)
+    batch = pack_trees([build_tree(a_tree(6, 35))], torch.float32)
     with Scores() as scores:
         logits = ablated_logits(decoder, batch, Ablation("mlp"), chunk=300)
     length = batch.ids.shape[1]

@@ -1,0 +1,303 @@
+"""Agreement between models on which layers are useful and harmful, with tests.
+
+Layers of different models are matched by relative depth: 0 for the first layer, 1 for the last. If
+the numbers of layers differ, the deeper model is read at the depths of the shallower one: effects
+A_l - A_0 are interpolated, and sets of layers are those of the nearest layers.
+
+The null hypothesis matters, because neighboring layers have similar effects and two models can
+agree on a stretch of layers by one coincidence.
+
+- Circular shifts, the default, keep the series of each model and only change how two series are
+  aligned. Two unrelated series of 32 layers with an autocorrelation of 0.9 reach p <= 0.05 one time
+  in 16. There are only as many shifts as layers, so no p of a pair is below 1 / layers; several
+  models together, each shifted independently, can go below.
+- Permutations of the layers destroy the similarity of neighbors: the same two series reach
+  p <= 0.05 about one time in four.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from pragworld_interp.layer_report import By, Intervention, LayerReport, Role, p_text
+from pragworld_interp.serialization import encode
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints
+from pragworld_tasks.formatting import markdown_table
+
+Null = Literal["shift", "permutation"]
+
+_ROLES: tuple[Role, ...] = ("useful", "harmful")
+SCHEMA = "pragworld-layer-comparison"
+SCHEMA_VERSION = 1
+DRAWS = 10_000
+_TIE = 1e-9  # closer values are equal
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How similar models are, and how often chance makes them at least as similar.
+
+    Both are NaN where the measure is undefined.
+    """
+
+    value: float
+    p: float
+
+
+@dataclass(frozen=True)
+class ModelPair:
+    """The comparison of two models.
+
+    Attributes:
+        first, second: The names of the models.
+        depths: The number of relative depths: the layers of the shallower model.
+        correlation: The Spearman rank correlation of A_l - A_0. Undefined if all layers of a model
+            have the same effect.
+        useful, harmful: The Jaccard overlap of the sets of layers. Undefined if both are empty.
+    """
+
+    first: str
+    second: str
+    depths: int
+    correlation: Similarity
+    useful: Similarity
+    harmful: Similarity
+
+
+@dataclass(frozen=True)
+class LayerComparison:
+    """The comparison of several models swept on the same documents with the same intervention.
+
+    Attributes:
+        fingerprint: The fingerprint of the documents.
+        intervention: The intervention of the first model; the others may have another seed.
+        by: Whether the sign or the evidence decides the sets of layers.
+        null: The null hypothesis.
+        draws: The number of random rearrangements.
+        seed: The seed of the rearrangements.
+        layers: The number of layers of each model.
+        pairs: Every pair of models. Each p is of that pair alone.
+        together: The mean rank correlation over all pairs, at the depths of the shallowest model,
+            with every model rearranged independently; None for two models.
+    """
+
+    fingerprint: str
+    intervention: Intervention
+    by: By
+    null: Null
+    draws: int
+    seed: int
+    layers: dict[str, int]
+    pairs: tuple[ModelPair, ...]
+    together: Similarity | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison as JSON data; null stands for undefined values."""
+        return {"schema": SCHEMA, "version": SCHEMA_VERSION, **encode(self)}
+
+    def to_text(self) -> str:
+        """Return a Markdown table of the pairs, and a line for all models together."""
+        chance = {"shift": "circular shifts", "permutation": "permutations"}[self.null]
+        pairs = markdown_table(
+            f"{self.intervention.name}, layers by {self.by}: Spearman correlation of effects, "
+            f"Jaccard overlap of sets; p by {chance} of layers",
+            ["models", "depths", "correlation", "p", "useful", "p", "harmful", "p"],
+            [
+                [
+                    f"{pair.first} and {pair.second}",
+                    str(pair.depths),
+                    *_cells(pair.correlation),
+                    *_cells(pair.useful),
+                    *_cells(pair.harmful),
+                ]
+                for pair in self.pairs
+            ],
+        )
+        lines = [pairs]
+        if self.null == "shift":
+            fewest = min(pair.depths for pair in self.pairs)
+            lines.append(f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}")
+        if self.together:
+            value, p = _cells(self.together)
+            lines.append(f"all models together: mean correlation {value}, p = {p}")
+        return "\n".join(lines)
+
+
+def compare_reports(
+    layer_reports: Mapping[str, LayerReport],
+    by: By = "sign",
+    null: Null = "shift",
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> LayerComparison:
+    """Compare models by which of their layers are useful and harmful.
+
+    Args:
+        layer_reports: Reports by the name of each model; see `identities.model_titles`.
+        by: Whether the sign or the evidence decides the sets of layers.
+        null: The null hypothesis: circular shifts, or permutations of the layers.
+        draws: The number of random rearrangements, if there are too many to use all.
+        seed: The seed of the rearrangements.
+
+    Raises:
+        InputError: There are fewer than two reports, or they are of different documents or
+            interventions.
+
+    Examples:
+        >>> from pragworld_interp import EXAMPLES, compare, read_layers
+        >>> report = read_layers(EXAMPLES / "layers.json")
+        >>> compare({"before": report, "after": report}).pairs[0].correlation
+        Similarity(value=1.0, p=0.2)
+    """
+    if len(layer_reports) < 2:
+        raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
+    check_comparable(layer_reports)
+    first = next(iter(layer_reports.values()))
+    effects = {
+        name: np.array([layer.accuracy.difference.points for layer in report.layers])
+        for name, report in layer_reports.items()
+    }
+    pairs = []
+    for names in itertools.combinations(layer_reports, 2):
+        depths = min(len(effects[name]) for name in names)
+        table = rearrangements(depths, null, draws, seed)
+        correlation = _correlation([effects[name] for name in names], table, draws, seed)
+        useful, harmful = (
+            _overlap([_members(layer_reports[name], role, by, depths) for name in names], table)
+            for role in _ROLES
+        )
+        pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
+    together = None
+    if len(effects) > 2:
+        table = rearrangements(min(map(len, effects.values())), null, draws, seed)
+        together = _correlation(list(effects.values()), table, draws, seed)
+    return LayerComparison(
+        fingerprint=first.data.fingerprint,
+        intervention=first.intervention,
+        by=by,
+        null=null,
+        draws=draws,
+        seed=seed,
+        layers={name: len(points) for name, points in effects.items()},
+        pairs=tuple(pairs),
+        together=together,
+    )
+
+
+def check_comparable(layer_reports: Mapping[str, LayerReport]) -> None:
+    """Check that all reports are of the same documents and the same intervention.
+
+    Raises:
+        InputError: They are not.
+    """
+    (name, first), *others = layer_reports.items()
+    for other_name, other in others:
+        if other.data.fingerprint != first.data.fingerprint:
+            raise InputError(
+                f"{other_name} was evaluated on other documents ({_describe_data(other)}) than "
+                f"{name} ({_describe_data(first)}); sweep both on the same documents"
+            )
+        if other.intervention.name != first.intervention.name:
+            raise InputError(
+                f"{other_name} was swept with {other.intervention.name} and {name} with "
+                f"{first.intervention.name}; use the same intervention for both"
+            )
+
+
+def rearrangements(depths: int, null: Null, draws: int, seed: int) -> Ints:
+    """Return orders of layers under the null hypothesis, [rearrangements, depths].
+
+    The first is the order as it is. All circular shifts are used, and all permutations if there are
+    at most `draws`.
+    """
+    as_it_is = np.arange(depths)
+    if null == "shift":
+        shifts: Ints = (as_it_is + as_it_is[:, None]) % depths
+        return shifts
+    if math.factorial(depths) <= draws:
+        return np.array(list(itertools.permutations(range(depths))), dtype=np.int64)
+    drawn = np.random.default_rng(seed).permuted(np.tile(as_it_is, (draws, 1)), axis=1)
+    return np.concatenate([as_it_is[None], drawn])
+
+
+def interpolate_effects(effects: Floats, depths: int) -> Floats:
+    """Return [layers] effects at equally spaced relative depths, [depths]."""
+    if len(effects) == depths:
+        return effects
+    targets, sources = (np.linspace(0, 1, number) for number in (depths, len(effects)))
+    # Rounded, because interpolation of equal effects gives almost equal ones, which would rank.
+    return np.round(np.interp(targets, sources, effects), 9)
+
+
+def nearest_layers(members: Bools, depths: int) -> Bools:
+    """Return a [layers] set at equally spaced relative depths, [depths].
+
+    Halfway between two layers, the lower one counts.
+    """
+    position = np.linspace(0, 1, depths) * (len(members) - 1)
+    nearest: Bools = members[np.ceil(position - 0.5 - _TIE).astype(np.int64)]
+    return nearest
+
+
+def _correlation(effects: Sequence[Floats], table: Ints, draws: int, seed: int) -> Similarity:
+    """Return the mean Spearman correlation over pairs; all models but the first are rearranged."""
+    from scipy.stats import rankdata  # slow to import, and only this needs it
+
+    models, depths = len(effects), table.shape[1]
+    ranks = np.stack([rankdata(interpolate_effects(points, depths)) for points in effects])
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    lengths = np.sqrt(np.square(ranks).sum(axis=1, keepdims=True))
+    if not lengths.all():
+        return Similarity(math.nan, math.nan)
+    ranks /= lengths
+    picks = _picks(len(table), models - 1, draws, seed)
+    sums = ranks[0] + sum(
+        vector[table[pick]] for vector, pick in zip(ranks[1:], picks, strict=True)
+    )
+    # The squared length of a sum of unit vectors: `models`, and each pair's correlation twice.
+    correlations = (np.square(sums).sum(axis=1) - models) / (models * (models - 1))
+    return _similarity(correlations)
+
+
+def _picks(size: int, models: int, draws: int, seed: int) -> Ints:
+    """Return which rearrangement each model gets, [models, draws]; the first changes nothing."""
+    if models == 1 or size**models <= draws:
+        return np.indices((size,) * models).reshape(models, -1)
+    drawn = np.random.default_rng(seed).integers(size, size=(models, draws))
+    return np.concatenate([np.zeros((models, 1), dtype=np.int64), drawn], axis=1)
+
+
+def _overlap(sets: Sequence[Bools], table: Ints) -> Similarity:
+    """Return the Jaccard overlap of two sets of depths; the second is rearranged."""
+    first, second = sets
+    rearranged = second[table]
+    union = (first | rearranged).sum(axis=1)
+    if not union.all():
+        return Similarity(math.nan, math.nan)
+    return _similarity((first & rearranged).sum(axis=1) / union)
+
+
+def _similarity(values: Floats) -> Similarity:
+    """Return the first value and the share of all values that are at least as great."""
+    return Similarity(float(values[0]), float((values >= values[0] - _TIE).mean()))
+
+
+def _members(report: LayerReport, role: Role, by: By, depths: int) -> Bools:
+    members = np.zeros(len(report.layers), dtype=np.bool_)
+    members[report.selected(role, by)] = True
+    return nearest_layers(members, depths)
+
+
+def _describe_data(report: LayerReport) -> str:
+    data = report.data
+    return f"{data.split}, {data.documents} documents, fingerprint {data.fingerprint[:8]}"
+
+
+def _cells(similarity: Similarity) -> tuple[str, str]:
+    value = "-" if math.isnan(similarity.value) else f"{similarity.value:.3f}"
+    return value, p_text(similarity.p)

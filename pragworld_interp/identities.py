@@ -1,0 +1,100 @@
+"""Identities of the model and the documents behind a report, recorded in every result file."""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pragworld_tasks.data.documents import Document, Split
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """The model that was swept.
+
+    Attributes:
+        name: The name on the Hugging Face hub, or the folder, as the user gave it.
+        revision: The revision of the weights, if known.
+        adapter: The PEFT adapter on top of the model, if any.
+        dtype: The type of the weights during the sweep.
+        layers: The number of blocks.
+        labels: The tokens whose probabilities are compared: yes, then no.
+        chat_template: Whether prompts went through the model's chat template.
+        quantization: The quantization of the weights, if any.
+    """
+
+    name: str
+    revision: str | None
+    adapter: str | None
+    dtype: str
+    layers: int
+    labels: tuple[str, str]
+    chat_template: bool
+    quantization: str | None = None
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """The documents that the model was evaluated on.
+
+    Attributes:
+        split: The split that the documents are from.
+        documents, groups: How many documents and groups there are.
+        fingerprint: A digest of the documents and their prompts; see `fingerprint`.
+        generator: The settings of generated documents; None for released ones.
+    """
+
+    split: Split
+    documents: int
+    groups: int
+    fingerprint: str
+    generator: dict[str, Any] | None = None
+
+
+def data_identity(
+    documents: Sequence[Document],
+    prompts: Sequence[str],
+    generator: dict[str, Any] | None = None,
+) -> DataIdentity:
+    """Return the identity of documents and their prompts.
+
+    Args:
+        documents: Some or all documents of one split, at least one.
+        prompts: The prompt of each document, before any chat template.
+        generator: The settings of generated documents.
+    """
+    return DataIdentity(
+        split=documents[0].split,
+        documents=len(documents),
+        groups=len({document.group for document in documents}),
+        fingerprint=fingerprint(documents, prompts),
+        generator=generator,
+    )
+
+
+def fingerprint(documents: Sequence[Document], prompts: Sequence[str]) -> str:
+    """Return the SHA-256 digest, in hexadecimal, of documents and their prompts.
+
+    Equal fingerprints mean that two models were evaluated on the same prompts. Chat templates
+    differ between models, so `prompts` are the texts before a template is applied.
+    """
+    digest = hashlib.sha256()
+    for d, prompt in zip(documents, prompts, strict=True):
+        record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt]
+        digest.update(json.dumps(record).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def model_titles(models: Sequence[ModelIdentity]) -> list[str]:
+    """Return a short, unique title for each model: its name, adapter and quantization."""
+    titles: list[str] = []
+    for model in models:
+        parts = [model.name, model.adapter, model.quantization]
+        title = " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
+        numbered = (f"{title} ({number})" for number in itertools.count(2))
+        titles.append(
+            next(name for name in itertools.chain([title], numbered) if name not in titles)
+        )
+    return titles

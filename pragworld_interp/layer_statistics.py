@@ -1,0 +1,278 @@
+"""The statistics of an ablation sweep: from p(yes) of every document and run to a layer report."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.layer_report import (
+    DocumentResult,
+    Intervention,
+    LayerReport,
+    LayerResult,
+    Outcome,
+    PlainRun,
+    Role,
+    Stability,
+    SweepSettings,
+)
+from pragworld_interp.serialization import DIGITS
+from pragworld_tasks.data.documents import ALTERATIONS, Document, has_alterations
+from pragworld_tasks.evaluation.metrics import (
+    Bools,
+    Floats,
+    Interval,
+    Ints,
+    Tally,
+    bootstrap_difference_intervals,
+    bootstrap_intervals,
+    mcnemar,
+    robust_tally,
+    tally,
+)
+from pragworld_tasks.evaluation.scoring import Difference, Share
+
+Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes
+
+_ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
+_EFFECTS = ("flip", "invariant", "original")
+
+
+def compute_report(
+    documents: Sequence[Document],
+    yes: ArrayLike,
+    model: ModelIdentity,
+    data: DataIdentity,
+    intervention: Intervention,
+    settings: SweepSettings | None = None,
+) -> LayerReport:
+    """Compute the report of an ablation sweep.
+
+    Probabilities are rounded to `DIGITS` first, so that the report follows from its file. Rounding
+    never creates a tie.
+
+    Args:
+        documents: Some or all documents of one split.
+        yes: [documents, 1 + layers] p(yes) in the plain run, then with each layer ablated. Above
+            one half the answer is yes, below it no; one half and NaN are wrong.
+        model: The model that was swept.
+        data: The identity of the documents; see `identities.data_identity`.
+        intervention: What was done to each layer.
+        settings: The settings of the statistics; None for the defaults.
+
+    Raises:
+        ValueError: Shapes or identities contradict each other, or `yes` holds other numbers than
+            probabilities.
+    """
+    yes = np.asarray(yes, dtype=np.float64)
+    if yes.shape != (len(documents), 1 + model.layers) or not documents or model.layers < 1:
+        raise ValueError(
+            f"p(yes) has shape {yes.shape}; {len(documents)} documents and {model.layers} layers "
+            "need one row a document and one column more than layers"
+        )
+    if ((yes < 0) | (yes > 1)).any():
+        raise ValueError("p(yes) has a value below 0 or above 1; it must hold probabilities")
+    rounded = np.round(yes, DIGITS)
+    new_tie = (rounded == 0.5) & (yes != 0.5)
+    rounded[new_tie] = np.round(0.5 + np.sign(yes[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
+    results = tuple(
+        DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
+        for d, values in zip(documents, rounded.tolist(), strict=True)
+    )
+    return _compute(results, model, data, intervention, settings or SweepSettings())
+
+
+def recompute_report(report: LayerReport, settings: SweepSettings | None = None) -> LayerReport:
+    """Compute a report again from its probabilities.
+
+    Args:
+        report: The report.
+        settings: Other settings of the statistics; None for the same ones.
+
+    Examples:
+        >>> from pragworld_interp import EXAMPLES, SweepSettings, read_layers, recompute_report
+        >>> report = read_layers(EXAMPLES / "layers.json")
+        >>> wide = recompute_report(report, SweepSettings(level=0.99))
+        >>> wide.layers[1].accuracy.difference.interval.low < -20
+        True
+    """
+    return _compute(
+        report.documents,
+        report.model,
+        report.data,
+        report.intervention,
+        settings or report.settings,
+    )
+
+
+# Tests and stability ------------------------------------------------------------------------------
+
+
+def holm(p: ArrayLike) -> Floats:
+    """Return [tests] p values corrected for their number by the method of Holm (1979)."""
+    p = np.asarray(p, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty_like(p)
+    steps = p[order] * (p.size - np.arange(p.size))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return corrected
+
+
+def sign_flip_test(differences: ArrayLike) -> float:
+    """Return the exact two-sided p of a sum whose terms could equally have the other sign.
+
+    The terms are differences in right answers between two runs, summed within groups. The test then
+    asks the same question as McNemar's test without treating the documents of one group as
+    independent. If each group is one document, it is McNemar's test.
+
+    Args:
+        differences: [groups] integers.
+    """
+    whole = np.asarray(differences, dtype=np.int64)
+    chances = np.ones(1)  # of each sum from -reach to reach
+    for size in np.abs(whole[whole != 0]):
+        padding = np.zeros(2 * size)
+        chances = (np.append(chances, padding) + np.append(padding, chances)) / 2
+    reach = len(chances) // 2
+    as_far = np.abs(np.arange(-reach, reach + 1)) >= abs(whole.sum())
+    return min(1.0, float(chances[as_far].sum()))
+
+
+def split_half(differences: ArrayLike, halvings: int, seed: int) -> tuple[Floats, Floats]:
+    """Return how often signs agree between split halves: both shares of `Stability`, each [layers].
+
+    If there are no more than `halvings` ways to split the groups, all of them are used. With an odd
+    number of groups, the second half is the larger one.
+
+    Args:
+        differences: [groups, layers] right answers with the layer ablated minus those without.
+        halvings: The number of random splits.
+        seed: The seed of the splits.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    groups, layers = differences.shape
+    if groups < 2:
+        return np.full(layers, np.nan), np.full(layers, np.nan)
+    size = groups // 2
+    if math.comb(groups, size) <= halvings:
+        halves = list(itertools.combinations(range(groups), size))
+        in_first = np.zeros((len(halves), groups))
+        np.put_along_axis(in_first, np.array(halves), 1, axis=1)
+    else:
+        split = np.arange(groups) < size
+        generator = np.random.default_rng(seed)
+        in_first = generator.permuted(np.tile(split, (halvings, 1)), axis=1).astype(np.float64)
+    sums, whole = in_first @ differences, differences.sum(axis=0)
+    first, second = np.sign(sums), np.sign(whole - sums)
+    as_whole = (
+        (first == np.sign(whole)).mean(axis=0) + (second == np.sign(whole)).mean(axis=0)
+    ) / 2
+    return (first == second).mean(axis=0), as_whole
+
+
+# From documents to the report ---------------------------------------------------------------------
+
+
+def _compute(
+    results: tuple[DocumentResult, ...],
+    model: ModelIdentity,
+    data: DataIdentity,
+    intervention: Intervention,
+    settings: SweepSettings,
+) -> LayerReport:
+    # Renumber the groups: the bootstrap would draw groups that a part of a split leaves out.
+    group = np.unique([result.group for result in results], return_inverse=True)[1]
+    groups = int(group.max()) + 1
+    if (data.documents, data.groups) != (len(results), groups):
+        raise ValueError(
+            f"there are {len(results)} documents in {groups} groups, but their identity says "
+            f"{data.documents} in {data.groups}"
+        )
+    yes = np.array([result.yes for result in results]).T
+    is_yes = np.array([result.answer == "yes" for result in results])
+    correct = np.where(is_yes, yes > 0.5, yes < 0.5)
+    runs = _tallies(correct, results, group, has_alterations(data.split))
+    plain, *ablated = _metrics(runs, settings)
+    right = np.stack([run["accuracy", ""].right for run in runs], axis=1)
+    gained = right[:, 1:] - right[:, :1]
+    tests = [mcnemar(correct[0], answers) for answers in correct[1:]]
+    corrected = holm([test.p for test in tests])
+    groups_p = [sign_flip_test(column) for column in gained.T]
+    groups_corrected = holm(groups_p)
+    both_halves, as_whole = split_half(gained, settings.halvings, settings.seed)
+    layers = []
+    for number, test in enumerate(tests):
+        sign = _ROLES[int(np.sign(gained[:, number].sum()))]
+        is_evident = max(corrected[number], groups_corrected[number]) <= settings.alpha
+        layers.append(
+            LayerResult(
+                layer=number,
+                **ablated[number],
+                mcnemar=test,
+                holm=float(corrected[number]),
+                groups_p=groups_p[number],
+                groups_holm=float(groups_corrected[number]),
+                sign=sign,
+                evidence=sign if is_evident else "neutral",
+                stability=Stability(float(both_halves[number]), float(as_whole[number])),
+            )
+        )
+    return LayerReport(
+        model, data, intervention, settings, PlainRun(**plain), tuple(layers), results
+    )
+
+
+def _tallies(
+    correct: Bools, results: Sequence[DocumentResult], group: Ints, altered: bool
+) -> list[dict[Key, Tally]]:
+    """Return the tallies of each run's metrics, for the classes that have any documents."""
+    masks: dict[Key, Bools] = {}
+    if altered:
+        alteration = np.array([result.alteration or "" for result in results])
+        effect = np.array([result.effect or "original" for result in results])
+        masks |= {("by_alteration", name): alteration == name for name in ALTERATIONS}
+        masks |= {("by_effect", name): effect == name for name in _EFFECTS}
+    runs = []
+    for right in correct:
+        run: dict[Key, Tally] = {("accuracy", ""): tally(right, np.ones_like(right), group)}
+        if altered:
+            run["robust_accuracy", ""] = robust_tally(right, group, group)
+        runs.append(run | {key: tally(right, m, group) for key, m in masks.items() if m.any()})
+    return runs
+
+
+def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> list[dict[str, Any]]:
+    """Return the fields of `PlainRun` for the first run and those of `LayerResult` for others.
+
+    All intervals come from the same bootstrap draws.
+    """
+    tallies = {(number, key): run[key] for number, run in enumerate(runs) for key in run}
+    ablated = {place: count for place, count in tallies.items() if place[0]}
+    plain = {place: runs[0][place[1]] for place in ablated}
+    bootstrap = (settings.resamples, settings.seed, settings.level)
+    intervals = bootstrap_intervals(tallies, *bootstrap)
+    difference_intervals = bootstrap_difference_intervals(ablated, plain, *bootstrap)
+    fields: list[dict[str, Any]] = [
+        {"robust_accuracy": None, "by_alteration": {}, "by_effect": {}} for _ in runs
+    ]
+    for place, count in tallies.items():
+        number, (field, name) = place
+        right, total = count.right.sum(), count.total.sum()
+        share = Share(int(right), int(total), _in_percent(intervals[place]))
+        metric: Share | Outcome = share
+        if number:
+            points = float(100 * (count.right - plain[place].right).sum() / total)
+            metric = Outcome(share, Difference(points, _in_percent(difference_intervals[place])))
+        if name:
+            fields[number][field][name] = metric
+        else:
+            fields[number][field] = metric
+    return fields
+
+
+def _in_percent(interval: Interval) -> Interval:
+    return Interval(100 * interval.low, 100 * interval.high)

@@ -1,0 +1,183 @@
+"""From a model and documents to the report of a sweep: what `ablate` and `patch` run."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from pragworld_interp import ablation, loading, packing, patching, runs
+from pragworld_interp.decoder import Decoder
+from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
+from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
+from pragworld_interp.layer_statistics import compute_report
+from pragworld_interp.patching_report import PairEffect, PatchingReport, Positions, write_patching
+from pragworld_interp.serialization import decode, encode
+from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
+
+# All layers in one pass, or one prompt and one layer at a time.
+Engine = Literal["sweep", "pyvene"]
+
+
+@dataclass(frozen=True)
+class SweepInputs:
+    """A model and the documents to sweep it on."""
+
+    decoder: Decoder
+    model: ModelIdentity
+    data: DataIdentity
+    groups: list[PromptGroup]
+    engine: Engine
+    trees: bool  # whether the prompts of a group are packed as a tree
+    budget: int  # the tokens that go through a layer at a time
+    run_identity: dict[str, Any]  # what results depend on besides the intervention
+
+
+def prepare_sweep(
+    model: loading.Model,
+    documents: Sequence[Document],
+    generator: dict[str, Any] | None = None,
+    engine: Engine = "sweep",
+    budget: int | None = None,
+) -> SweepInputs:
+    """Load a model and tokenize the prompts of documents.
+
+    If the model does not support token trees, a line on stderr says so.
+
+    Args:
+        model: The model.
+        documents: Some or all documents of one split.
+        generator: The settings of generated documents.
+        engine: The engine to run.
+        budget: The tokens that go through a layer at a time; None for the default of the device.
+
+    Raises:
+        InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
+    """
+    decoder, identity = loading.load_decoder(model)
+    prompts = tokenize_prompts(decoder, documents, model.chat_template)
+    longest = max(len(prompt.ids) for prompt in prompts)
+    reason = None
+    if decoder.window is not None and longest > decoder.window:
+        reason = f"its layers see {decoder.window} tokens, and the longest prompt has {longest}"
+    elif not packing.supports_trees(decoder):
+        reason = "its attention does not support a mask of four dimensions"
+    if reason and engine == "sweep":
+        print(
+            f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
+            file=sys.stderr,
+        )
+    data = data_identity(documents, label_texts(documents), generator)
+    on_cpu = decoder.device.type == "cpu"
+    budget = budget or (runs.CPU_TOKENS if on_cpu else runs.ACCELERATOR_TOKENS)
+    run_identity = {
+        # On a CPU, the number of threads changes how sums are rounded.
+        "threads": torch.get_num_threads() if on_cpu else None,
+        "weights": loading.weight_files(model),
+        "model": asdict(identity),
+        "data": asdict(data),
+        "engine": engine,
+        "trees": not reason,
+        "batch_tokens": budget,
+    }
+    groups = group_prompts(documents, prompts)
+    return SweepInputs(decoder, identity, data, groups, engine, not reason, budget, run_identity)
+
+
+def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> LayerReport | None:
+    """Ablate each layer in turn, write the report to `out`, and return it.
+
+    An interrupted run resumes from the journals beside `out`. If several processes share the run,
+    only the first returns the report.
+
+    Raises:
+        InputError: The engine is not installed, the journal is of another run, or the memory does
+            not suffice.
+    """
+    if sweep.engine == "pyvene":
+        from pragworld_interp import reference
+    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention)
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        if sweep.engine == "pyvene":
+            prompts = [prompt for group in groups for prompt in group.prompts]
+            logits = reference.reference_ablated_logits(sweep.decoder, prompts, replacement)
+        else:
+            batch = ablation.group_batch(groups, sweep.trees, sweep.decoder.dtype)
+            logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
+        return ablation.yes_by_group(logits, groups)
+
+    results = runs.run_units(
+        ablation.work_units(sweep.groups, sweep.trees, sweep.budget),
+        work,
+        out,
+        {**sweep.run_identity, "intervention": asdict(intervention)},
+        sweep.budget,
+        intervention.name,
+    )
+    if results is None:
+        return None
+    documents = [document for group in sweep.groups for document in group.documents]
+    yes = [probabilities for group in results for probabilities in group]
+    report = compute_report(documents, yes, sweep.model, sweep.data, intervention)
+    write_layers(report, out)
+    runs.remove_journals(out)
+    return report
+
+
+def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> PatchingReport | None:
+    """Patch the residuals at each layer in turn, write the report to `out`, and return it.
+
+    An interrupted run resumes from the journals beside `out`. If several processes share the run,
+    only the first returns the report.
+
+    Raises:
+        InputError: The split has no altered variants, the positions of the dialogue are unknown,
+            the engine is not installed, the journal is of another run, or the memory does not
+            suffice.
+    """
+    if sweep.engine == "pyvene":
+        from pragworld_interp import reference
+    if not any(patching.patching_pairs(group, "all") for group in sweep.groups):
+        raise InputError(
+            f"split {sweep.data.split} has no altered variants to patch from; choose another split"
+        )
+    if positions == "dialogue" and not all(map(all, (g.dialogues for g in sweep.groups))):
+        raise InputError(
+            f"the tokenizer or the chat template of {sweep.model.name} does not tell which "
+            "positions hold the dialogue, so `--positions dialogue` is impossible; use "
+            "`--positions all`"
+        )
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        results = []
+        for group in groups:
+            pairs = patching.patching_pairs(group, positions)
+            if sweep.engine == "pyvene":
+                logits = reference.reference_patched_logits(sweep.decoder, group.prompts, pairs)
+            else:
+                logits = patching.patched_logits(
+                    sweep.decoder, group.prompts, pairs, sweep.trees, budget
+                )
+            results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
+        return results
+
+    results = runs.run_units(
+        [[group] for group in sweep.groups],
+        work,
+        out,
+        {**sweep.run_identity, "positions": positions},
+        sweep.budget,
+        "patching",
+    )
+    if results is None:
+        return None
+    pairs = tuple(decode(PairEffect, effect, "") for group in results for effect in group)
+    report = PatchingReport(sweep.model, sweep.data, positions, pairs)
+    write_patching(report, out)
+    runs.remove_journals(out)
+    return report
