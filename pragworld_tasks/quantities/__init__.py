@@ -18,8 +18,9 @@ def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
     Raises:
         InputError: `unit` is not a unit. No response raises an error.
 
-    >>> read_quantity("3 hours of flight plus 2 hours of waiting makes 5 hours in all.", "minute")
-    300.0
+    Examples:
+        >>> read_quantity("The flight takes 3 hours. Plan on 5 hours in total.", "minute")
+        300.0
     """
     # A hundred patterns are compiled on this import, which takes a tenth of a second.
     from pragworld_tasks.quantities.candidates import find_candidates

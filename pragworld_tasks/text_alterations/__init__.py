@@ -1,1 +1,1 @@
-"""The seven alterations of any conversation that is given as text."""
+"""The seven alterations of any conversation in plain text: `alter`, and the modules behind it."""

@@ -1,56 +1,59 @@
-"""Forms of English words: singular and plural, a and an, number words, letter case.
+"""Forms of English words: singular and plural, "a" and "an", number words, and letter case.
 
-Rules and short tables, enough for everyday nouns. Each form has one answer, so that going from
-singular to plural and back gives the same word.
+Rules and short tables cover everyday nouns. Every noun has one singular and one plural, so that
+converting one to the other and back gives the same word.
 """
 
 import re
 from collections.abc import Mapping
 
 
-def words(text: str) -> tuple[str, ...]:
-    """The words of a text, for tables."""
+def word_list(text: str) -> tuple[str, ...]:
+    """Return the words of a text, which keeps long tables short."""
     return tuple(text.split())
 
 
-# Nouns with one form for both, or a plural only.
-_ONE_FORM = words(
+# Nouns with one form for singular and plural, or with a plural only.
+_ONE_FORM = word_list(
     "asparagus fish sheep deer moose salmon trout shrimp squid cattle aircraft spacecraft series "
     "species offspring scissors trousers jeans pants shorts tights leggings pyjamas pajamas tongs "
     "pliers binoculars clothes headphones goggles"
 )
-_IRREGULAR = {
-    **{"man": "men", "woman": "women", "child": "children", "person": "people", "ox": "oxen"},
-    **{"foot": "feet", "tooth": "teeth", "goose": "geese", "mouse": "mice", "quiz": "quizzes"},
-    **{"knife": "knives", "life": "lives", "wife": "wives", "leaf": "leaves", "loaf": "loaves"},
-    **{"half": "halves", "calf": "calves", "wolf": "wolves", "thief": "thieves", "elf": "elves"},
-    **{"shelf": "shelves", "scarf": "scarves", "sheaf": "sheaves", "self": "selves"},
-    **{"potato": "potatoes", "tomato": "tomatoes", "mango": "mangoes", "hero": "heroes"},
-    **{"echo": "echoes", "domino": "dominoes", "torpedo": "torpedoes", "volcano": "volcanoes"},
-    **{"stomach": "stomachs", "monarch": "monarchs"},
-    **{f"{trade}man": f"{trade}men" for trade in words("post fire police snow sales work")},
-    **{"gentleman": "gentlemen", "fisherman": "fishermen", "chairman": "chairmen"},
-    # Regular, but they end as irregular ones do, or as singulars.
-    **{"olive": "olives", "mongoose": "mongooses", "menu": "menus", "guru": "gurus"},
-}
+_IRREGULAR = dict(
+    pair.split("/")
+    for pair in word_list(
+        "man/men woman/women child/children person/people ox/oxen foot/feet tooth/teeth "
+        "goose/geese mouse/mice quiz/quizzes knife/knives life/lives wife/wives leaf/leaves "
+        "loaf/loaves half/halves calf/calves wolf/wolves thief/thieves elf/elves shelf/shelves "
+        "scarf/scarves sheaf/sheaves self/selves potato/potatoes tomato/tomatoes mango/mangoes "
+        "hero/heroes echo/echoes domino/dominoes torpedo/torpedoes volcano/volcanoes "
+        "stomach/stomachs monarch/monarchs postman/postmen fireman/firemen policeman/policemen "
+        "snowman/snowmen salesman/salesmen workman/workmen gentleman/gentlemen "
+        "fisherman/fishermen chairman/chairmen "
+        # Regular nouns that end as irregular ones do, or as singulars.
+        "olive/olives mongoose/mongooses menu/menus guru/gurus"
+    )
+)
 _SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
-# Singulars that look like plurals; those in -us, -sis and -ss are left to the rule.
-_IN_S = words(
+# Singulars that look like plurals. The rule covers those in -us, -sis and -ss.
+_IN_S = word_list(
     "gas lens canvas atlas bias christmas pancreas chaos cosmos rhinoceros news iris tennis "
     "trellis pelvis clematis axis ibis metropolis debris"
 )
-# Plurals whose singular keeps the e that the rules would take off.
-_IN_CHE = words("ache headache toothache stomachache backache earache moustache cache quiche niche")
-_IN_IE = words(
+# Singulars that keep the "e" that the rules would remove.
+_IN_CHE = word_list(
+    "ache headache toothache stomachache backache earache moustache cache quiche niche"
+)
+_IN_IE = word_list(
     "cookie brownie movie pie tie lie smoothie calorie zombie selfie hoodie veggie birdie pixie "
     "genie rookie magpie necktie budgie collie bowtie"
 )
-# The words in -uses and -ises whose singular ends in s; else it is as in "houses", "promises".
-_IN_US = words(
+# Singulars in -us whose plural ends in -uses. Other plurals in -uses are like "houses".
+_IN_US = word_list(
     "bus minibus virus cactus octopus walrus campus bonus chorus circus crocus census platypus "
     "status genius hibiscus abacus lotus sinus hippopotamus citrus"
 )
-_NO_NOUNS = words(
+_NO_NOUNS = word_list(
     "is was has does this his its us as yes always perhaps besides sometimes goes says lets thanks "
     "towards across afterwards hers ours yours theirs whereas plus minus upstairs downstairs "
     "outdoors indoors nowadays sideways"
@@ -58,7 +61,7 @@ _NO_NOUNS = words(
 
 
 def is_plural(word: str) -> bool:
-    """Whether a word looks like a noun in the plural; false where both forms are one."""
+    """Return whether a word looks like a plural noun: false if singular and plural are one."""
     if re.fullmatch(r"[A-Z]+s", word):  # "TVs"
         return True
     word = word.lower()
@@ -68,17 +71,21 @@ def is_plural(word: str) -> bool:
 
 
 def number_forms(noun: str) -> tuple[str, str]:
-    """Singular and plural of a noun given in either, as "a box of pears", "green peppers".
+    """Return the singular and plural of a noun in either form, also of several words.
 
-    The last word takes the number, or the last before "of", "with" and the like. A noun with one
-    form for both ("asparagus", "scissors") gives that form twice.
+    The last word is inflected, or the last before "of", "with" and the like. A noun with one form
+    for both ("asparagus", "scissors") gives that form twice.
+
+    Examples:
+        >>> number_forms("boxes of green pears")
+        ('box of green pears', 'boxes of green pears')
     """
     parts = re.fullmatch(r"(.*?[\s_-])??([^\W_]+)((?:\s+(?:of|with|for|from|in|to)\s.*)?)", noun)
     if not parts:
         return noun, noun
     before, head, after = parts[1] or "", parts[2], parts[3]
     other = (_singular if is_plural(head) else _plural)(head.lower())
-    same = 0  # letters, whose case stays
+    same = 0  # the number of first letters that both forms share, whose case is kept
     while other[same : same + 1] == head[same : same + 1].lower() != "":
         same += 1
     other = before + head[:same] + other[same:] + after
@@ -108,7 +115,7 @@ def _singular(word: str) -> str:
 
 
 def _irregular(word: str, forms: Mapping[str, str]) -> str | None:
-    """The other form of an irregular noun, or of one that ends in it ("bookshelf"); else None."""
+    """Return the other form of an irregular noun, or of one ending in it ("bookshelf"), or None."""
     if word in forms:
         return forms[word]
     ends = [form for form in forms if len(form) > 3 and word.endswith(form)]
@@ -126,19 +133,19 @@ _SOUNDS_LIKE_A_VOWEL = re.compile(
 
 
 def article(word: str) -> str:
-    """The article, "a" or "an", that belongs before a word or a number in digits."""
-    if re.match(r"[A-Z][A-Z0-9]{0,2}(?![A-Za-z])", word):  # a letter's name: "an MP3", "a TV"
+    """Return the article, "a" or "an", that belongs before a word or a number in digits."""
+    if re.match(r"[A-Z][A-Z0-9]{0,2}(?![A-Za-z])", word):  # read as letters: "an MP3", "a TV"
         return "an" if word[0] in "AEFHILMNORSX" else "a"
     return "an" if _SOUNDS_LIKE_A_VOWEL.match(word) else "a"
 
 
 # Numbers ------------------------------------------------------------------------------------------
 
-_ONES = words(
+_ONES = word_list(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
     "sixteen seventeen eighteen nineteen"
 )
-_TENS = words("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
+_TENS = word_list("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
 _VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
     word: value for value, word in enumerate(_ONES)
 }
@@ -146,10 +153,14 @@ NUMBER_WORDS = frozenset(_VALUES) | {"hundred", "thousand"}
 
 
 def number_words(number: int) -> str:
-    """A number from 0 to 999,999 in words, as "twenty-one", "one hundred and five".
+    """Return a number from 0 to 999,999 in words.
 
     Raises:
-        ValueError: the number is outside that range.
+        ValueError: The number is outside that range.
+
+    Examples:
+        >>> number_words(2105)
+        'two thousand one hundred and five'
     """
     if not 0 <= number < 1_000_000:
         raise ValueError(f"{number} is not from 0 to 999,999")
@@ -165,15 +176,15 @@ def number_words(number: int) -> str:
 
 
 def read_number(text: str) -> int | None:
-    """The number that words or digits stand for: "twenty-one", "one hundred five", "1,200".
+    """Return the number that words or digits stand for: "twenty-one", "one hundred five", "1,200".
 
-    None for anything else: words that are no one number ("nineteen eighty"), decimals, times.
+    Anything else gives None: words that are not one number ("nineteen eighty"), decimals, times.
     """
     if re.fullmatch(r"\d{1,6}|\d{1,3},\d{3}", text):
         return int(text.replace(",", ""))
-    said = re.split(r"(?<=\w)\s+and\s+(?=\w)|[\s-]+", text.lower())
+    words = re.split(r"(?<=\w)\s+and\s+(?=\w)|[\s-]+", text.lower())
     total = group = 0
-    for word in said:
+    for word in words:
         if word == "hundred":
             group *= 100
         elif word == "thousand":
@@ -183,8 +194,8 @@ def read_number(text: str) -> int | None:
         else:
             return None
     value = total + group
-    # Whatever was added up is that number only if that number is said so.
-    if value >= 1_000_000 or re.split(r" and |[\s-]", number_words(value)) != said:
+    # The sum is right only if the words are those of that number.
+    if value >= 1_000_000 or re.split(r" and |[\s-]", number_words(value)) != words:
         return None
     return value
 
@@ -193,7 +204,7 @@ def read_number(text: str) -> int | None:
 
 
 def like_case(model: str, words: str) -> str:
-    """Words in the letter case of a model: ALL CAPS, a capital first letter, or as they are."""
+    """Return words in the letter case of a model: ALL CAPS, a capital first letter, or as is."""
     letters = [letter for letter in model if letter.isalpha()]
     if len(letters) > 1 and all(letter.isupper() for letter in letters):
         return words.upper()

@@ -1,14 +1,14 @@
-"""Quantifiers and connectives in plain text: the PragWorld paper's Algorithms 4 and 5.
+"""Changes of quantifiers and connectives: Algorithms 4 and 5 of the PragWorld paper.
 
 The released scripts replace such words wherever they stand. Here a word is replaced only where the
-sentence stays grammatical, with what has to agree.
+sentence stays grammatical, together with the words that have to agree.
 """
 
 import random
 from collections.abc import Callable, Sequence
 
-from pragworld_tasks.text_alterations.entities import Entities, Mention, find_mentions
-from pragworld_tasks.text_alterations.inflection import is_plural, like_case, words
+from pragworld_tasks.text_alterations.entities import Conversation
+from pragworld_tasks.text_alterations.inflection import is_plural, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
     AFTER_NOUNS,
     BE,
@@ -18,113 +18,102 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     PLURAL_VERBS,
     SINGULAR_VERBS,
     is_number,
-    mention_end,
-    named,
     noun_at,
 )
 from pragworld_tasks.text_alterations.tokens import (
     WH_WORDS,
-    Altered,
-    Change,
+    AlteredConversation,
+    Replacement,
     Sentence,
-    apply,
-    read_sentences,
 )
 
 
-def quantifier_change(conversation: str, entities: Entities, rng: random.Random) -> Altered | None:
-    """All made some, or some all, as Algorithm 4 says (appendix A.1 of the paper).
+def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
+    """Change an "all" to "some" or a "some" to "all", as Algorithm 4 does (appendix A.1).
 
-    "All the grapes" become "some of the grapes". Left alone are phrases ("at all", "all right") and
-    places where the other word would not do ("there are some", "they are all there").
-
-    Returns:
-        None where there is no quantifier that can be changed.
-    """
-    return _one_place(conversation, entities, rng, "Quantifier Change", _quantifier)
-
-
-def connective_change(conversation: str, entities: Entities, rng: random.Random) -> Altered | None:
-    """And made or, or or and, as Algorithm 5 says (appendix A.1 of the paper).
-
-    "Both A and B" become "either A or B", and back. Left alone are numbers ("two or three", "two
-    and a half"), phrases ("or so", "nice and warm"), and what would not stay grammatical.
+    "All the grapes" become "some of the grapes". Phrases ("at all", "all right") and places where
+    the other word would be wrong ("there are some", "they are all there") are left alone.
 
     Returns:
-        None where there is no connective that can be changed.
+        The altered conversation, or None if it has no quantifier that can be changed.
     """
-    return _one_place(conversation, entities, rng, "Logical Connective Change", _connective)
+    return _change_one(conversation, rng, "Quantifier Change", _quantifier)
 
 
-def _one_place(
-    conversation: str,
-    entities: Entities,
+def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
+    """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
+
+    "Both A and B" become "either A or B", and the reverse. Numbers ("two or three", "two and a
+    half"), phrases ("or so", "nice and warm"), and places where the other word would be wrong are
+    left alone.
+
+    Returns:
+        The altered conversation, or None if it has no connective that can be changed.
+    """
+    return _change_one(conversation, rng, "Logical Connective Change", _connective)
+
+
+def _change_one(
+    conversation: Conversation,
     rng: random.Random,
     alteration: str,
-    changes_at: Callable[[Sentence, int, Sequence[Mention]], list[Change]],
-) -> Altered | None:
-    """The alteration at one place: of a random sentence that has any, as the algorithms say."""
-    mentions = find_mentions(conversation, entities)
+    replacements_at: Callable[[Sentence, int], list[Replacement]],
+) -> AlteredConversation | None:
+    """Alter one place in a random sentence that has any, as the algorithms do."""
     sentences = []
-    for sentence in read_sentences(conversation):
-        found = [
-            changes_at(sentence, place, mentions)
-            for place in range(len(sentence.words))
-            if not named(sentence, place, mentions)
-        ]
-        if places := [changes for changes in found if changes]:
-            sentences.append(places)
+    for sentence in conversation.sentences:
+        options = [replacements_at(sentence, place) for place in sentence.unnamed_places()]
+        if options := [replacements for replacements in options if replacements]:
+            sentences.append(options)
     if not sentences:
         return None
-    return apply(conversation, alteration, rng.choice(rng.choice(sentences)))
+    return conversation.replace(alteration, rng.choice(rng.choice(sentences)))
 
 
 # Algorithm 4: quantifiers -------------------------------------------------------------------------
 
-_NO_QUANTIFIER_AFTER = words(
-    "not almost nearly practically virtually absolutely only just least quite hardly at after above"
+_NO_QUANTIFIER_AFTER = word_list(
+    "not almost nearly practically virtually absolutely only just least quite hardly at after "
+    "above there there's"
 )
 
 
-def _quantifier(sentence: Sentence, place: int, mentions: Sequence[Mention]) -> list[Change]:
-    """The change of the quantifier at a place; none where there is none that can be changed."""
-    stood, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
-    if stood not in ("all", "some") or before in _NO_QUANTIFIER_AFTER:
+def _quantifier(sentence: Sentence, place: int) -> list[Replacement]:
+    """Return the replacement of the quantifier at a place, or none if it cannot be changed."""
+    word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
+    if word not in ("all", "some") or before in _NO_QUANTIFIER_AFTER:
         return []
     if before in BE and sentence.before(place - 1) not in ("", *WH_WORDS, *OPENERS):
         return []  # "there are some", "they are all"
-    if before in ("there", "there's"):
-        return []
-    new = "some" if stood == "all" else "all"
-    beyond = sentence.after(place + 1) if after else ""
+    new = "some" if word == "all" else "all"
+    second = sentence.after(place + 1) if after else ""
     if after == "of":
-        is_one = beyond in PARTS_OF
-    elif stood == "all" and after in DETERMINERS:
-        is_one = beyond not in ("", "same", "best", "better", "more", "while")
-        is_one = is_one or after in ("these", "those")
+        changeable = second in PARTS_OF
+    elif word == "all" and after in DETERMINERS:
+        changeable = after in ("these", "those") or second not in (
+            *("", "same", "best", "better", "more", "while"),
+        )
         new = "some of"
     elif after in ("are", "were", "have"):
-        is_one = before in ("", *OPENERS)
+        changeable = before in ("", *OPENERS)
     else:
-        noun = None if before == "of" else noun_at(sentence, place + 1, mentions, plural=True)
-        # "I had some soups" is no statement about soups, of which there could be all.
-        is_one = noun is not None and (
-            stood == "all"
+        noun = None if before == "of" else noun_at(sentence, place + 1, plural=True)
+        # "I had some soups" does not speak of particular soups, of which there could be all.
+        changeable = noun is not None and (
+            word == "all"
             or sentence.after(noun[0]) in SINGULAR_VERBS
-            or (noun[1] is not None and not {"only", "just"} & set(_ahead(sentence, place)))
+            or (noun[1] is not None and not {"only", "just"} & {*sentence.all_before(place)})
         )
-    if not is_one:
-        return []
-    return [sentence.change(place, place, like_case(sentence.words[place].text, new))]
+    return [sentence.replace_word(place, new)] if changeable else []
 
 
 # Algorithm 5: connectives -------------------------------------------------------------------------
 
-_FIXED_AFTER = words(
+_FIXED_AFTER = word_list(
     "so then yet also else not something anything whatever more less counting forth on again if "
     "maybe perhaps rather"
 )
-_FIXED_BEFORE = words("go come try wait nice good and/or more again over")
+_FIXED_BEFORE = word_list("go come try wait nice good and/or more again over")
 _FIXED_PAIRS = (
     *("up down", "back forth", "now then", "here there", "by large", "sooner later", "once twice"),
     *("once for", "first foremost", "ladies gentlemen", "rock roll", "black white", "yes no"),
@@ -132,84 +121,74 @@ _FIXED_PAIRS = (
 )
 
 
-def _connective(sentence: Sentence, place: int, mentions: Sequence[Mention]) -> list[Change]:
-    """The changes of the connective at a place; none where there is none that can be changed."""
-    stood, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
-    if stood not in ("and", "or") or not after or after in _FIXED_AFTER:
+def _connective(sentence: Sentence, place: int) -> list[Replacement]:
+    """Return the replacements for the connective at a place, or none if it cannot be changed."""
+    word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
+    if word not in ("and", "or") or not after or after in _FIXED_AFTER:
         return []
     if before == after or before in _FIXED_BEFORE or f"{before} {after}" in _FIXED_PAIRS:
         return []
     if is_number(after) or (before and is_number(before)):
         return []
-    start = sentence.phrase_start(place)
-    ahead = _ahead(sentence, place)
-    if {"between", "whether", "mix", "mixture"} & set(ahead):
+    ahead = sentence.all_before(place)
+    if {"between", "whether", "mix", "mixture"} & set(ahead) or _joins_clauses(sentence, place):
         return []
-    if _joins_clauses(sentence, place, mentions):
-        return []
-    new = "or" if stood == "and" else "and"
-    changes = [sentence.change(place, place, like_case(sentence.words[place].text, new))]
-    first, other = ("both", "either") if stood == "and" else ("either", "both")
+    new = "or" if word == "and" else "and"
+    replacements = [sentence.replace_word(place, new)]
+    first, other = ("both", "either") if word == "and" else ("either", "both")
     if first in ahead:
-        pair = start + len(ahead) - 1 - ahead[::-1].index(first)
-        between = ahead[pair + 1 - start :]
-        follows_pronoun = sentence.before(pair) in ("they", "we", "you", "are", "were")
-        if stood == "or" and (not between or between[0] == "of" or _is_clause(sentence, between)):
+        distance = ahead[::-1].index(first)
+        between = ahead[len(ahead) - distance :]
+        pair = place - distance - 1
+        if word == "or" and (not between or between[0] == "of" or _is_clause(between)):
             return []
         if {"and", "or"} & set(between):
             return []
+        follows_pronoun = sentence.before(pair) in ("they", "we", "you", "are", "were")
         if between[:1] != ["of"] and not follows_pronoun:
-            word = sentence.words[pair].text
-            changes.insert(0, sentence.change(pair, pair, like_case(word, other)))
-    agreeing = _verb_of_both(sentence, place, mentions, plural=new == "and")
-    return [] if agreeing is None else changes + agreeing
+            replacements.insert(0, sentence.replace_word(pair, other))
+    agreeing = _verb_of_both(sentence, place, plural=new == "and")
+    return [] if agreeing is None else replacements + agreeing
 
 
-def _ahead(sentence: Sentence, place: int) -> list[str]:
-    """The words before a place, without marks between."""
-    return [sentence.at(index) for index in range(sentence.phrase_start(place), place)]
+def _joins_clauses(sentence: Sentence, place: int) -> bool:
+    """Return whether the connective at a place may join clauses, not only parts of one.
 
-
-def _joins_clauses(sentence: Sentence, place: int, mentions: Sequence[Mention]) -> bool:
-    """Whether what follows the connective at a place may be a statement or order of its own.
-
-    "Sit down or I can help you" is grammatical and not what anybody would say.
+    "Sit down or I can help you" is grammatical, but nobody would say it.
     """
     after = sentence.after(place)
     if place == 0:
-        is_noun = after in (*DETERMINERS, "a", "an") or named(sentence, 1, mentions)
+        is_noun = after in (*DETERMINERS, "a", "an") or sentence.mention_at(1)
         return not sentence.is_question and not is_noun
-    if "'" in after and not named(sentence, place + 1, mentions):
+    if "'" in after and not sentence.mention_at(place + 1):
         return True
     if after == "i":  # "Lily and I", "my brother and I"
-        return not sentence.words[place - 1].text[0].isupper() and len(_ahead(sentence, place)) != 2
+        is_name = sentence.words[place - 1].text[0].isupper()
+        return not is_name and len(sentence.all_before(place)) != 2
     if after in ("he", "she", "it", "we", "they", "you", "there", "now", *BE, *WH_WORDS):
         return True
-    return not sentence.before(place) and place == 1  # behind "yes," or "oh,"
+    return not sentence.before(place) and place == 1  # after "yes," or "oh,"
 
 
-def _is_clause(sentence: Sentence, between: Sequence[str]) -> bool:
-    """Whether what "either" introduces may be a whole clause, which "both" cannot introduce."""
-    if between[0] in ("i", "he", "she", "we", "they", "you", "it", "there"):
+def _is_clause(words: Sequence[str]) -> bool:
+    """Return whether words after "either" may be a whole clause, which cannot follow "both"."""
+    if words[0] in ("i", "he", "she", "we", "they", "you", "it", "there"):
         return True
-    return len([word for word in between if word not in DETERMINERS]) > 1 and not (
-        between[0] in AFTER_NOUNS or between[0] in DETERMINERS
-    )
+    is_phrase = words[0] in AFTER_NOUNS or words[0] in DETERMINERS
+    return not is_phrase and len([word for word in words if word not in DETERMINERS]) > 1
 
 
-def _verb_of_both(
-    sentence: Sentence, place: int, mentions: Sequence[Mention], *, plural: bool
-) -> list[Change] | None:
-    """How the verb changes whose subject are the two that a connective joins; None if unclear."""
+def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
+    """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
     last = place + 1
     if sentence.at(last) in (*DETERMINERS, "a", "an"):
         last += 1
     if last >= len(sentence.words):
         return None
-    last = mention_end(sentence, last, mentions)
-    noun, mention = sentence.at(last), named(sentence, last, mentions)
-    ahead = _ahead(sentence, place)
-    verb_first = len(ahead) <= 3 and bool(ahead) and ahead[0] in ("is", "was", "are", "were")
+    last = sentence.mention_end(last)
+    noun, mention = sentence.at(last), sentence.mention_at(last)
+    ahead = sentence.all_before(place)
+    verb_first = 0 < len(ahead) <= 3 and ahead[0] in ("is", "was", "are", "were")
     if verb_first and (plural or not is_plural(sentence.at(place - 1))):
         return None  # "are Alice and Bob there", "is the corn or the cake there"
     several = mention.is_plural if mention else is_plural(noun) or noun in ("you", "they", "we")
@@ -220,5 +199,4 @@ def _verb_of_both(
     is_subject = len([word for word in ahead if word not in (*DETERMINERS, "both", "either")]) == 1
     if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
         return None
-    word = sentence.words[last + 1].text
-    return [sentence.change(last + 1, last + 1, like_case(word, forms[verb]))]
+    return [sentence.replace_word(last + 1, forms[verb])]

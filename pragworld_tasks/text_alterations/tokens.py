@@ -1,50 +1,51 @@
-"""A conversation in plain text as words in sentences, and changes to it.
+"""The words, sentences and mentions of entities of a conversation, and replacements in it.
 
-An utterance is a line. What stands before its first colon, if that is a speaker's label ("Alice:",
-"12: Person 1:"), is no part of what is said. A word is what a reader takes for one: "hands",
-"didn't", "all-purpose", "9:00" have no smaller words in them.
+Each line is an utterance. A speaker's label before its first colon ("Alice:", "12: Person 1:") is
+not part of its sentences. A word is what a reader takes for one: "hands", "didn't", "all-purpose"
+and "9:00" contain no smaller words.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from pragworld_tasks.text_alterations.inflection import words
+from pragworld_tasks.text_alterations.inflection import article, like_case, number_forms, word_list
 
 _LABEL = re.compile(
     r"\s*[\"\u201c]?(?:\d+[:.]\s+)?(?:[^\W\d_][\w.\u2019'-]*(?:\s+[\w.\u2019'-]+){0,2}:(?!\S))?"
 )
 _WORD = re.compile(r"(?:\d+(?:[.,:/]\d+)*|[^\W_])(?:\w|['\u2019-](?=\w))*")
 _END = re.compile(r"[.?!]+[\"'\u201d\u2019)]*(?=\s|$)|[.?!]*[\"'\u201d\u2019)]*\s*$")
-_TITLES = words("mr mrs ms dr st prof")
+_TITLES = word_list("mr mrs ms dr st prof")
 
-_AUXILIARIES = frozenset(
+_AUXILIARIES = {
     f"{auxiliary}{ending}"
-    for auxiliary in words(
+    for auxiliary in word_list(
         "is are was were do does did have has had could would should might must need"
     )
     for ending in ("", "n't")
-) | {"am", "can", "can't", "cannot", "will", "won't", "shall", "shan't", "may"}
-WH_WORDS = words(
+} | {"am", "can", "can't", "cannot", "will", "won't", "shall", "shan't", "may"}
+WH_WORDS = word_list(
     "what where who whom whose which why when how what's where's who's why's when's how's"
 )
-SUBJECTS = words("i you he she it we they")
-# What may stand before the word that makes a question of a sentence.
-_BEFORE_QUESTIONS = words(
+SUBJECTS = word_list("i you he she it we they")
+# Words that may stand before the one that makes a sentence a question.
+_BEFORE_QUESTIONS = word_list(
     "and but or so then well oh ok okay now hey yes yeah no please sorry ah er um hm hmm really "
     "first also"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One place where words are replaced.
+class Replacement:
+    """A place in a conversation where words are replaced.
 
     Attributes:
-        utterance: number of the line, from 0.
-        start: where in the original line the old words begin, in characters.
-        old: the words that stand there, as they stand there.
-        new: what stands there instead.
+        utterance: The number of the line, from 0.
+        start: Where the old words begin in the original line, in characters.
+        old: The words that stand there.
+        new: The words that replace them.
     """
 
     utterance: int
@@ -54,21 +55,91 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class AlteredConversation:
     """A conversation with one alteration.
 
     Attributes:
-        conversation: the altered text.
-        alteration: one of `pragworld_tasks.data.documents.ALTERATIONS`.
-        changes: what was changed, in the order of the text; nothing else was.
-        answers_can_change: whether the answers to questions about the entities in focus can change,
-            where the paper states it: its Algorithms 1 and 2 do.
+        text: The altered conversation.
+        alteration: The name of the alteration, one of `pragworld_tasks.data.documents.ALTERATIONS`.
+        replacements: All that was changed, in the order of the text.
+        answers_can_change: Whether the answers to questions about the entities in focus can change,
+            or None if the paper does not say: only its Algorithms 1 and 2 do.
     """
 
-    conversation: str
+    text: str
     alteration: str
-    changes: tuple[Change, ...]
-    answers_can_change: bool | None
+    replacements: tuple[Replacement, ...]
+    answers_can_change: bool | None = None
+
+
+EntityKind = Literal["agents", "objects", "locations"]
+
+
+def entity_forms(entity: str, kind: EntityKind) -> tuple[str, ...]:
+    """Return the forms of an entity: singular and plural of an object, else only the entity."""
+    return number_forms(entity) if kind == "objects" else (entity,)
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMention:
+    """A place where a conversation names an entity.
+
+    Attributes:
+        utterance: The number of the line, from 0.
+        start: Where the mention begins in the line, in characters.
+        text: The words that stand there, without a possessive ending.
+        ending: The possessive ending: "'s", "'" or "".
+        kind, entity: The entity's kind, and the entity as listed.
+        is_plural: Whether the mention is the plural of an object. The words beside it tell if
+            singular and plural are one.
+        opens: Whether the mention opens its sentence.
+        indefinite: The "a" or "an" before it, with the blank between them, or "".
+    """
+
+    utterance: int
+    start: int
+    text: str
+    ending: str
+    kind: EntityKind
+    entity: str
+    is_plural: bool
+    opens: bool
+    indefinite: str
+
+    @property
+    def end(self) -> int:
+        """Where the mention ends in the line, with its possessive ending."""
+        return self.start + len(self.text) + len(self.ending)
+
+    def form_of(self, entity: str) -> str:
+        """Return an entity of the kind in the mention's number, in letter case as listed."""
+        return entity_forms(entity, self.kind)[self.is_plural]
+
+    def replace(self, entity: str) -> Replacement:
+        """Return the replacement of the mention by another entity of the kind.
+
+        Number, letter case, possessive ending and a preceding article are kept or adjusted.
+        """
+        old_form, new_form = self.form_of(self.entity), self.form_of(entity)
+        in_capitals = self.text != old_form and self.text.isupper()
+        new = new_form.upper() if in_capitals else new_form
+        if self.text[0].isupper() and (self.text != old_form or self.opens):
+            new = new[0].upper() + new[1:]
+        if self.is_plural and new[-1].lower() == "s":
+            new += self.ending[:1]  # the apples' colour, for the geese's
+        elif len(self.ending) == 1 and new[-1].lower() != "s":
+            new += self.ending + ("S" if in_capitals else "s")
+        else:
+            new += self.ending
+        old = self.text + self.ending
+        old_article, new_article = self.indefinite.rstrip(), article(new_form)
+        if old_article.lower() != article(old_form) or old_article.lower() == new_article:
+            return Replacement(self.utterance, self.start, old, new)
+        shout = in_capitals and old_article.isupper()
+        new_article = new_article.upper() if shout else like_case(old_article, new_article)
+        blank = self.indefinite[len(old_article) :]
+        start = self.start - len(self.indefinite)
+        return Replacement(self.utterance, start, self.indefinite + old, new_article + blank + new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +147,8 @@ class Word:
     """A word of an utterance.
 
     Attributes:
-        text: as it stands there.
-        start: where in the line it begins.
+        text: The word as it stands there.
+        start: Where it begins in the line, in characters.
     """
 
     text: str
@@ -85,26 +156,29 @@ class Word:
 
     @property
     def end(self) -> int:
-        """Where in the line the word is over."""
+        """Where the word ends in the line."""
         return self.start + len(self.text)
 
     @property
     def lower(self) -> str:
-        """The word in lower case, its apostrophes straight."""
+        """The word in lower case and with straight apostrophes."""
         return self.text.lower().replace("\u2019", "'")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, or what a line has of one.
+    """A sentence, or the part of one that is in a line.
+
+    The methods take a place, which is the index of a word in `words`.
 
     Attributes:
-        utterance: number of its line, from 0.
-        line: the whole line.
-        words: its words, at least one.
-        opens: whether it is the first of its utterance.
-        is_question: whether it ends in a question mark, or begins as a question does, as many
-            conversations are written without any marks.
+        utterance: The number of its line, from 0.
+        line: The whole line.
+        words: Its words, at least one.
+        opens: Whether it is the first of its utterance.
+        is_question: Whether it ends with a question mark, or begins or ends in the words of a
+            question, as many conversations have no punctuation.
+        mentions: The mentions of entities in its line, in order.
     """
 
     utterance: int
@@ -112,77 +186,93 @@ class Sentence:
     words: tuple[Word, ...]
     opens: bool
     is_question: bool
+    mentions: tuple[EntityMention, ...]
 
     def at(self, place: int) -> str:
-        """The word at a place, in lower case; "" beyond either end."""
+        """Return the word at a place in lower case, or "" beyond either end."""
         return self.words[place].lower if 0 <= place < len(self.words) else ""
 
     def joined(self, place: int) -> bool:
-        """Whether nothing but blanks stands between the word at a place and the one before it."""
+        """Return whether only blanks separate the word at a place from the one before it."""
         if not 0 < place < len(self.words):
             return False
         return not self.line[self.words[place - 1].end : self.words[place].start].strip()
 
     def before(self, place: int) -> str:
-        """The word before a place, in lower case; "" where there is none or marks intervene."""
+        """Return the word before a place in lower case, or "" if punctuation intervenes."""
         return self.at(place - 1) if self.joined(place) else ""
 
     def after(self, place: int) -> str:
-        """The word after a place, in lower case; "" where there is none or marks intervene."""
+        """Return the word after a place in lower case, or "" if punctuation intervenes."""
         return self.at(place + 1) if self.joined(place + 1) else ""
 
-    def phrase_start(self, place: int) -> int:
-        """The first place of the run of words without marks that a place is in."""
-        while self.joined(place):
-            place -= 1
+    def all_before(self, place: int) -> list[str]:
+        """Return the words before a place in lower case, up to the nearest punctuation."""
+        start = place
+        while self.joined(start):
+            start -= 1
+        return [self.at(index) for index in range(start, place)]
+
+    def mention_at(self, place: int) -> EntityMention | None:
+        """Return the mention that the word at a place is part of."""
+        start = self.words[place].start
+        for mention in self.mentions:
+            if mention.start <= start < mention.end:
+                return mention
+        return None
+
+    def mention_end(self, place: int) -> int:
+        """Return the last place of the mention that a word is part of, or the word's own place."""
+        mention = self.mention_at(place)
+        while mention and place + 1 < len(self.words):
+            if self.words[place + 1].start >= mention.end:
+                break
+            place += 1
         return place
 
-    def change(self, first: int, last: int, new: str) -> Change:
-        """The change that puts new words for those from the first place to the last."""
-        start, end = self.words[first].start, self.words[last].end
-        return Change(self.utterance, start, self.line[start:end], new)
+    def unnamed_places(self) -> list[int]:
+        """Return the places of the words that are not part of a mention."""
+        return [place for place in range(len(self.words)) if not self.mention_at(place)]
+
+    def text(self, first: int, last: int) -> str:
+        """Return the text from the word at one place to the word at another."""
+        return self.line[self.words[first].start : self.words[last].end]
+
+    def replace(self, first: int, last: int, new: str) -> Replacement:
+        """Return the replacement of the words from one place to another."""
+        return Replacement(self.utterance, self.words[first].start, self.text(first, last), new)
+
+    def replace_word(self, place: int, new: str) -> Replacement:
+        """Return the replacement of the word at a place, in its letter case."""
+        return self.replace(place, place, like_case(self.words[place].text, new))
 
 
-def said_from(line: str) -> int:
-    """Where in a line the label is over and what is said begins."""
+def label_end(line: str) -> int:
+    """Return where the speaker's label of a line ends."""
     label = _LABEL.match(line)
     return label.end() if label else 0
 
 
-def read_sentences(conversation: str) -> Iterator[Sentence]:
-    """The sentences of a conversation, in order. Never raises."""
-    for utterance, line in enumerate(conversation.split("\n")):
-        found: list[Word] = []
+def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterator[Sentence]:
+    """Yield the sentences of a text in order, with the mentions in their lines."""
+    for utterance, line in enumerate(text.split("\n")):
+        here = tuple(mention for mention in mentions if mention.utterance == utterance)
+        words: list[Word] = []
         opens = True
-        for match in _WORD.finditer(line, said_from(line)):
-            found.append(Word(match[0], match.start()))
+        for match in _WORD.finditer(line, label_end(line)):
+            words.append(Word(match[0], match.start()))
             end = _END.match(line, match.end())
-            if end and not (end[0].startswith(".") and found[-1].lower in _TITLES):
-                is_question = "?" in end[0] or _is_question(found)
-                yield Sentence(utterance, line, tuple(found), opens, is_question)
-                found, opens = [], False
-        if found:
-            yield Sentence(utterance, line, tuple(found), opens, _is_question(found))
+            if end and not (end[0].startswith(".") and words[-1].lower in _TITLES):
+                is_question = "?" in end[0] or _is_question(words)
+                yield Sentence(utterance, line, tuple(words), opens, is_question, here)
+                words, opens = [], False
+        if words:
+            yield Sentence(utterance, line, tuple(words), opens, _is_question(words), here)
 
 
-def apply(
-    conversation: str,
-    alteration: str,
-    changes: Iterable[Change],
-    answers_can_change: bool | None = None,
-) -> Altered:
-    """The conversation with the changes made, all at once; they must not overlap."""
-    changes = sorted(changes, key=lambda change: (change.utterance, change.start))
-    lines = conversation.split("\n")
-    for change in reversed(changes):
-        line, end = lines[change.utterance], change.start + len(change.old)
-        lines[change.utterance] = line[: change.start] + change.new + line[end:]
-    return Altered("\n".join(lines), alteration, tuple(changes), answers_can_change)
-
-
-def _is_question(found: list[Word]) -> bool:
-    """Whether words begin as a question does, or end in one ("isn't it")."""
-    first = next((word.lower for word in found if word.lower not in _BEFORE_QUESTIONS), "")
-    tag = [word.lower for word in found[-2:]]
+def _is_question(words: list[Word]) -> bool:
+    """Return whether words begin as a question does, or end in one ("isn't it")."""
+    first = next((word.lower for word in words if word.lower not in _BEFORE_QUESTIONS), "")
+    tag = [word.lower for word in words[-2:]]
     ends_in_tag = tag[0] in _AUXILIARIES and tag[-1] in SUBJECTS
     return first in _AUXILIARIES or first in WH_WORDS or ends_in_tag

@@ -1,4 +1,4 @@
-"""The seven alterations of plain text: the paper's examples, what must be left alone, and laws."""
+"""Tests of the seven alterations of plain text: examples of the paper, exceptions, properties."""
 
 import json
 import random
@@ -10,32 +10,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.data.documents import ALTERATIONS, read_manual, read_synthetic
+from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.data.readers import read_manual, read_synthetic
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.text_alterations.alter import (
-    Altered,
-    Entities,
-    alter,
-    altered_text,
-    connective_change,
-    inconsistent_data,
-    negation,
-    quantifier_change,
-    quantity_change,
-    read_entities,
-    variable_substitution,
-    variable_swap,
-)
+from pragworld_tasks.text_alterations.alter import alter, altered_text
+from pragworld_tasks.text_alterations.entities import Conversation, Entities, read_entities
 from pragworld_tasks.text_alterations.inflection import (
     article,
     number_forms,
     number_words,
     read_number,
 )
+from pragworld_tasks.text_alterations.negation import inconsistent_data, negation
+from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
+from pragworld_tasks.text_alterations.quantities import quantity_change
+from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
+from pragworld_tasks.text_alterations.tokens import AlteredConversation
 
-Function = Callable[[str, Entities, random.Random], Altered | None]
-FUNCTIONS: tuple[Function, ...] = (
+Algorithm = Callable[[Conversation, random.Random], AlteredConversation | None]
+ALGORITHMS: tuple[Algorithm, ...] = (
     negation,
     variable_substitution,
     quantity_change,
@@ -47,31 +41,37 @@ FUNCTIONS: tuple[Function, ...] = (
 NOBODY = Entities((), (), ())
 
 
-def results(function: Function, text: str, entities: Entities = NOBODY) -> set[str]:
-    """All that an alteration makes of a text, without its label; nothing where it is left alone."""
-    found = (function(f"Bob: {text}", entities, random.Random(seed)) for seed in range(150))
-    return {altered.conversation.removeprefix("Bob: ") for altered in found if altered}
+def apply(
+    algorithm: Algorithm, text: str, entities: Entities = NOBODY, seed: int = 0
+) -> AlteredConversation | None:
+    return algorithm(Conversation(text, entities), random.Random(seed))
 
 
-def assert_only_listed_changes(conversation: str, altered: Altered) -> None:
-    """The listed changes, made one after the other, give the altered text; each changes words."""
-    assert altered.changes
+def results(algorithm: Algorithm, text: str, entities: Entities = NOBODY) -> set[str]:
+    """Return all texts that an algorithm makes of a text, none if it leaves the text alone."""
+    altered = [apply(algorithm, f"Bob: {text}", entities, seed) for seed in range(150)]
+    return {conversation.text.removeprefix("Bob: ") for conversation in altered if conversation}
+
+
+def assert_only_listed_replacements(conversation: str, altered: AlteredConversation) -> None:
+    """Check that the listed replacements give the altered text, and that each replaces words."""
+    assert altered.replacements
     rebuilt = []
     for number, line in enumerate(conversation.split("\n")):
         end, pieces = 0, []
-        for change in altered.changes:
-            if change.utterance != number:
+        for replacement in altered.replacements:
+            if replacement.utterance != number:
                 continue
-            assert change.start >= end
-            assert change.old != change.new
-            assert line[change.start :].startswith(change.old)
-            assert not line[: change.start][-1:].isalnum()
-            after = change.start + len(change.old)
-            assert not (line[after : after + 1].isalnum() and change.old[-1:].isalnum())
-            pieces += [line[end : change.start], change.new]
+            assert replacement.start >= end
+            assert replacement.old != replacement.new
+            assert line[replacement.start :].startswith(replacement.old)
+            assert not line[: replacement.start][-1:].isalnum()
+            after = replacement.start + len(replacement.old)
+            assert not (line[after : after + 1].isalnum() and replacement.old[-1:].isalnum())
+            pieces += [line[end : replacement.start], replacement.new]
             end = after
         rebuilt.append("".join([*pieces, line[end:]]))
-    assert "\n".join(rebuilt) == altered.conversation
+    assert "\n".join(rebuilt) == altered.text
 
 
 # Variable swap and substitution -------------------------------------------------------------------
@@ -81,12 +81,15 @@ OBJECTS = Entities((), ("oranges", "watermelons"), ())
 
 def test_swap_of_the_paper_changes_both_sides() -> None:
     text = "A: Did you leave oranges in the garage?\nB: I left the watermelons there."
-    altered = variable_swap(text, OBJECTS, random.Random(0))
+    altered = apply(variable_swap, text, OBJECTS)
     assert altered is not None
-    assert altered.conversation == (
+    assert altered.text == (
         "A: Did you leave watermelons in the garage?\nB: I left the oranges there."
     )
-    assert [(change.utterance, change.old, change.new) for change in altered.changes] == [
+    assert [
+        (replacement.utterance, replacement.old, replacement.new)
+        for replacement in altered.replacements
+    ] == [
         (0, "oranges", "watermelons"),
         (1, "watermelons", "oranges"),
     ]
@@ -95,9 +98,9 @@ def test_swap_of_the_paper_changes_both_sides() -> None:
 def test_substitution_of_the_paper_changes_one() -> None:
     text = "A: Did you leave oranges in the garage?\nB: I left the watermelons there."
     found = {
-        altered.conversation
+        altered.text
         for seed in range(20)
-        if (altered := variable_substitution(text, OBJECTS, random.Random(seed)))
+        if (altered := apply(variable_substitution, text, OBJECTS, seed))
     }
     assert found == {text.replace("watermelons", "oranges"), text.replace("oranges", "watermelons")}
 
@@ -105,9 +108,9 @@ def test_substitution_of_the_paper_changes_one() -> None:
 def test_locations_of_the_papers_example_are_swapped() -> None:
     text = "A: Are all the pumpkins in the kitchen?\nB: He was arranging the living room."
     entities = Entities((), (), ("kitchen", "living room"), focus_locations=("kitchen",))
-    altered = variable_swap(text, entities, random.Random(0))
+    altered = apply(variable_swap, text, entities)
     assert altered is not None
-    assert altered.conversation == (
+    assert altered.text == (
         "A: Are all the pumpkins in the living room?\nB: He was arranging the kitchen."
     )
     assert altered.answers_can_change is True
@@ -131,11 +134,11 @@ def test_who_is_swapped_follows_algorithm_1(
     entities = Entities(("Noah", "Owen", "Jack", "Emma"), (), (), focus_agents=focus)
     seen = set()
     for seed in range(60):
-        altered = variable_swap(THREE, entities, random.Random(seed))
+        altered = apply(variable_swap, THREE, entities, seed)
         assert altered is not None
         assert altered.answers_can_change is answers_can_change
-        assert len(altered.changes) == 2
-        seen |= {change.old for change in altered.changes}
+        assert len(altered.replacements) == 2
+        seen |= {replacement.old for replacement in altered.replacements}
     assert seen == touched
 
 
@@ -143,13 +146,13 @@ def test_with_one_remaining_that_one_takes_part() -> None:
     text = "A: Noah left.\nB: Owen came.\nA: Jack slept."
     entities = Entities(("Noah", "Owen", "Jack"), (), (), focus_agents=("Noah", "Owen"))
     for seed in range(40):
-        swapped = variable_swap(text, entities, random.Random(seed))
-        replaced = variable_substitution(text, entities, random.Random(seed))
+        swapped = apply(variable_swap, text, entities, seed)
+        replaced = apply(variable_substitution, text, entities, seed)
         assert swapped is not None
         assert replaced is not None
         assert swapped.answers_can_change is replaced.answers_can_change is True
-        assert "Jack" in {change.old for change in swapped.changes}
-        assert [change.new for change in replaced.changes] == ["Jack"]
+        assert "Jack" in {replacement.old for replacement in swapped.replacements}
+        assert [replacement.new for replacement in replaced.replacements] == ["Jack"]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +160,8 @@ def test_with_one_remaining_that_one_takes_part() -> None:
     [NOBODY, Entities(("Noah",), (), ()), Entities(("Noah",), (), (), focus_agents=("Noah",))],
 )
 def test_nothing_to_swap_where_there_are_no_two(entities: Entities) -> None:
-    assert variable_swap("A: Noah left.", entities, random.Random(0)) is None
-    assert variable_substitution("A: Noah left.", entities, random.Random(0)) is None
+    assert apply(variable_swap, "A: Noah left.", entities) is None
+    assert apply(variable_substitution, "A: Noah left.", entities) is None
 
 
 @pytest.mark.parametrize(
@@ -220,9 +223,9 @@ def test_a_longer_name_is_not_a_mention_of_the_shorter_one() -> None:
 
 def test_speakers_labels_are_never_altered() -> None:
     text = "1: Noah: did Owen leave?\n2: Owen: Noah did."
-    altered = variable_swap(text, Entities(("Noah", "Owen"), (), ()), random.Random(0))
+    altered = apply(variable_swap, text, Entities(("Noah", "Owen"), (), ()))
     assert altered is not None
-    assert altered.conversation == "1: Noah: did Noah leave?\n2: Owen: Owen did."
+    assert altered.text == "1: Noah: did Noah leave?\n2: Owen: Owen did."
 
 
 def test_a_name_with_a_capital_is_no_verb() -> None:
@@ -256,15 +259,15 @@ ONE_EACH = "\nB: " + ", ".join([*NAMES, *FRUIT, *PLACES])  # so that everything 
 
 
 @given(CONVERSATION, st.integers(0, 1000))
-def test_only_the_listed_changes_are_made(conversation: str, seed: int) -> None:
+def test_only_the_listed_replacements_are_made(conversation: str, seed: int) -> None:
     conversation += ONE_EACH
-    for function in FUNCTIONS:
-        altered = function(conversation, ALL, random.Random(seed))
+    for algorithm in ALGORITHMS:
+        altered = apply(algorithm, conversation, ALL, seed)
         if altered:
             assert altered.alteration in ALTERATIONS
-            assert altered.conversation != conversation
-            assert_only_listed_changes(conversation, altered)
-            assert altered == function(conversation, ALL, random.Random(seed))
+            assert altered.text != conversation
+            assert_only_listed_replacements(conversation, altered)
+            assert altered == apply(algorithm, conversation, ALL, seed)
 
 
 @given(CONVERSATION, st.integers(0, 1000))
@@ -272,21 +275,21 @@ def test_swapping_twice_gives_the_conversation_back(conversation: str, seed: int
     # At the start of a sentence "TV_room" makes way for a capital, which it does not tell apart.
     conversation = f"{conversation}{ONE_EACH}".replace("TV_room", "tea room")
     entities = Entities(NAMES, FRUIT, ("attic", "hall", "tea room", "dining room"))
-    once = variable_swap(conversation, entities, random.Random(seed))
+    once = apply(variable_swap, conversation, entities, seed)
     assert once is not None
-    twice = variable_swap(once.conversation, entities, random.Random(seed))
+    twice = apply(variable_swap, once.text, entities, seed)
     assert twice is not None
-    assert twice.conversation == conversation
+    assert twice.text == conversation
 
 
 @given(CONVERSATION, st.integers(0, 1000))
 def test_letter_case_is_kept(conversation: str, seed: int) -> None:
-    altered = variable_swap(f"{conversation}{ONE_EACH}", ALL, random.Random(seed))
+    altered = apply(variable_swap, f"{conversation}{ONE_EACH}", ALL, seed)
     assert altered is not None
-    for change in altered.changes:
-        if len(change.old) > 2 and "TV" not in change.old + change.new:
-            assert change.new.isupper() == change.old.isupper()
-            assert change.new[0].isupper() == change.old[0].isupper()
+    for replacement in altered.replacements:
+        if len(replacement.old) > 2 and "TV" not in replacement.old + replacement.new:
+            assert replacement.new.isupper() == replacement.old.isupper()
+            assert replacement.new[0].isupper() == replacement.old[0].isupper()
 
 
 # Quantity -----------------------------------------------------------------------------------------
@@ -348,11 +351,11 @@ def test_what_is_no_quantity_is_left_alone(text: str) -> None:
 
 
 def test_a_number_at_the_start_of_a_line_without_a_label_is_found() -> None:
-    assert quantity_change("5 apples are here.", NOBODY, random.Random(0)) is not None
+    assert apply(quantity_change, "5 apples are here.") is not None
 
 
 def test_large_numbers_take_no_longer() -> None:
-    assert quantity_change("A: 499999 apples", NOBODY, random.Random(0)) is not None
+    assert apply(quantity_change, "A: 499999 apples") is not None
 
 
 # Quantifiers --------------------------------------------------------------------------------------
@@ -565,16 +568,16 @@ def test_entities_are_read(tmp_path: Path) -> None:
     [
         ("{", "not JSON"),
         ([], "not a JSON object"),
-        ({**LISTS, "places": []}, "unknown key 'places'"),
-        ({"agents": [], "objects": []}, "no list 'locations'"),
-        ({**LISTS, "agents": "Noah"}, "'agents' is not a list of texts"),
-        ({**LISTS, "agents": [1]}, "'agents' is not a list of texts"),
+        ({**LISTS, "places": []}, "unknown list 'places'"),
+        ({"agents": [], "objects": []}, "the list 'locations' is missing"),
+        ({**LISTS, "agents": "Noah"}, "'agents' is not a list of strings"),
+        ({**LISTS, "agents": [1]}, "'agents' is not a list of strings"),
         ({**LISTS, "agents": [" Noah"]}, "' Noah' in 'agents' does not begin and end"),
         ({**LISTS, "agents": ["Noah", "noah"]}, "'noah' in 'agents' is the same as one in 'agents'"),
         ({**LISTS, "objects": ["apple", "apples"]}, "'apples' in 'objects' is the same"),
         ({**LISTS, "locations": ["apple"]}, "'apple' in 'locations' is the same as one in 'objects'"),
         ({**LISTS, "focus_agents": ["Owen"]}, "'Owen' in 'focus_agents' is not in 'agents'"),
-        ({**LISTS, "focus_agents": ["Noah", "Noah"]}, "'Noah' stands twice in 'focus_agents'"),
+        ({**LISTS, "focus_agents": ["Noah", "Noah"]}, "'Noah' is twice in 'focus_agents'"),
         ({**LISTS, "agents": ["Owen"]}, "'Owen' in 'agents' does not occur in the conversation"),
         ({**LISTS, "agents": ["A"]}, "'A' in 'agents' occurs in the conversation only as a speaker's label"),
     ],
@@ -590,12 +593,22 @@ def test_lists_that_are_refused(lists: object, message: str, tmp_path: Path) -> 
 
 def test_other_input_that_is_refused(tmp_path: Path) -> None:
     conversation, entities = write(tmp_path, LISTS, text=" \n\n")
-    with pytest.raises(InputError, match=r"my\.txt: nothing in it"):
+    with pytest.raises(InputError, match=r"my\.txt: the file is empty"):
         altered_text(conversation, entities)
-    with pytest.raises(InputError, match="no alteration 'swap'; there are Negation"):
+    with pytest.raises(InputError, match="no alteration 'swap'; choose one of Negation"):
         alter("A: hello", NOBODY, "swap")
     with pytest.raises(InputError, match="'Noah' in 'agents' does not occur"):
         alter("A: hello", Entities(("Noah",), (), ()), "Negation")
+    with pytest.raises(InputError, match="Quantity Change is not possible: there is no number"):
+        alter("A: hello", NOBODY, "quantity change")
+
+
+def test_lists_in_python_are_those_of_a_file() -> None:
+    lists = {"agents": ["Noah", "Owen"], "objects": [], "locations": []}
+    altered = alter("A: Noah saw Owen.", lists, "Variable Swap")
+    assert (altered.text, altered.alteration) == ("A: Owen saw Noah.", "Variable Swap")
+    with pytest.raises(InputError, match="'agents' is not a list of strings"):
+        alter("A: Noah left.", {**LISTS, "agents": "Noah"}, "Negation")
 
 
 def test_what_is_printed(tmp_path: Path) -> None:
@@ -605,7 +618,7 @@ def test_what_is_printed(tmp_path: Path) -> None:
     assert altered_text(*paths, ["variable swap", "Quantity Change"]) == (
         'Variable Swap (answers can change)\n  line 1: "Noah" -> "Owen"\n  line 2: "Owen" -> "Noah"\n\n'
         "A: did Owen take apples?\nB: Noah did.\n\n"
-        "Quantity Change: nothing in this conversation to alter so"
+        "Quantity Change: not possible, as there is no number that can be changed"
     )
     everything = altered_text(*paths, seed=3)
     assert everything == altered_text(*paths, seed=3)
@@ -634,14 +647,14 @@ def test_released_conversations_change_as_listed(released: Path) -> None:
         entities = Entities(
             *(tuple(name for name in kind if name in words) for kind in (names, fruit, rooms))
         )
-        for function in FUNCTIONS:
+        for algorithm in ALGORITHMS:
             for seed in range(3):
-                altered = function(conversation, entities, random.Random(seed))
+                altered = apply(algorithm, conversation, entities, seed)
                 if altered:
                     counts[altered.alteration] += 1
-                    assert_only_listed_changes(conversation, altered)
+                    assert_only_listed_replacements(conversation, altered)
                     for wrong in ("some the", "all some", "horor", "n't not", "didn't went "):
-                        assert wrong not in altered.conversation or wrong in conversation
+                        assert wrong not in altered.text or wrong in conversation
                     for label in ("Bob:", "Alice:"):
-                        assert altered.conversation.count(label) == conversation.count(label)
+                        assert altered.text.count(label) == conversation.count(label)
     assert all(counts.values()), counts
