@@ -93,7 +93,7 @@ class Block:
 
 def read_blocks(page: Path) -> list[Block]:
     """Return the fenced blocks of a page, and the tables that show output."""
-    blocks = []
+    blocks: list[Block] = []
     marker, section = ("", ""), ""
     lines = iter(page.read_text(encoding="utf-8").splitlines())
     for line in lines:
