@@ -1,20 +1,20 @@
-"""What the losses of layers cost: fine-tuning by plain TRL, by ours, and by two forward passes.
+"""Compare the time and memory of fine-tuning by plain TRL, by our trainer, and by two passes.
 
-    python benchmarks/train.py             # LoRA; some minutes
+    python benchmarks/train.py             # LoRA; takes some minutes
     python benchmarks/train.py --full      # all weights
 
-A randomly initialised Qwen2-shaped model of 12 layers learns generated prompts, 8 a step, without
-and with gradient checkpointing, in three ways:
+A randomly initialized Qwen2 model of 12 layers trains on generated prompts, 8 a step, without and
+with gradient checkpointing, in three ways:
 
 - plain: TRL's `SFTTrainer`
-- ours: `LayerRegularizedSFTTrainer`, ULA on 2 layers and HLS on 2
-- released: what the released code does, in the same trainer: a second forward pass each step, in
-  which hooks keep the MLP outputs of the 4 layers, whose mean squares are added up, padding and all
+- ours: `LayerRegularizedSFTTrainer`, with ULA on 2 layers and HLS on 2
+- released: the approach of the released code in TRL's trainer: a second forward pass each step, in
+  which hooks keep the MLP outputs of the 4 layers to sum up their mean squares, padding included
 
-The ways take turns, some steps at a time, in one process; ratios are of the steps of one round, and
-what is printed is the median over rounds. Memory is measured in a fresh process for each way: the
-most that training takes beyond what the process had before. Where there is a GPU it is used, in
-bfloat16, and its memory is measured.
+The three take turns in one process, some steps at a time. Ratios are of steps of the same round,
+and the median over rounds is printed. Memory is measured in a fresh process for each way, as the
+most that training uses beyond what the process used before. If there is a GPU, the benchmark runs
+on it in bfloat16 and measures its memory.
 """
 
 import argparse
@@ -46,36 +46,43 @@ from transformers import (
 )
 from trl import SFTConfig, SFTTrainer
 
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.data.splits import generate_documents
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
 
 TINY = Path(__file__).parents[1] / "pragworld_tasks" / "tiny"
 LAYERS, VOCABULARY, BATCH = 12, 4096, 8
 USEFUL, HARMFUL, WEIGHT = [2, 8], [5, 10], 1e-3
-LIMIT = 1.10  # of plain SFT's time and memory, at most
+LIMIT = 1.10  # on time and memory, relative to plain SFT
 WAYS = ("plain", "ours", "released")
-# Freed memory goes back at once, so that a peak is what is held, not what the allocator keeps.
+# Return freed memory at once: peaks are then of memory in use, not of what the allocator keeps.
 EXACT = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is trained, and how."""
+class Setup:
+    """A model and how it is trained.
+
+    Attributes:
+        width: Width of the model.
+        full: Whether to train all weights instead of LoRA adapters.
+        steps: Steps that a way trains in its turn.
+        checkpointing: Whether to use gradient checkpointing.
+        folder: Where trainers may write.
+    """
 
     width: int
-    full: bool  # all weights, else LoRA adapters of rank 8 on all linear layers
-    steps: int  # that a way takes in its turn, each on a batch of its own
-    checkpointing: bool  # of gradients
-    folder: str  # where trainers may write
+    full: bool
+    steps: int
+    checkpointing: bool
+    folder: str
 
 
-class Released(SFTTrainer):  # type: ignore[misc]
-    """The released scheme."""
+class TwoPassTrainer(SFTTrainer):  # type: ignore[misc]
+    """A trainer that computes the losses from a second forward pass, as the released code does."""
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *others: Any, **options: Any) -> Any:
-        """TRL's loss, and that of a second pass."""
+        """Return TRL's loss plus that of a second forward pass."""
         loss = super().compute_loss(model, inputs, *others, **options)
         kept: list[torch.Tensor] = []
         names = tuple(f"layers.{layer}.mlp" for layer in (*USEFUL, *HARMFUL))
@@ -84,23 +91,23 @@ class Released(SFTTrainer):  # type: ignore[misc]
                 if name.endswith(names):
                     keep = module.register_forward_hook(lambda _, __, output: kept.append(output))
                     stack.callback(keep.remove)
-            model(**inputs, fused_lm_head=True)  # without logits of the whole prompt: in its favour
+            model(**inputs, fused_lm_head=True)  # no logits of the prompt, which favours it
         return loss + WEIGHT * torch.stack([output.square().mean() for output in kept]).sum()
 
 
 class Clock(TrainerCallback):  # type: ignore[misc]
-    """Takes the time from one step's end to the next one's, loading of data included."""
+    """A callback that measures the time of each step, including the loading of its data."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
         self._last = 0.0
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
-        """Before the first batch is loaded."""
+        """Start measuring before the first batch is loaded."""
         self._last = _now()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """After the weights were changed."""
+        """Keep the time since the last step."""
         now = _now()
         self.seconds.append(now - self._last)
         self._last = now
@@ -112,24 +119,24 @@ def _now() -> float:
     return time.perf_counter()
 
 
-def make_trainer(task: Task, way: str) -> Any:
-    """A trainer, with a model of its own; every call of its `train` takes the same steps more."""
+def make_trainer(setup: Setup, way: str) -> Any:
+    """Return a trainer with a model of its own. Each call of its `train` repeats the same steps."""
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=VOCABULARY,
-            hidden_size=task.width,
-            intermediate_size=4 * task.width,
+            hidden_size=setup.width,
+            intermediate_size=4 * setup.width,
             num_hidden_layers=LAYERS,
-            num_attention_heads=task.width // 64,
-            num_key_value_heads=task.width // 64,
+            num_attention_heads=setup.width // 64,
+            num_key_value_heads=setup.width // 64,
         )
     )
     options: dict[str, Any] = {
-        "output_dir": task.folder,
+        "output_dir": setup.folder,
         "per_device_train_batch_size": BATCH,
-        "max_steps": task.steps,
-        "gradient_checkpointing": task.checkpointing,
+        "max_steps": setup.steps,
+        "gradient_checkpointing": setup.checkpointing,
         "bf16": torch.cuda.is_available(),
         "train_sampling_strategy": "sequential",
         "logging_steps": 1000,
@@ -146,93 +153,98 @@ def make_trainer(task: Task, way: str) -> Any:
             ula_weight=WEIGHT,
             hls_weight=WEIGHT,
         )
-    kinds = {"plain": SFTTrainer, "ours": LayerRegularizedSFTTrainer, "released": Released}
-    rows = list(documents(generate(GeneratorSettings(groups=BATCH * task.steps, split="train"))))
+    kinds = {"plain": SFTTrainer, "ours": LayerRegularizedSFTTrainer, "released": TwoPassTrainer}
+    rows = generate_documents(groups=BATCH * setup.steps, split="train")
     trainer = kinds[way](
         model,
         args,
-        train_dataset=to_dataset(rows[: BATCH * task.steps]),
+        train_dataset=to_dataset(rows[: BATCH * setup.steps]),
         processing_class=AutoTokenizer.from_pretrained(TINY),
-        peft_config=None if task.full else LoraConfig(r=8, target_modules="all-linear"),
+        peft_config=None if setup.full else LoraConfig(r=8, target_modules="all-linear"),
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def measure_time(task: Task, rounds: int) -> dict[str, list[float]]:
-    """Seconds a step of each way in each round, after one that does not count."""
+def measure_time(setup: Setup, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds that a step takes, by way and round, after a round to warm up."""
     trainers, clocks = {}, {}
     for way in WAYS:
-        trainers[way], clocks[way] = make_trainer(task, way), Clock()
+        trainers[way], clocks[way] = make_trainer(setup, way), Clock()
         trainers[way].add_callback(clocks[way])
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-    orders = list(permutations(WAYS))  # so that none always comes behind the same
+    orders = list(permutations(WAYS))  # so that no way always follows the same one
     for number in tqdm(range(rounds + 1), unit="round", disable=None):
         for way in orders[number % len(orders)]:
             clocks[way].seconds.clear()
             trainers[way].train()
-            seconds[way].append(sum(clocks[way].seconds) / task.steps)
-    return {way: each[1:] for way, each in seconds.items()}
+            seconds[way].append(sum(clocks[way].seconds) / setup.steps)
+    return {way: times[1:] for way, times in seconds.items()}
 
 
-def measure_memory(task: Task, way: str) -> float:
-    """The most megabytes that training takes beyond what there was before it."""
-    make_trainer(replace(task, width=64), way).train()  # what is loaded once does not count
-    trainer = make_trainer(task, way)
+def measure_memory(setup: Setup, way: str) -> float:
+    """Return the most megabytes that training uses beyond what was used before it."""
+    make_trainer(replace(setup, width=64), way).train()  # to load what is loaded once
+    trainer = make_trainer(setup, way)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         trainer.train()
         return float(torch.cuda.max_memory_allocated() - before) / 1e6
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts anew
-    held = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # reset the peak
+    used = resident("VmRSS")
     trainer.train()
-    return resident("VmHWM") - held
+    return resident("VmHWM") - used
 
 
 def resident(name: str) -> float:
-    """Megabytes that this process has (VmRSS) or has had at most (VmHWM)."""
+    """Return the megabytes that this process uses (VmRSS) or has used at most (VmHWM)."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition(f"{name}:")[2].split()[0]) * 1024 / 1e6
 
 
-def memory_of(task: Task, way: str) -> float:
-    """What `measure_memory` finds in a process of its own."""
+def memory_in_new_process(setup: Setup, way: str) -> float:
+    """Run `measure_memory` in a process of its own."""
     command = [sys.executable, __file__, "--threads", str(torch.get_num_threads())]
-    command += ["--memory", way, json.dumps(asdict(task))]
+    command += ["--memory", way, json.dumps(asdict(setup))]
     done = subprocess.run(command, env=os.environ | EXACT, stdout=subprocess.PIPE, check=True)
     return float(done.stdout.split()[-1])
 
 
-def compare(task: Task, rounds: int) -> list[str]:
-    """Measures all ways, prints what they took, and says which limits do not hold."""
-    seconds = measure_time(task, rounds)
-    peaks = {way: memory_of(task, way) for way in WAYS}
-    title = f"{'all weights' if task.full else 'LoRA'}, gradient checkpointing "
-    title += "on" if task.checkpointing else "off"
+def compare_ways(setup: Setup, rounds: int) -> list[str]:
+    """Measure all ways, print times and memory, and return what exceeds a limit."""
+    seconds = measure_time(setup, rounds)
+    peaks = {way: memory_in_new_process(setup, way) for way in WAYS}
+    title = f"{'all weights' if setup.full else 'LoRA'}, gradient checkpointing "
+    title += "on" if setup.checkpointing else "off"
     print(f"{title}:")
-    broken = []
+    exceeded = []
     for way in WAYS:
-        ratios = [one / plain for one, plain in zip(seconds[way], seconds["plain"], strict=True)]
-        found = {"time": median(ratios), "memory": peaks[way] / peaks["plain"]}
+        pairs = zip(seconds[way], seconds["plain"], strict=True)
+        ratios = [step / plain for step, plain in pairs]
+        measured = {"time": median(ratios), "memory": peaks[way] / peaks["plain"]}
         print(
-            f"  {way:8}  {median(seconds[way]):6.2f} s a step, {found['time']:.3f} times plain "
+            f"  {way:8}  {median(seconds[way]):6.2f} s a step, {measured['time']:.3f} times plain "
             f"({min(ratios):.3f} to {max(ratios):.3f});  {peaks[way]:5.0f} MB, "
-            f"{found['memory']:.3f} times plain"
+            f"{measured['memory']:.3f} times plain"
         )
         if way == "ours":
-            broken += [f"{title}: {name}" for name, ratio in found.items() if ratio > LIMIT]
-    return broken
+            exceeded += [f"{title}: {name}" for name, ratio in measured.items() if ratio > LIMIT]
+    return exceeded
 
 
 def main() -> None:
-    """Prints times, memory and ratios; ends with an error where a limit does not hold."""
+    """Print times, memory and ratios, and fail if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="train all weights, not LoRA adapters")
-    parser.add_argument("--width", type=int, default=384, help="of the model; default: 384")
-    parser.add_argument("--steps", type=int, default=2, help="of a way in its turn; default: 2")
-    parser.add_argument("--rounds", type=int, default=5, help="of turns; default: 5")
-    parser.add_argument("--threads", type=int, default=2, help="of torch; default: 2")
+    parser.add_argument("--width", type=int, default=384, help="width of the model; default: 384")
+    parser.add_argument(
+        "--steps", type=int, default=2, help="steps of a way in its turn; default: 2"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds in which all take turns; default: 5"
+    )
+    parser.add_argument("--threads", type=int, default=2, help="threads of torch; default: 2")
     parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -240,17 +252,17 @@ def main() -> None:
     logging.set_verbosity_error()
     disable_progress_bars()
     if options.memory:
-        way, task = options.memory
-        print(measure_memory(Task(**json.loads(task)), way))
+        way, setup = options.memory
+        print(measure_memory(Setup(**json.loads(setup)), way))
         return
-    broken = []
+    exceeded = []
     with tempfile.TemporaryDirectory() as folder:
         for checkpointing in (False, True):
-            task = Task(options.width, options.full, options.steps, checkpointing, folder)
-            broken += compare(task, options.rounds)
+            setup = Setup(options.width, options.full, options.steps, checkpointing, folder)
+            exceeded += compare_ways(setup, options.rounds)
     print(f"limits: ours at most {LIMIT:g} times plain, in time and in memory")
-    if broken:
-        sys.exit(f"over the limit: {'; '.join(broken)}")
+    if exceeded:
+        sys.exit(f"limits exceeded: {'; '.join(exceeded)}")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pragworld_train.config import LayerRegularizedSFTConfig
 
-# Where the paper (appendix H) says something else than TRL.
-PAPER_DEFAULTS: dict[str, Any] = {
+# Defaults other than TRL's: those of the paper (appendix H), and a folder.
+DEFAULTS: dict[str, Any] = {
     "learning_rate": 1e-4,
     "num_train_epochs": 3.0,
     "warmup_steps": 0.1,
@@ -91,7 +91,7 @@ class RunSettings(NamedTuple):
 
 
 def make_parser() -> "TrlParser":
-    """Return TRL's parser for our settings and all of its own, with the paper's defaults."""
+    """Return TRL's parser for our settings and all of its own."""
     from transformers.utils import is_torch_bf16_gpu_available
     from trl import ModelConfig, TrlParser
 
@@ -104,7 +104,7 @@ def make_parser() -> "TrlParser":
         description="All settings of pragworld-train: its own, and those of TRL's SFTConfig and "
         "ModelConfig. `pragworld-train --help` shows those that most runs need.",
     )
-    parser.set_defaults_with_config(**PAPER_DEFAULTS)
+    parser.set_defaults_with_config(**DEFAULTS)
     if not is_torch_bf16_gpu_available():  # where TRL's own default would fail
         parser.set_defaults_with_config(bf16=False)
     return parser

@@ -14,12 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pragworld_tasks.command_line import clean_exit
 from pragworld_tasks.errors import InputError
-from pragworld_train.arguments import (
-    PAPER_DEFAULTS,
-    TrainArguments,
-    make_parser,
-    parse_settings,
-)
+from pragworld_train.arguments import DEFAULTS, TrainArguments, make_parser, parse_settings
 from pragworld_train.experiments.arms import ARMS
 from pragworld_train.layer_settings import LayerSettings
 
@@ -53,7 +48,7 @@ example:
   pragworld-train probe --model Qwen/Qwen2.5-0.5B-Instruct --adapter out
 """
 
-# The settings of TRL that most runs need, and its defaults if the paper has none.
+# The settings of TRL that most runs need, and its defaults where ours are not different.
 _TRL_SETTINGS: dict[str, tuple[str, Any]] = {
     "model_name_or_path": ("A name on the Hugging Face hub or a folder. Required.", None),
     "output_dir": ("Where to save the model or adapter.", None),
@@ -125,10 +120,23 @@ def _probe(words: Sequence[str]) -> None:
         "--adapter", help="the name or folder of a PEFT adapter on top of the model"
     )
     parser.add_argument(
-        "--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16")
+        "--dtype",
+        default="auto",
+        choices=("auto", "float32", "bfloat16", "float16"),
+        help="default: the type of the weights",
     )
-    parser.add_argument("--chat_template", "--chat-template", action="store_true")
-    parser.add_argument("--trust_remote_code", "--trust-remote-code", action="store_true")
+    parser.add_argument(
+        "--chat_template",
+        "--chat-template",
+        action="store_true",
+        help="apply the model's chat template to prompts",
+    )
+    parser.add_argument(
+        "--trust_remote_code",
+        "--trust-remote-code",
+        action="store_true",
+        help="run code that comes with the model",
+    )
     parser.add_argument(
         "--groups",
         type=int,
@@ -148,7 +156,7 @@ def _probe(words: Sequence[str]) -> None:
 
 
 def _require_packages() -> None:
-    """Check that the packages are installed without which nothing but help works."""
+    """Check that the packages are installed that everything but help needs."""
     for package in ("torch", "trl"):
         try:
             import_module(package)
@@ -189,7 +197,7 @@ def help_parser() -> argparse.ArgumentParser:
         "model and training (the settings of TRL that most runs need)"
     )
     for name, (text, default) in _TRL_SETTINGS.items():
-        _add_setting(group, name, text, PAPER_DEFAULTS.get(name, default))
+        _add_setting(group, name, text, DEFAULTS.get(name, default))
     group = parser.add_argument_group("options")
     group.add_argument(
         "--config", metavar="FILE", help="A YAML file with settings. The command line overrides it."

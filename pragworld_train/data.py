@@ -102,7 +102,7 @@ def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Da
             the prompt as the user's turn, "yes" or "no" as the assistant's. Otherwise rows are
             plain text, with the completions " yes" and " no".
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for document in documents:
         prompt = label_prompt({"context": document.context, "question": document.question})
         if chat_template:

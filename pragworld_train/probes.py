@@ -55,13 +55,14 @@ def load_probes(folder: Path) -> dict[int, LabelProbe]:
     Raises:
         InputError: The folder has no readable probes.
     """
-    by_layer: dict[int, dict[str, Tensor]] = {}
+    weights: dict[int, dict[str, Tensor]] = {}
     for name, weight in read_probe_weights(folder).items():
         layer, _, parameter = name.partition(".")
-        by_layer.setdefault(int(layer), {})[parameter] = weight
+        weights.setdefault(int(layer), {})[parameter] = weight
     probes = {}
-    for layer, weights in sorted(by_layer.items()):
-        hidden, width = weights["inner.weight"].shape
-        probes[layer] = LabelProbe(width, hidden).to(weights["inner.weight"].dtype)
-        probes[layer].load_state_dict(weights)
+    for number in sorted(weights):
+        inner = weights[number]["inner.weight"]
+        hidden, width = inner.shape
+        probes[number] = LabelProbe(width, hidden).to(inner.dtype)
+        probes[number].load_state_dict(weights[number])
     return probes

@@ -31,7 +31,8 @@ class MetricChange:
     """One metric of a task before and after training.
 
     Attributes:
-        before, after: Its values.
+        before: Its value before training.
+        after: Its value after training.
         interval: Interval of after minus before, from a bootstrap over groups of documents (over
             documents, if a task has no groups).
     """
@@ -134,7 +135,9 @@ def _pragworld_change(task: str, before: Path, after: Path) -> TaskChange:
     comparison = compare_scores(second, first)
     tallies = [shown_tallies(report.run, report.split) for report in (first, second)]
     metrics = {
-        name: MetricChange(*(100 * tally[name].share for tally in tallies), difference.interval)
+        name: MetricChange(
+            100 * tallies[0][name].share, 100 * tallies[1][name].share, difference.interval
+        )
         for name, difference in comparison.differences.items()
     }
     tests = {"documents": comparison.on_documents, "groups": comparison.on_groups}

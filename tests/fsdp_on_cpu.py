@@ -1,11 +1,11 @@
-"""Fine-tuning of the small model that comes along, sharded between processes on a CPU.
+"""Fine-tuning of the small model, sharded between processes on a CPU.
 
     accelerate launch --config_file examples/accelerate/fsdp.yaml \
         --num_processes 2 --mixed_precision no tests/fsdp_on_cpu.py FOLDER
 
-accelerate shards on accelerators only. Here it is made to take CPUs for such, so that a machine
-without any can test the configurations in `examples/accelerate`: FSDP 2 and, with DS_ACCELERATOR=cpu
-in the environment, DeepSpeed ZeRO. Every run is written into a folder of its own in FOLDER.
+accelerate shards on accelerators only. This script makes it treat CPUs as accelerators, so that any
+machine can test the configurations in `examples/accelerate`: FSDP 2 and, with DS_ACCELERATOR=cpu in
+the environment, DeepSpeed ZeRO. Every run has a folder of its own in FOLDER.
 """
 
 import os
@@ -19,17 +19,16 @@ from accelerate.utils import DistributedType
 from peft import LoraConfig
 from torch.distributed.tensor import DTensor
 
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer
 from pragworld_train.data import to_dataset
 
 KINDS = ("full", "lora")
 BATCH = 8
-# A wrong factor in front of a gradient would not show behind Adam, nor behind clipping.
+# Adam and clipping would hide a wrong scale of a gradient.
 _PLAIN: dict[str, Any] = {"optim": "sgd", "learning_rate": 0.003}
-# But only an optimizer with a state can be resumed: of FSDP 2 torch refuses one without.
+# Resuming needs an optimizer with a state: torch refuses others under FSDP 2.
 _SAVED: dict[str, Any] = {
     "optim": "adamw_torch",
     "learning_rate": 0.001,
@@ -41,16 +40,16 @@ _SAVED: dict[str, Any] = {
 def train(
     folder: Path, kind: str, processes: int = 1, resume: Path | None = None, **options: Any
 ) -> Any:
-    """A trainer that has trained five steps, and saved its model in a folder.
+    """Train for five steps, save the model and return the trainer.
 
-    The batches are the same however many processes share them.
+    Batches are the same for any number of processes.
 
     Args:
-        folder: that it writes to.
-        kind: of training, one of `KINDS`.
-        processes: 1 is a usual process; in more, this is one of them.
-        resume: a checkpoint that it goes on from.
-        options: of its settings.
+        folder: Where to save.
+        kind: One of `KINDS`.
+        processes: Number of processes, of which this is one.
+        resume: A checkpoint to resume from.
+        options: Settings.
     """
     args = LayerRegularizedSFTConfig(
         output_dir=str(folder),
@@ -77,9 +76,7 @@ def train(
     trainer = LayerRegularizedSFTTrainer(
         model=str(tiny_folder()),
         args=args,
-        train_dataset=to_dataset(
-            list(documents(generate(GeneratorSettings(groups=10, split="train"))))
-        ),
+        train_dataset=to_dataset(generate_documents(groups=10, split="train")),
         peft_config=LoraConfig(r=4, target_modules=["q_proj", "down_proj"], lora_alpha=32)
         if kind == "lora"
         else None,
@@ -90,12 +87,12 @@ def train(
 
 
 def train_plainly(folder: Path, kind: str, processes: int = 1, **options: Any) -> Any:
-    """The run that those of several processes and of one are compared by."""
+    """Train with SGD, for comparisons between numbers of processes."""
     return train(folder, kind, processes, **{**_PLAIN, **options})
 
 
 def assert_sharded(trainer: Any) -> None:
-    """That it was no plain data parallelism, which would pass all the tests."""
+    """Check that weights were sharded: plain data parallelism would pass all other tests."""
     if trainer.accelerator.distributed_type == DistributedType.DEEPSPEED:
         assert trainer.model_wrapped.zero_optimization_stage() == 2
         return
@@ -107,14 +104,14 @@ def assert_sharded(trainer: Any) -> None:
 
 
 def main(folder: Path) -> None:
-    """A run of each kind; and one that is saved on its way, and goes on from there."""
+    """Train each kind, and resume a run from one of its checkpoints."""
     PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
     os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
     torch.set_num_threads(1)
     processes = int(os.environ["WORLD_SIZE"])
     for kind in KINDS:
         assert_sharded(train_plainly(folder / kind, kind, processes))
-    # Of adapters, whose checkpoints leave out the rest of the model but not the probes.
+    # Checkpoints of adapters leave out the rest of the model, but not the probes.
     train(folder / "saved", "lora", processes, **_SAVED)
     train(folder / "resumed", "lora", processes, folder / "saved" / "checkpoint-3", **_SAVED)
 

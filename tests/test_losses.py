@@ -1,4 +1,4 @@
-"""The losses of layer-regularised fine-tuning, against numbers worked out by hand and autograd."""
+"""The losses of layer-regularized fine-tuning, compared with numbers computed by hand."""
 
 import math
 
@@ -19,7 +19,7 @@ def test_hls_is_the_mean_square_over_tokens_and_features() -> None:
     assert hls_loss(OUTPUT, MASK, "norm").item() == pytest.approx(31 / 3)
 
 
-def test_padding_has_no_part_in_hls_nor_in_its_gradient() -> None:
+def test_padding_does_not_count_in_hls_or_its_gradient() -> None:
     output = OUTPUT.clone().requires_grad_()
     hls_loss(output, MASK).backward()  # type: ignore[no-untyped-call]
     assert output.grad is not None
@@ -37,7 +37,7 @@ def test_probes_read_the_last_tokens_of_prompts() -> None:
     assert found.tolist() == [[3, 4], [0, 1], [1, 2]]
 
 
-def test_a_probe_is_two_layers_in_its_own_precision() -> None:
+def test_a_probe_has_two_layers_in_its_own_precision() -> None:
     probe = LabelProbe(2, 3)
     by_hand = torch.relu(OUTPUT @ probe.inner.weight.T + probe.inner.bias)
     by_hand = by_hand @ probe.outer.weight.T + probe.outer.bias
@@ -45,7 +45,7 @@ def test_a_probe_is_two_layers_in_its_own_precision() -> None:
     assert probe(OUTPUT.bfloat16()).dtype == torch.float32
 
 
-def test_gradients_are_those_of_finite_differences() -> None:
+def test_gradients_equal_finite_differences() -> None:
     torch.manual_seed(0)
     output = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
     probe = LabelProbe(2, 3).double()
@@ -55,7 +55,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
         amplify = ula_loss(probe(at_ends(output, ends))[None], labels)
         return amplify + hls_loss(output, MASK)
 
-    # The losses are summed up in float32, which steps of 1e-2 leave enough of.
+    # Steps are large because the losses are in float32.
     assert torch.autograd.gradcheck(both, output, eps=1e-2, atol=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""The study: run for real with one way of training, killed in the middle, and gone on with."""
+"""The study: a real run with one arm, killed and resumed, and its refusals."""
 
 import json
 import math
@@ -29,21 +29,21 @@ ARM = "random_layers"
 
 
 def command(out: Path) -> list[str]:
-    """A study of one way of training with one seed."""
+    """Return the command of a study with one arm and one seed."""
     words = [*MODEL, *LAYERS, *WEIGHTS, *DATA, *SMALL, "--output_dir", str(out)]
     study = ["study", *words, "--arms", ARM, "--seeds", "7", "--jobs", "2"]
     return [sys.executable, "-m", "pragworld_train", *study]
 
 
 def results(folder: Path) -> dict[str, dict[str, float]]:
-    """lm-eval's own metrics, by task."""
+    """Return lm-eval's own metrics by task."""
     (path,) = folder.rglob("results_*.json")
     found: dict[str, dict[str, float]] = json.loads(path.read_text())["results"]
     return found
 
 
 def files(folder: Path) -> dict[str, int]:
-    """All files that are there to stay, and when they were written."""
+    """Return all files that are complete, and the time they were written."""
     return {
         str(path.relative_to(folder)): path.stat().st_mtime_ns
         for path in folder.rglob("*")
@@ -54,7 +54,7 @@ def files(folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory, long_runs: None) -> Path:
-    """A study that was killed once, and what it left."""
+    """Run a study that is killed once and resumed, and return its folder."""
     out = tmp_path_factory.mktemp("study") / "out"
     process = subprocess.Popen(command(out), stderr=subprocess.PIPE, start_new_session=True)
     until = time.monotonic() + 300
@@ -68,33 +68,37 @@ def study(tmp_path_factory: pytest.TempPathFactory, long_runs: None) -> Path:
     again = subprocess.run(command(out), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     after = files(out)
-    assert before.items() <= after.items()  # what was done was not done again
+    assert before.items() <= after.items()  # completed steps were not repeated
     assert (out / "study.md").read_text() == again.stdout.removesuffix("\n")
     return out
 
 
-def test_layers_are_drawn_at_random_and_kept_in_the_runs_settings(study: Path) -> None:
+def test_random_layers_are_in_the_settings_of_their_run(study: Path) -> None:
     settings = yaml.safe_load((study / f"{ARM}-seed7" / "config.yaml").read_text())
     drawn = settings["useful_layers"], settings["harmful_layers"]
-    assert [len(each) for each in drawn] == [2, 1]
+    assert [len(layers) for layers in drawn] == [2, 1]
     assert len({*drawn[0], *drawn[1]}) == 3
     assert drawn != ([1, 2], [4])
     made = json.loads((study / f"{ARM}-seed7" / "model" / "pragworld_train.json").read_text())
     assert (made["layers"]["amplified"], made["layers"]["suppressed"]) == drawn
 
 
-def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
+def test_the_report_agrees_with_the_files_of_each_run(study: Path) -> None:
     content = json.loads((study / "study.json").read_text())
     assert set(content["arms"]) == {"base", ARM}
     for arm, folder in (("base", study / "base"), (ARM, study / f"{ARM}-seed7")):
-        found = {name: one["mean"] for name, one in content["arms"][arm].items()}
+        found = {name: measure["mean"] for name, measure in content["arms"][arm].items()}
         shown = results(folder / "test")
         path = sample_files(folder / "test")["pragworld_generated_mc"]
-        right = {one["doc"]["row"]: one["acc"] for one in map(json.loads, path.open())}
-        trained_on = [one for one in sampled_documents(path) if one.alteration != "Negation"]
-        assert found["test_accuracy"] == pytest.approx(np.mean([right[d.row] for d in trained_on]))
-        groups = {one.group for one in trained_on}
-        wrong = {one.group for one in trained_on if not right[one.row]}
+        right = {record["doc"]["row"]: record["acc"] for record in map(json.loads, path.open())}
+        trained_on = [
+            document for document in sampled_documents(path) if document.alteration != "Negation"
+        ]
+        assert found["test_accuracy"] == pytest.approx(
+            np.mean([right[document.row] for document in trained_on])
+        )
+        groups = {document.group for document in trained_on}
+        wrong = {document.group for document in trained_on if not right[document.row]}
         assert found["test_robust"] == pytest.approx(1 - len(wrong) / len(groups))
         perplexity = shown["pragworld_generated_perplexity"]["word_perplexity,none"]
         assert math.exp(-found["log_likelihood"]) == pytest.approx(perplexity)
@@ -108,14 +112,14 @@ def test_the_table_is_that_of_what_each_run_left(study: Path) -> None:
         assert found["mean_square"] == pytest.approx(np.mean(probes.layers[4].mean_squares))
 
 
-def test_the_held_out_alteration_is_scored_apart(study: Path) -> None:
+def test_the_held_out_alteration_is_measured_separately(study: Path) -> None:
     path = sample_files(study / "base" / "test")["pragworld_generated_mc"]
     documents = sampled_documents(path)
     right = {
         record["doc"]["row"]: record["acc"]
         for record in map(json.loads, path.read_text().splitlines())
     }
-    held_out = [right[one.row] for one in documents if one.alteration == "Negation"]
+    held_out = [right[document.row] for document in documents if document.alteration == "Negation"]
     content = json.loads((study / "study.json").read_text())
     assert held_out
     assert content["arms"]["base"]["held_out_accuracy"]["mean"] == pytest.approx(np.mean(held_out))
@@ -126,7 +130,7 @@ def test_a_study_draws_a_figure(study: Path) -> None:
 
 
 def refusal(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> str:
-    """The one line that a refused command ends with."""
+    """Run a command that must be refused, and return its error message."""
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""How the runs of a study are put together."""
+"""The means, differences and intervals of a study."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_an_arm_does_not_differ_from_itself() -> None:
     assert measured.difference_interval == (0, 0)
 
 
-def test_what_makes_a_group_hard_for_both_cancels_out() -> None:
+def test_the_difficulty_of_groups_cancels_out_in_differences() -> None:
     runs = tallies(3, 60, 0.6)
     better = [Tally(run.right + 0.1 * run.total, run.total) for run in runs]
     measured = _measure(better, runs)
@@ -46,8 +46,8 @@ def test_what_makes_a_group_hard_for_both_cancels_out() -> None:
     assert measured.difference_interval == pytest.approx((0.1, 0.1))
 
 
-def test_draws_are_those_of_a_loop_over_groups_and_seeds() -> None:
-    """The spread is that of drawing seeds and, apart from that, groups."""
+def test_draws_agree_with_a_loop_over_groups_and_seeds() -> None:
+    """Groups and seeds are drawn independently of each other."""
     runs = [
         Tally(run.right + shift * run.total, run.total)
         for run, shift in zip(tallies(4, 50, 0.5), (0, 0.1, 0.2, 0.3), strict=True)
@@ -67,7 +67,7 @@ def test_draws_are_those_of_a_loop_over_groups_and_seeds() -> None:
     assert draws.std() == pytest.approx(np.std(by_loop), rel=0.08)
 
 
-def test_the_base_model_goes_with_every_seed() -> None:
+def test_the_base_model_is_compared_with_every_seed() -> None:
     (base,), trained = tallies(1, 40, 0.5, seed=1), tallies(3, 40, 0.5)
     trained = [Tally(run.right, base.total) for run in trained]
     measured = _measure([base], trained)

@@ -1,4 +1,4 @@
-"""What a task's documents say of a model before and after training."""
+"""The comparison of lm-eval tasks before and after training."""
 
 import json
 import math
@@ -23,10 +23,10 @@ def samples(folder: Path, task: str, records: list[dict[str, Any]]) -> Path:
 
 
 def arc(right: list[int]) -> list[dict[str, Any]]:
-    """Samples of a task that is not ours, in no order."""
+    """Return samples of a task of another benchmark, not in order."""
     made = [
-        {"doc_id": number, "doc": {"query": "?"}, "metrics": ["acc"], "acc": float(one)}
-        for number, one in enumerate(right)
+        {"doc_id": number, "doc": {"query": "?"}, "metrics": ["acc"], "acc": float(answer)}
+        for number, answer in enumerate(right)
     ]
     return made[::-1]
 
@@ -43,7 +43,7 @@ def test_right_and_wrong_answers_are_paired_by_document(tmp_path: Path) -> None:
     test = change.tests["acc"]
     assert (test.only_first, test.only_second) == (1, 4)
     assert test.p == pytest.approx(binomtest(1, 5).pvalue)
-    # the interval is that of a mean of eight differences
+    # the interval is that of the mean of eight differences
     draws = np.random.default_rng(1).choice(np.array(after) - before, size=(20_000, 8)).mean(1)
     assert acc.interval.low == pytest.approx(100 * np.quantile(draws, 0.025), abs=13)
     assert acc.interval.high == pytest.approx(100 * np.quantile(draws, 0.975), abs=13)
@@ -69,25 +69,31 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -
     words = change.metrics["word_perplexity (log-likelihood)"]
     assert words.before == pytest.approx(-70 / 30)
     assert words.after == pytest.approx(-60 / 30)
-    # whichever of the two documents are drawn, the difference is between theirs
+    # the differences of the two documents are the extremes of all draws
     assert words.interval == pytest.approx((0.0, 1.0))
     assert not change.tests
 
 
-def test_metrics_without_a_number_of_a_documents_own_are_passed_over(tmp_path: Path) -> None:
+def test_metrics_that_are_not_means_over_documents_are_left_out(tmp_path: Path) -> None:
     record = {"doc_id": 0, "doc": {"src": "?"}, "metrics": ["bleu", "ter", "f1"]}
-    record |= {"bleu": ["a", "b"], "f1": [0, 1]}  # F1 is made of pairs of the right answer and ours
+    record |= {"bleu": ["a", "b"], "f1": [0, 1]}  # F1: pairs of gold answer and response
     (change,) = compare_tasks(
         samples(tmp_path / "before", "wmt", [record]), samples(tmp_path / "after", "wmt", [record])
     )
     assert change.metrics == {}
 
 
-def test_filters_of_one_task_are_told_apart(tmp_path: Path) -> None:
+def test_filters_of_a_task_are_compared_separately(tmp_path: Path) -> None:
     def gsm8k(strict: float, flexible: float) -> list[dict[str, Any]]:
         return [
-            {"doc_id": 0, "doc": {}, "filter": name, "metrics": ["exact_match"], "exact_match": one}
-            for name, one in (("strict", strict), ("flexible", flexible))
+            {
+                "doc_id": 0,
+                "doc": {},
+                "filter": name,
+                "metrics": ["exact_match"],
+                "exact_match": match,
+            }
+            for name, match in (("strict", strict), ("flexible", flexible))
         ]
 
     (change,) = compare_tasks(

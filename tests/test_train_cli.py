@@ -1,4 +1,4 @@
-"""The command `pragworld-train`: help, settings, a whole run, what it refuses and how it resumes."""
+"""The command `pragworld-train`: help, settings, refusals, a complete run, and resuming."""
 
 import json
 import re
@@ -36,7 +36,7 @@ HEAVY = ("torch", "transformers", "trl")
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Runs a command that is to be refused, and gives the one line that it ends with."""
+    """Run a command that must be refused, and return its error message, which is one line."""
 
     def refused(*arguments: str) -> str:
         with pytest.raises(SystemExit) as ended:
@@ -53,7 +53,7 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command where packages cannot be imported."""
+    """Run the command in a process in which some packages cannot be imported."""
     code = f"import sys; sys.modules.update(dict.fromkeys({packages!r}))\n"
     code += f"from pragworld_train.cli import main; main({arguments!r})"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -88,7 +88,7 @@ def test_a_missing_package_is_one_line(command: tuple[str, ...], package: str) -
 
 
 def options(parser: ArgumentParser) -> dict[str, object]:
-    """The defaults of a parser's settings."""
+    """Return the default of each setting of a parser."""
     return {action.dest: action.default for action in parser._actions if action.help}
 
 
@@ -101,7 +101,7 @@ def test_the_short_help_shows_the_defaults_that_are_used() -> None:
     assert f"groups (default {DEFAULT_GROUPS})" in text
 
 
-def test_all_settings_are_shown_when_asked_for() -> None:
+def test_help_all_shows_the_settings_of_trl() -> None:
     process = run_train("--help-all")
     assert process.returncode == 0
     for name in ("--ula_weight", "--held_out_alteration", "--lora_r", "--optim", "--max_length"):
@@ -217,7 +217,7 @@ def test_a_mistake_ends_the_command_without_a_traceback() -> None:
     assert "Traceback" not in process.stderr
 
 
-def test_processes_that_do_not_know_of_each_other_are_refused(
+def test_launched_processes_that_are_not_connected_are_refused(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -225,12 +225,12 @@ def test_processes_that_do_not_know_of_each_other_are_refused(
     assert said.startswith("2 processes were launched, but transformers sees 1; on")
 
 
-# A whole run --------------------------------------------------------------------------------------
+# A complete run -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a run with everything left, of two processes."""
+    """Return the folder of a run in two processes that uses every feature."""
     out = tmp_path_factory.mktemp("train") / "out"
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     arguments = (
@@ -243,12 +243,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, *launcher, "-m", "pragworld_train", *map(str, arguments)]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
-    assert process.stdout.count("pragworld_generated_mc: ") == 1  # the first process alone says it
+    assert (
+        process.stdout.count("pragworld_generated_mc: ") == 1
+    )  # printed by the first process only
     assert process.stdout.count("pragworld_generated_perplexity: 4 documents") == 1
     return out
 
 
-def test_it_leaves_an_adapter_that_plain_peft_loads_and_probes(trained: Path) -> None:
+def test_a_run_saves_probes_and_an_adapter_that_peft_loads(trained: Path) -> None:
     base = AutoModelForCausalLM.from_pretrained(MODEL)
     ids = torch.tensor([[5, 6, 7]])
     before = base(ids).logits
@@ -259,7 +261,7 @@ def test_it_leaves_an_adapter_that_plain_peft_loads_and_probes(trained: Path) ->
     assert {"README.md", "pragworld_train.json", "label_probes.safetensors"} <= names
 
 
-def test_its_file_says_what_was_done(trained: Path) -> None:
+def test_the_run_file_has_the_settings_and_the_evaluation(trained: Path) -> None:
     content = json.loads((trained / "pragworld_train.json").read_text())
     assert content["layers"] | {"report": None} == {
         "report": None,
@@ -273,7 +275,7 @@ def test_its_file_says_what_was_done(trained: Path) -> None:
     assert content["data"]["generator"]["held_out_alteration"] == "Negation"
     logged = {name for line in content["log"] for name in line}
     assert {"ula_loss", "probe_accuracy", "hls_loss", "eval_loss", "eval_hls_loss"} <= logged
-    assert [one["task"] for one in content["evaluation"]] == [
+    assert [task["task"] for task in content["evaluation"]] == [
         "pragworld_generated_mc",
         "pragworld_generated_perplexity",
     ]
@@ -290,7 +292,7 @@ def test_the_adapter_is_evaluated_by_the_real_lm_eval(trained: Path, lm_eval: Lm
     )
     assert evaluation.returncode == 0, evaluation.log
     content = json.loads((trained / "pragworld_train.json").read_text())
-    (change,) = [one for one in content["evaluation"] if one["task"] == "pragworld_generated_mc"]
+    (change,) = [task for task in content["evaluation"] if task["task"] == "pragworld_generated_mc"]
     found = evaluation.metrics("pragworld_generated_mc")
     for name in ("acc", "robust_acc", "yes_acc"):
         assert 100 * found[name] == pytest.approx(change["metrics"][name]["after"])

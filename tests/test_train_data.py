@@ -1,4 +1,4 @@
-"""What is trained on: which documents, and in which form."""
+"""The documents to train on, and the rows that TRL trains on."""
 
 import re
 from collections import Counter
@@ -33,8 +33,10 @@ def test_a_row_for_a_chat_template_is_a_conversation() -> None:
 def test_the_held_out_alteration_is_not_trained_on_and_is_evaluated() -> None:
     training = load_document_set("generated", '{"groups": 30}', held_out_alteration="Negation")
     assert "Negation" not in {document.alteration for document in training.documents}
-    asked = load_document_set("generated", '{"groups": 30}', "test", "Negation").documents
-    by_group = Counter(one.group for one in asked if one.alteration == "Negation")
+    evaluated = load_document_set("generated", '{"groups": 30}', "test", "Negation").documents
+    by_group = Counter(
+        document.group for document in evaluated if document.alteration == "Negation"
+    )
     assert len(by_group) == 30
     assert training.other_split("validation").generator == {
         **(training.generator or {}),
@@ -48,17 +50,17 @@ def test_the_held_out_alteration_of_a_released_split_is_left_out(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     everything = load_document_set("manual").documents
-    names = {one.alteration for one in everything} - {None}
-    name = sorted(str(each) for each in names)[0]
+    names = {document.alteration for document in everything} - {None}
+    name = sorted(map(str, names))[0]
     rest = load_document_set("manual", held_out_alteration=name).documents
-    assert rest == [one for one in everything if one.alteration != name]
+    assert rest == [document for document in everything if document.alteration != name]
     assert len(rest) < len(everything)
 
 
 def test_originals_only() -> None:
     everything = load_document_set("generated", '{"groups": 8}').documents
     originals = load_document_set("generated", '{"groups": 8}', originals_only=True).documents
-    assert originals == [one for one in everything if one.is_original]
+    assert originals == [document for document in everything if document.is_original]
     assert len(originals) == 8
 
 
@@ -86,7 +88,7 @@ def test_originals_only() -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_names_that_do_not_exist_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError) as refused:
         load_document_set(*arguments)
     assert re.search(message, str(refused.value)), refused.value

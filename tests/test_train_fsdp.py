@@ -1,4 +1,4 @@
-"""The configurations in `examples/accelerate`: what is trained by them is as from one process.
+"""The configurations in `examples/accelerate` train the same weights as a single process.
 
 There is no GPU here, so sharding is done on the CPU (see `fsdp_on_cpu.py`), in float32.
 """
@@ -25,7 +25,7 @@ CONFIGURATIONS = ("fsdp", "deepspeed_zero2")
 def sharded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, long_runs: None
 ) -> Path:
-    """The folder of what two processes have trained."""
+    """Return the folder of runs in two processes."""
     if request.param == "deepspeed_zero2" and find_spec("deepspeed") is None:
         pytest.skip("DeepSpeed: not installed")
     folder = tmp_path_factory.mktemp(request.param)
@@ -50,7 +50,7 @@ def sharded(
 
 
 def written(folder: Path) -> dict[str, Tensor]:
-    """The weights in a folder, and those of the probes."""
+    """Return the weights in a folder, including those of the probes."""
     probes = load_file(folder / "label_probes.safetensors")
     adapter = folder / "adapter_model.safetensors"
     if adapter.exists():
@@ -60,7 +60,7 @@ def written(folder: Path) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shards_are_as_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
+def test_sharded_training_equals_one_process(sharded: Path, tmp_path: Path, kind: str) -> None:
     torch.set_num_threads(1)
     found = written(sharded / kind)
     train_plainly(tmp_path / "one", kind)
@@ -68,12 +68,14 @@ def test_shards_are_as_one_process(sharded: Path, tmp_path: Path, kind: str) -> 
     assert_close(found, one, 1e-4)
     train_plainly(tmp_path / "other", kind, ula_weight=0.5, hls_weight=0.5)
     other = written(tmp_path / "other")
-    for probes in (True, False):  # so that a wrong scale of either loss would show
+    for probes in (True, False):  # a wrong scale of either loss would show
         names = [name for name in one if (name.partition(".")[0].isdigit()) == probes]
-        assert distance(*({name: each[name] for name in names} for each in (other, one))) > 0.01
+        assert (
+            distance(*({name: tensors[name] for name in names} for tensors in (other, one))) > 0.01
+        )
 
 
-def test_shards_go_on_where_they_were(sharded: Path) -> None:
+def test_a_resumed_sharded_run_equals_an_uninterrupted_one(sharded: Path) -> None:
     saved, resumed = written(sharded / "saved"), written(sharded / "resumed")
     assert same_bits(saved, resumed)
     assert distance(written(sharded / "saved" / "checkpoint-3"), saved) > 0.01

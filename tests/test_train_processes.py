@@ -1,4 +1,4 @@
-"""Training in several processes, and training that is killed and goes on, against one left alone."""
+"""Runs in several processes and resumed runs, compared with an uninterrupted run in one process."""
 
 import json
 import os
@@ -17,16 +17,16 @@ from train_runs import BOTH, HLS, ULA, assert_close, distance, run, same_bits, w
 
 STEPS = 20
 ONE: dict[str, Any] = {**BOTH, "max_steps": STEPS, "learning_rate": 0.01}
-# The same batches of eight in halves.
+# The same batches of eight, half of each in either process.
 TWO: dict[str, Any] = {
     **ONE,
     "per_device_train_batch_size": 4,
     "per_device_eval_batch_size": 4,
 }
 ROWS = 80
-TOLERANCE = 1e-4  # of float32, after as many steps
+TOLERANCE = 1e-4  # for float32 after that many steps
 
-# All that is drawn (batches, dropout) has to be drawn again.
+# Random batches and dropout, which a resumed run must draw again.
 DRAWN: dict[str, Any] = {
     **BOTH,
     "max_steps": 8,
@@ -66,12 +66,12 @@ TOGETHER["resumed"] = {**TOGETHER["drawn"], "resume": "drawn/checkpoint-4"}
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> None:
-    """Sums are the same bit for bit only where they are taken in the same order."""
+    """Use one thread, so that sums have the same order and are equal bit by bit."""
     torch.set_num_threads(1)
 
 
 def start(folder: Path, runs: Mapping[str, Any], *launcher: str) -> subprocess.Popen[str]:
-    """Does runs in a process of its own, or in several."""
+    """Start runs in a process of their own, or in several."""
     folder.mkdir(exist_ok=True)
     path = folder / "runs.json"
     path.write_text(json.dumps(runs))
@@ -90,7 +90,7 @@ def start(folder: Path, runs: Mapping[str, Any], *launcher: str) -> subprocess.P
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of what two processes have trained."""
+    """Return the folder of runs in two processes."""
     folder = tmp_path_factory.mktemp("two")
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
     process = start(folder, TOGETHER, *launcher)
@@ -101,7 +101,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Trainers that have trained in one process."""
+    """Return trainers that have trained in one process."""
     folder = tmp_path_factory.mktemp("one")
     return {
         kind: run(folder / kind, ROWS, kind == "lora", {**ONE, **EVALUATED})
@@ -110,33 +110,35 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def read(folder: Path, name: str, kind: str) -> list[Any]:
-    """What each process wrote."""
+    """Return what each process wrote."""
     if kind == "trained":
         return [load_file(folder / name / f"trained.{rank}.safetensors") for rank in (0, 1)]
     return [json.loads((folder / name / f"{kind}.{rank}.json").read_text()) for rank in (0, 1)]
 
 
 def steps_of(log: Sequence[Mapping[str, float]], name: str) -> list[float]:
-    return [each[name] for each in log if name in each]
+    return [line[name] for line in log if name in line]
 
 
 REGULAR = [name for name in TOGETHER if ", " in name]
 
 
 @pytest.mark.parametrize("name", REGULAR)
-def test_two_processes_are_as_one(together: Path, alone: dict[str, Any], name: str) -> None:
+def test_two_processes_train_the_weights_of_one(
+    together: Path, alone: dict[str, Any], name: str
+) -> None:
     one = alone[name.partition(",")[0]]
     found = read(together, name, "trained")
     assert same_bits(*found)
-    assert any("label_probes" in each for each in found[0])
+    assert any("label_probes" in weight for weight in found[0])
     assert_close(found[0], weights(one), TOLERANCE)
 
 
 @pytest.mark.parametrize("name", REGULAR)
-def test_they_were_given_the_same_examples_at_each_step(
+def test_two_processes_see_the_same_examples_at_each_step(
     together: Path, alone: dict[str, Any], name: str
 ) -> None:
-    """Else the test above would compare different things; and of different lengths in each."""
+    """The examples differ in length, so that the two processes have different numbers of tokens."""
     first, second = read(together, name, "seen")
     assert len(first) == STEPS
     for ours, theirs, whole in zip(first, second, alone[name.partition(",")[0]].seen, strict=True):
@@ -148,37 +150,41 @@ def test_they_were_given_the_same_examples_at_each_step(
 
 
 @pytest.mark.parametrize("name", [name for name in REGULAR if "accumulated" not in name])
-def test_they_log_the_same(together: Path, alone: dict[str, Any], name: str) -> None:
+def test_two_processes_log_the_metrics_of_one(
+    together: Path, alone: dict[str, Any], name: str
+) -> None:
     expected = alone[name.partition(",")[0]].state.log_history
     log = read(together, name, "log")[0]
     names = ["loss", "ula_loss", "hls_loss", "probe_accuracy"]
     if "as it comes" in name:
-        names += [f"eval_{each}" for each in names]
-    for each in names:
-        assert steps_of(log, each) == pytest.approx(steps_of(expected, each), rel=1e-3), each
+        names += [f"eval_{metric}" for metric in names]
+    for metric in names:
+        logged = steps_of(log, metric)
+        assert logged == pytest.approx(steps_of(expected, metric), rel=1e-3), metric
 
 
 @pytest.mark.parametrize("kind", ["full", "lora"])
 def test_a_wrong_scale_would_show(tmp_path: Path, alone: dict[str, Any], kind: str) -> None:
-    """Added losses that are a mean over processes, not undone, are half of what they should be."""
+    """Without the correction for the mean over processes the losses would be half as large."""
     right = weights(alone[kind])
     for halved in ({"ula_weight": ULA / 2}, {"hls_weight": HLS / 2}):
         wrong = weights(run(tmp_path, ROWS, kind == "lora", {**ONE, **halved}))
         for own in ("label_probes", "model.layers"):
             parts = [
-                {name: one for name, one in each.items() if own in name} for each in (wrong, right)
+                {name: tensor for name, tensor in tensors.items() if own in name}
+                for tensors in (wrong, right)
             ]
             assert distance(*parts) > 10 * TOLERANCE, (halved, own)
 
 
-def test_two_processes_go_on_where_they_were(together: Path) -> None:
+def test_a_resumed_run_in_two_processes_equals_an_uninterrupted_one(together: Path) -> None:
     for resumed, drawn in zip(
         read(together, "resumed", "trained"), read(together, "drawn", "trained"), strict=True
     ):
         assert same_bits(resumed, drawn)
 
 
-# Killed -------------------------------------------------------------------------------------------
+# Resuming -----------------------------------------------------------------------------------------
 
 KILLED_AT = 5
 LAST = "checkpoint-4"
@@ -186,7 +192,7 @@ LAST = "checkpoint-4"
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what runs left behind that were killed."""
+    """Return a folder of runs that were killed."""
     folder = tmp_path_factory.mktemp("killed")
     processes = [
         start(
@@ -210,29 +216,29 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["full", "lora"])
-def test_killed_and_resumed_is_as_left_alone(
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(
     killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     warned: list[str] = []
     monkeypatch.setattr("transformers.trainer.logger.warning", lambda text, *_: warned.append(text))
     folder = killed / kind
-    left = sorted(each.name for each in (folder / "killed").glob("checkpoint-*"))
+    left = sorted(path.name for path in (folder / "killed").glob("checkpoint-*"))
     assert left == ["checkpoint-2", LAST]
     arguments = (30, kind == "lora", DRAWN, 0.2)
     alone = run(tmp_path / "alone", *arguments)
     resumed = run(folder / "resumed", *arguments, resume=f"killed/{LAST}")
-    assert not [text for text in warned if "keys" in text]  # probes are no part of a model
+    assert not [text for text in warned if "keys" in text]  # probes are not weights of the model
     assert not any(resumed.seen[:4])
     assert resumed.seen[4:] == alone.seen[4:]
     assert same_bits(weights(resumed), weights(alone))
     for name in ("loss", "ula_loss", "hls_loss"):
-        losses = [steps_of(each.state.log_history, name) for each in (resumed, alone)]
+        losses = [steps_of(trainer.state.log_history, name) for trainer in (resumed, alone)]
         assert losses[0][-4:] == losses[1][-4:]
 
 
 @pytest.mark.parametrize("kind", ["full", "lora"])
-def test_probes_and_optimizer_have_a_part_in_what_is_resumed(killed: Path, kind: str) -> None:
-    """Without either the run would end elsewhere, so that the test above would fail."""
+def test_checkpoints_hold_the_probes_and_their_optimizer_state(killed: Path, kind: str) -> None:
+    """Without either the test above would fail."""
     folder = killed / kind / "killed"
     probes = load_file(folder / LAST / "label_probes.safetensors")
     earlier = load_file(folder / "checkpoint-2" / "label_probes.safetensors")

@@ -1,4 +1,4 @@
-"""What the trainer refuses, in one line, and before there is a model where that can be."""
+"""What the trainer refuses with a message of one line, if possible before it loads a model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +27,12 @@ from pragworld_interp.layer_report import Intervention, LayerReport, write_layer
 from pragworld_tasks.errors import InputError
 
 ROWS = make_rows(8)
-WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # with layers from a file
+WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # for layers from a file
 
 
 @pytest.fixture
 def weightless(tmp_path: Path) -> Path:
-    """The folder of a model of three layers without its weights: loading it is another error."""
+    """Return the folder of a model of three layers without weights, so that loading it fails."""
     folder = tmp_path / "model"
     config = fresh_model().config
     config.architectures = ["Qwen3ForCausalLM"]
@@ -42,7 +42,7 @@ def weightless(tmp_path: Path) -> Path:
 
 
 def test_a_model_without_weights_cannot_be_loaded(weightless: Path, tmp_path: Path) -> None:
-    """Else the refusals below might come after loading."""
+    """The tests below rely on it: refusals that came after loading would be another error."""
     with pytest.raises(OSError, match="no file named model"):
         make_trainer(str(weightless), settings(tmp_path, **BOTH), ROWS)
 
@@ -77,7 +77,9 @@ def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_refused(
+    tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **options)
     refused(caught, said)
@@ -128,7 +130,7 @@ def test_settings_that_cannot_be(tmp_path: Path, options: dict[str, Any], said: 
         ),
     ],
 )
-def test_what_would_make_the_losses_wrong_is_refused_before_there_is_a_model(
+def test_settings_that_make_losses_wrong_are_refused_before_a_model_is_loaded(
     weightless: Path, tmp_path: Path, options: dict[str, Any], given: dict[str, Any], said: str
 ) -> None:
     args = settings(tmp_path / "out", **{**BOTH, **options})
@@ -137,15 +139,15 @@ def test_what_would_make_the_losses_wrong_is_refused_before_there_is_a_model(
     refused(caught, said)
 
 
-def test_the_same_of_a_model_in_memory(tmp_path: Path) -> None:
+def test_layers_that_a_model_in_memory_lacks_are_refused(tmp_path: Path) -> None:
     args = settings(tmp_path, **{**BOTH, "useful_layers": [3]})
     with pytest.raises(InputError) as caught:
         make_trainer(fresh_model(), args, ROWS)
     refused(caught, "useful layer 3: the model has layers 0 to 2 only")
 
 
-def test_layers_without_weight_are_not_looked_for(tmp_path: Path) -> None:
-    """With weights 0 it is plain SFT, which has no layers to name."""
+def test_layers_are_not_checked_if_their_weight_is_0(tmp_path: Path) -> None:
+    """Training is plain SFT then."""
     options = {"useful_layers": [9], "harmful_layers": [], "label_smoothing_factor": 0.1}
     trainer = trained(fresh_model(), settings(tmp_path, **options), ROWS)
     assert trainer.state.global_step == 1
@@ -155,7 +157,7 @@ def test_layers_without_weight_are_not_looked_for(tmp_path: Path) -> None:
 
 
 def report_of(name: str | Path, layers: int = 3, **changes: Any) -> LayerReport:
-    """A sweep of this model; with one of its layers useful and one harmful at least."""
+    """Return a report of a model with at least one useful and one harmful layer."""
     report = random_report(layers, seed=3, name=str(name))
     assert {"useful", "harmful"} <= {layer.sign for layer in report.layers}
     return replace(report, **changes)
@@ -166,19 +168,19 @@ def written(folder: Path, report: LayerReport) -> str:
     return str(folder / "layers.json")
 
 
-def test_layers_of_a_file_are_those_trained_with(tmp_path: Path) -> None:
+def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
     base = tmp_path / "base"
     fresh_model().save_pretrained(base)
     small_tokenizer().save_pretrained(base)
     report = report_of(base)
     args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
     assert args.suppressed == report.selected("harmful")
-    # A folder is the same under another name.
+    # The same folder under another name.
     trainer = make_trainer(str(base / ".." / "base"), args, ROWS)
     assert [*trainer.probes] == args.amplified == report.selected("useful")
 
 
-def test_evidence_may_leave_no_layers(tmp_path: Path) -> None:
+def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, report_of("org/model"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
@@ -188,21 +190,21 @@ def test_evidence_may_leave_no_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["useful", "harmful"])
-def test_a_file_and_numbers_do_not_go_together(tmp_path: Path, role: str) -> None:
+def test_a_report_together_with_numbers_is_refused(tmp_path: Path, role: str) -> None:
     path = written(tmp_path, report_of("org/model"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=path, **{f"{role}_layers": [1]})
     refused(caught, path, "use either the file or the numbers")
 
 
-def test_a_file_of_attention_ablation_is_refused(tmp_path: Path) -> None:
+def test_a_report_of_attention_ablation_is_refused(tmp_path: Path) -> None:
     report = report_of("org/model", intervention=Intervention("attention", "zero"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
     refused(caught, "of attention ablation", "ablate with --module mlp")
 
 
-def test_what_is_no_layer_report_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_report_is_refused(tmp_path: Path) -> None:
     (tmp_path / "layers.json").write_text("{}")
     for name in ("layers.json", "missing.json"):
         with pytest.raises(InputError) as caught:
@@ -211,7 +213,7 @@ def test_what_is_no_layer_report_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("swept", ["another", "of fewer layers", "with an adapter"])
-def test_a_file_of_another_model_is_refused_before_there_is_one(
+def test_a_report_of_another_model_is_refused_before_a_model_is_loaded(
     weightless: Path, tmp_path: Path, swept: str
 ) -> None:
     report = report_of(weightless)
@@ -252,10 +254,10 @@ RIGHT = row(YES, EOS)
         (row(NO, EOS, prompt=19), "21 tokens, and max_length is 20"),
     ],
 )
-def test_a_row_that_cannot_be_trained_on_is_named(
+def test_a_row_that_cannot_be_used_is_named(
     tmp_path: Path, wrong: dict[str, list[int]], said: str, part: str
 ) -> None:
-    right, rows = (Dataset.from_list([RIGHT, RIGHT, each]) for each in (RIGHT, wrong))
+    right, rows = (Dataset.from_list([RIGHT, RIGHT, last]) for last in (RIGHT, wrong))
     train, held_out = (rows, right) if part == "train" else (right, rows)
     args = settings(tmp_path, **BOTH, max_length=20)
     with pytest.raises(InputError) as caught:
@@ -263,21 +265,21 @@ def test_a_row_that_cannot_be_trained_on_is_named(
     refused(caught, f"{part} data, row 2: {said}")
 
 
-def test_a_row_is_named_that_is_first_met_in_evaluation(tmp_path: Path) -> None:
+def test_a_row_of_data_passed_to_evaluate_is_named(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
     with pytest.raises(InputError) as caught:
         trainer.evaluate(Dataset.from_list([RIGHT, row(EOS)]))
     refused(caught, "eval data, row 1: 0 tokens")
 
 
-def test_packed_rows_are_looked_at_one_by_one(tmp_path: Path) -> None:
+def test_rows_are_checked_before_they_are_packed(tmp_path: Path) -> None:
     rows = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
     with pytest.raises(InputError) as caught:
         make_trainer(fresh_model(), settings(tmp_path, **BOTH, packing=True, max_length=20), rows)
     refused(caught, "train data, row 1: 21 tokens, and max_length is 20")
 
 
-def test_a_label_in_the_prompt_is_no_label(tmp_path: Path) -> None:
+def test_yes_and_no_in_a_prompt_are_not_labels(tmp_path: Path) -> None:
     asked = {"input_ids": [YES, NO, YES, NO, EOS], "labels": [-100, -100, -100, NO, EOS]}
     trainer = trained(fresh_model(), settings(tmp_path, **BOTH), Dataset.from_list([asked] * 3))
     assert trainer.state.log_history[0]["ula_loss"] > 0

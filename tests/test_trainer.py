@@ -1,4 +1,4 @@
-"""The trainer in one process: what a step computes, what is logged and what is written."""
+"""The trainer in one process: the gradients of a step, the log and the files."""
 
 import json
 import shutil
@@ -38,8 +38,7 @@ from train_runs import (
 )
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_train.data import to_dataset
 from pragworld_train.hooks import find_positions, token_mask
@@ -51,7 +50,7 @@ LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
 
 
 def test_lengths_differ() -> None:
-    """Else a mean over rows or over padding would pass for one over tokens."""
+    """Otherwise means over rows or over padding would equal those over tokens."""
     assert len({*LENGTHS}) > 4
     assert {row["labels"][-2] for row in ROWS} == {YES, NO}
 
@@ -67,18 +66,20 @@ def _one_thread() -> None:
 def gradients_by_hand(
     model: Any, probes: dict[int, Any], rows: Sequence[Any] | None = None, **options: Any
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Of a step, by the names that the trainer has for them; and the losses."""
+    """Return the gradients of a step, by the trainer's names, and the losses."""
     losses = by_hand(model, probes, list(ROWS if rows is None else rows), **options)
     losses["loss"].backward()  # type: ignore[no-untyped-call]
-    found = {name: one.grad for name, one in model.named_parameters() if one.requires_grad}
+    trained_weights = [item for item in model.named_parameters() if item[1].requires_grad]
+    found = {name: weight.grad for name, weight in trained_weights}
     for layer, probe in probes.items():
-        found |= {f"label_probes.{layer}.{n}": one.grad for n, one in probe.named_parameters()}
+        prefix = f"label_probes.{layer}."
+        found |= {prefix + name: weight.grad for name, weight in probe.named_parameters()}
     numbers = {name: loss.item() for name, loss in losses.items()}
-    return {name: one for name, one in found.items() if one is not None}, numbers
+    return {name: gradient for name, gradient in found.items() if gradient is not None}, numbers
 
 
 def step(folder: Path, model: Any = None, rows: Any = None, **options: Any) -> Any:
-    """Gradients of a step, the log, and probes as they were before it."""
+    """Return the gradients of a step, its log, and the probes as they were before it."""
     trainer = make_trainer(
         fresh_model() if model is None else model,
         settings(folder, **{**BOTH, **options}),
@@ -119,7 +120,7 @@ def test_a_micro_batch_is_one_forward_pass(tmp_path: Path, with_lora: bool) -> N
 
 @pytest.mark.parametrize("reduction", ["mean", "norm"])
 @pytest.mark.parametrize("optimised", ["ula", "hls", "both"])
-def test_gradients_are_those_of_losses_written_out_by_hand(
+def test_gradients_equal_those_of_losses_computed_by_hand(
     tmp_path: Path, reduction: str, optimised: str
 ) -> None:
     ula, hls = (ULA if optimised != "hls" else 0.0), (HLS if optimised != "ula" else 0.0)
@@ -140,7 +141,7 @@ def test_gradients_are_those_of_losses_written_out_by_hand(
 
 
 def test_both_losses_reach_the_gradient(tmp_path: Path) -> None:
-    """Else agreement on it would say nothing."""
+    """Otherwise the gradients of plain SFT would pass the test above."""
     both, _, _ = step(tmp_path)
     for missing in ("ula_weight", "hls_weight"):
         other, _, _ = step(tmp_path, **{missing: 0.0})
@@ -157,13 +158,15 @@ MLP_OF = {
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_gradients_by_hand_on_every_architecture(tmp_path: Path, architecture: str) -> None:
+def test_gradients_equal_those_by_hand_on_every_architecture(
+    tmp_path: Path, architecture: str
+) -> None:
     path = MLP_OF.get(architecture, "model.layers.{}.mlp")
-    trained_one, model = fresh_model(architecture), fresh_model(architecture)
+    regularized, model = fresh_model(architecture), fresh_model(architecture)
     if architecture == "llama4_text":
-        trained_one.base_model_prefix = "model"  # it has a wrong one, at which TRL fails
-    # A mixture's balance of experts is a loss of a whole batch, and not ours.
-    found, log, probes = step(tmp_path, trained_one, router_aux_loss_coef=0.0)
+        regularized.base_model_prefix = "model"  # TRL fails with its own prefix, which is wrong
+    # The load-balancing loss of a mixture of experts is not computed by hand.
+    found, log, probes = step(tmp_path, regularized, router_aux_loss_coef=0.0)
     expected, losses = gradients_by_hand(
         model, probes, mlp=lambda layer: model.get_submodule(path.format(layer))
     )
@@ -172,7 +175,7 @@ def test_gradients_by_hand_on_every_architecture(tmp_path: Path, architecture: s
     assert_close(found, expected, 1e-4)
 
 
-def test_a_mixture_keeps_its_own_loss(tmp_path: Path) -> None:
+def test_a_mixture_of_experts_keeps_its_load_balancing_loss(tmp_path: Path) -> None:
     plain = trained(
         fresh_model("qwen3_moe"), plain_settings(tmp_path, router_aux_loss_coef=0.1), ROWS
     )
@@ -202,7 +205,7 @@ OTHER_WAYS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
-def test_other_ways_to_compute_give_the_same(tmp_path: Path, way: str) -> None:
+def test_checkpointing_and_compilation_do_not_change_gradients(tmp_path: Path, way: str) -> None:
     expected, log, _ = step(tmp_path)
     found, other, _ = step(tmp_path, **OTHER_WAYS[way])
     assert_close(found, expected)
@@ -212,18 +215,18 @@ def test_other_ways_to_compute_give_the_same(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a compiler")
 def test_compiled_by_inductor(tmp_path: Path, long_runs: None) -> None:
-    """Of torch 2.13, it left ULA out of the gradient where the backend above did not."""
+    """Inductor of torch 2.13 once dropped the gradient of ULA, unlike the backend above."""
     found = []
     for options in ({}, {"torch_compile": True}):
         model = fresh_model()
-        model.model.layers = model.model.layers[:1]  # compiling takes its time
+        model.model.layers = model.model.layers[:1]  # compilation is slow
         model.config.num_hidden_layers, model.config.layer_types = 1, model.config.layer_types[:1]
         args = settings(tmp_path, useful_layers=[0], ula_weight=ULA, **options)
         found.append(gradients(make_trainer(model, args, ROWS)))
     assert_close(found[1], found[0])
 
 
-def test_checkpointed_lora(tmp_path: Path) -> None:
+def test_checkpointing_does_not_change_the_gradients_of_an_adapter(tmp_path: Path) -> None:
     found = []
     for checkpointing in (False, True):
         args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
@@ -231,7 +234,7 @@ def test_checkpointed_lora(tmp_path: Path) -> None:
     assert_close(found[1], found[0])
 
 
-def test_an_adapter_may_be_on_the_model_already(tmp_path: Path) -> None:
+def test_the_model_may_already_have_an_adapter(tmp_path: Path) -> None:
     args = settings(tmp_path, **BOTH)
     expected = gradients(make_trainer(fresh_model(), args, ROWS, peft_config=lora()))
     torch.manual_seed(args.seed)
@@ -240,29 +243,29 @@ def test_an_adapter_may_be_on_the_model_already(tmp_path: Path) -> None:
     assert any("label_probes" in name for name in found)
 
 
-def test_layers_are_checkpointed_all_the_same(tmp_path: Path) -> None:
-    """Hooks do not keep a layer from being run again for its gradient."""
+def test_hooks_do_not_disable_checkpointing(tmp_path: Path) -> None:
+    """Each layer runs a second time for its gradient."""
     trainer = make_trainer(
         fresh_model(), settings(tmp_path, **BOTH, gradient_checkpointing=True), ROWS
     )
     calls: list[int] = []
     for layer in trainer.model.model.layers:
-        # (A second run ends as soon as all is there that the gradient needs, which may be before
-        # hooks behind the MLP are called.)
+        # A second run ends once all tensors that the gradient needs exist, which may be before
+        # forward hooks of the MLP are called, so this is a pre-hook.
         layer.mlp.register_forward_pre_hook(lambda *_: calls.append(1))
     trainer.train()
     assert len(calls) == 2 * 3
 
 
 def test_bfloat16_is_close(tmp_path: Path) -> None:
-    """The probes compute in their own precision, and the sums of HLS in float32."""
+    """Probes compute in their own precision, HLS sums up in float32."""
     expected, log, _ = step(tmp_path)
     found, other, _ = step(tmp_path, bf16=True)
     for name in ("loss", "ula_loss", "hls_loss"):
         assert other[name] == pytest.approx(log[name], rel=3e-2)
     assert found.keys() == expected.keys()
     far, near = (
-        torch.cat([each[name].flatten() for name in expected]) for each in (found, expected)
+        torch.cat([tensors[name].flatten() for name in expected]) for tensors in (found, expected)
     )
     assert torch.cosine_similarity(far, near, dim=0) > 0.999
 
@@ -270,7 +273,7 @@ def test_bfloat16_is_close(tmp_path: Path) -> None:
 def test_a_model_in_bfloat16_has_probes_in_bfloat16(tmp_path: Path) -> None:
     expected, log, _ = step(tmp_path)
     found, other, probes = step(tmp_path, fresh_model().bfloat16())
-    assert {one.dtype for one in probes[0].parameters()} == {torch.bfloat16}
+    assert {weight.dtype for weight in probes[0].parameters()} == {torch.bfloat16}
     assert found.keys() == expected.keys()
     for name in ("ula_loss", "hls_loss"):
         assert other[name] == pytest.approx(log[name], rel=5e-2)
@@ -289,7 +292,7 @@ WITHOUT_PADDING: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("layout", WITHOUT_PADDING)
-def test_sequences_that_follow_each_other_give_the_same_gradients(
+def test_concatenated_sequences_give_the_same_gradients(
     tmp_path: Path, layout: str, attention: str
 ) -> None:
     expected, log, _ = step(tmp_path)
@@ -301,7 +304,7 @@ def test_sequences_that_follow_each_other_give_the_same_gradients(
     assert_close(found, expected)
 
 
-def test_places_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -> None:
+def test_positions_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -> None:
     for options in ({}, *WITHOUT_PADDING.values()):
         trainer = make_trainer(fresh_model(), settings(tmp_path, **{**BOTH, **options}), ROWS)
         batch = next(iter(trainer.get_train_dataloader()))
@@ -313,12 +316,12 @@ def test_places_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path) -
         rows, columns = where.ends.T
         said = batch["input_ids"][rows, columns + 1]
         assert said.tolist() == [[YES, NO][label] for label in where.labels]
-        # What is before the ends is the prompts, whole.
+        # These are the last tokens of all prompts.
         found = sorted(batch["input_ids"][rows, columns].tolist())
         assert found == sorted(ids[-3] for ids in ROWS["input_ids"])
 
 
-def test_padding_behind_sequences_is_told_from_their_first_tokens() -> None:
+def test_padding_after_sequences_differs_from_their_first_tokens() -> None:
     positions = torch.tensor(
         [[0, 1, 2, 0, 1, 0, 1, 2, 0, 0, 0], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
     )
@@ -330,7 +333,7 @@ def test_padding_behind_sequences_is_told_from_their_first_tokens() -> None:
 
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
-def test_accumulated_steps_are_those_of_whole_batches(tmp_path: Path, with_lora: bool) -> None:
+def test_accumulated_steps_equal_those_of_whole_batches(tmp_path: Path, with_lora: bool) -> None:
     rows = make_rows(20)  # the third step of an epoch has half as many examples
     found = []
     for size, steps in ((8, 1), (4, 2), (1, 8)):
@@ -344,7 +347,7 @@ def test_accumulated_steps_are_those_of_whole_batches(tmp_path: Path, with_lora:
         trainer = trained(fresh_model(), args, rows, peft_config=lora() if with_lora else None)
         assert trainer.state.epoch == 2
         found.append(weights(trainer))
-        losses = [each["loss"] for each in trainer.state.log_history if "loss" in each]
+        losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
         if steps == 1:
             whole = losses
         assert losses == pytest.approx(whole, rel=1e-4)
@@ -356,9 +359,9 @@ def test_accumulated_steps_are_those_of_whole_batches(tmp_path: Path, with_lora:
     assert distance(without, {name: found[0][name] for name in without}) > 0.01
 
 
-# Beside plain SFT ---------------------------------------------------------------------------------
+# Compared with plain SFT --------------------------------------------------------------------------
 
-DRAWN: dict[str, Any] = {  # so that everything random has a part in it
+DRAWN: dict[str, Any] = {  # with everything that is random
     "train_sampling_strategy": "random",
     "optim": "adamw_torch",
     "learning_rate": 1e-3,
@@ -370,13 +373,12 @@ DRAWN: dict[str, Any] = {  # so that everything random has a part in it
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
 @pytest.mark.parametrize("weight", [0.0, 1e-30])
-def test_with_no_weight_it_is_plain_training_bit_for_bit(
+def test_without_weights_training_is_plain_sft_bit_by_bit(
     tmp_path: Path, weight: float, with_lora: bool
 ) -> None:
-    """With a weight so small that it is lost in rounding, nothing else is drawn or added either."""
+    """The same holds for a weight so small that it is lost in rounding: nothing else is added."""
     peft = [lora(0.1) if with_lora else None for _ in range(2)]
-    # Gradients are not clipped where there are those of probes: the sum of all squares would be
-    # taken in another order.
+    # With probes, gradients are not clipped, because their norm would be summed in another order.
     options = {"gradient_checkpointing": True, **DRAWN, "max_grad_norm": 0.0 if weight else 1.0}
     plain = make_trainer(
         fresh_model(), plain_settings(tmp_path, **options), ROWS, peft_config=peft[0]
@@ -391,7 +393,9 @@ def test_with_no_weight_it_is_plain_training_bit_for_bit(
     assert torch.equal(torch.get_rng_state(), plain_state)
 
     def without_probes(trainer: Any) -> dict[str, Tensor]:
-        return {name: one for name, one in weights(trainer).items() if "label_probes" not in name}
+        return {
+            name: weight for name, weight in weights(trainer).items() if "label_probes" not in name
+        }
 
     assert bool(ours.probes) == bool(weight)
     assert same_bits(without_probes(ours), plain_weights)
@@ -400,12 +404,12 @@ def test_with_no_weight_it_is_plain_training_bit_for_bit(
         trainer.train()
     assert same_bits(without_probes(ours), weights(plain))
     assert not same_bits(weights(plain), plain_weights)
-    losses = [[each.get("loss") for each in one.state.log_history] for one in (plain, ours)]
+    losses = [[line.get("loss") for line in trainer.state.log_history] for trainer in (plain, ours)]
     assert losses[0] == losses[1]
 
 
 @pytest.mark.parametrize("outputs", [False, True], ids=["loss only", "with logits"])
-def test_evaluation_is_that_of_plain_sft(tmp_path: Path, outputs: bool) -> None:
+def test_the_evaluation_loss_is_that_of_plain_sft(tmp_path: Path, outputs: bool) -> None:
     held_out = make_rows(10, seed=1)
     options: dict[str, Any] = {"eval_dataset": held_out}
     if outputs:
@@ -423,13 +427,13 @@ def test_evaluation_is_that_of_plain_sft(tmp_path: Path, outputs: bool) -> None:
     batches = [held_out.select(range(start, min(start + 4, 10))) for start in (0, 4, 8)]
     losses = [by_hand(fresh_model(), trainer.probes, list(batch)) for batch in batches]
     for name in ("ula_loss", "hls_loss"):
-        # as TRL's own metrics, a mean over batches
-        expected = sum(each[name].item() for each in losses) / 3
+        # a mean over batches, like TRL's own metrics
+        expected = sum(of_batch[name].item() for of_batch in losses) / 3
         assert logged[f"eval_{name}"] == pytest.approx(expected, rel=1e-5)
     assert 0 <= logged["eval_probe_accuracy"] <= 1
 
 
-def test_evaluation_between_steps_changes_nothing_of_training(tmp_path: Path) -> None:
+def test_evaluation_between_steps_does_not_change_training(tmp_path: Path) -> None:
     found = []
     for evaluated in ("no", "steps"):
         args = settings(
@@ -443,13 +447,13 @@ def test_evaluation_between_steps_changes_nothing_of_training(tmp_path: Path) ->
         )
         found.append(trained(fresh_model(), args, ROWS, eval_dataset=make_rows(5, seed=1)))
     assert same_bits(*map(weights, found))
-    logged = {name for each in found[1].state.log_history for name in each}
+    logged = {name for line in found[1].state.log_history for name in line}
     for name in ("ula_loss", "probe_accuracy", "hls_loss"):
         assert {name, f"eval_{name}"} <= logged
 
 
-def test_the_probes_accuracy_is_logged(tmp_path: Path) -> None:
-    """Of means over layers and examples: a probe that says yes to all is right where it is yes."""
+def test_the_accuracy_of_probes_is_logged(tmp_path: Path) -> None:
+    """One probe always says yes and the other always no, so half of their answers are right."""
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
     with torch.no_grad():
         for layer, answer in zip(
@@ -461,10 +465,10 @@ def test_the_probes_accuracy_is_logged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
-def test_between_and_behind_steps_the_model_can_be_called(
+def test_the_model_can_be_called_between_and_after_steps(
     tmp_path: Path, checkpointing: bool
 ) -> None:
-    """With whatever inputs, as callbacks and notebooks do."""
+    """With any inputs, as callbacks and notebooks do."""
     args = settings(tmp_path, **BOTH, gradient_checkpointing=checkpointing)
     trainer = make_trainer(fresh_model(), args, ROWS)
     other = {"input_ids": torch.randint(7, 96, (3, 5))}
@@ -479,7 +483,7 @@ def test_between_and_behind_steps_the_model_can_be_called(
         assert trainer.model.generate(**other, max_new_tokens=3, do_sample=False).shape[0] == 3
 
 
-def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_model_can_be_called_after_a_step_that_failed(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
 
     def fail(*_: Any) -> None:
@@ -490,9 +494,8 @@ def test_a_failing_step_leaves_nothing_behind(tmp_path: Path) -> None:
     trainer.model(input_ids=torch.ones(2, 3, dtype=torch.long))
 
 
-def test_probes_learn_what_layers_know(tmp_path: Path) -> None:
-    """The whole of it on a model and data that come along: accuracy of probes rises, HLS falls."""
-    dialogues = list(documents(generate(GeneratorSettings(groups=6, split="train"))))
+def test_training_reduces_both_losses(tmp_path: Path) -> None:
+    """Train the small model on generated dialogues: both losses fall."""
     args = settings(
         tmp_path,
         useful_layers=[2, 3],
@@ -507,19 +510,23 @@ def test_probes_learn_what_layers_know(tmp_path: Path) -> None:
     )
     tokenizer = AutoTokenizer.from_pretrained(TINY)
     trainer = trained(
-        str(TINY), args, to_dataset(dialogues), processing_class=tokenizer, peft_config=lora()
+        str(TINY),
+        args,
+        to_dataset(generate_documents(groups=6, split="train")),
+        processing_class=tokenizer,
+        peft_config=lora(),
     )
-    log = [each for each in trainer.state.log_history if "ula_loss" in each]
+    log = [line for line in trainer.state.log_history if "ula_loss" in line]
     first, last = ({k: sum(x[k] for x in part) / 5 for k in log[0]} for part in (log[:5], log[-5:]))
     assert last["ula_loss"] < first["ula_loss"]
     assert last["hls_loss"] < 0.9 * first["hls_loss"]
 
 
-# What is written ----------------------------------------------------------------------------------
+# Files --------------------------------------------------------------------------------------------
 
 
 def base_folder(folder: Path) -> Path:
-    """A small model with its tokenizer, as users have theirs."""
+    """Save a small model with its tokenizer, and return its folder."""
     fresh_model().save_pretrained(folder / "base")
     small_tokenizer().save_pretrained(folder / "base")
     return folder / "base"
@@ -540,17 +547,19 @@ def assert_same_probes(found: dict[int, Any], expected: dict[int, Any]) -> None:
         assert same_bits(found[layer].state_dict(), probe.state_dict())
 
 
-def test_a_fine_tuned_model_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None:
+def test_a_trained_model_is_saved_without_its_probes(tmp_path: Path) -> None:
     base = base_folder(tmp_path)
     trainer = trained(str(base), settings(tmp_path / "out", **SAVED), ROWS, processing_class=None)
     trainer.save_model()
     for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-4"):
-        assert {one.partition(".")[0] for one in load_file(folder / "model.safetensors")} == {
-            one.partition(".")[0] for one in load_file(base / "model.safetensors")
+        assert {name.partition(".")[0] for name in load_file(folder / "model.safetensors")} == {
+            name.partition(".")[0] for name in load_file(base / "model.safetensors")
         }
         model, told = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
         assert not any(told.values())
-        own = {n: one for n, one in weights(trainer).items() if "label_probes" not in n}
+        own = {
+            name: weight for name, weight in weights(trainer).items() if "label_probes" not in name
+        }
         assert same_bits(dict(model.named_parameters()), own)
         assert_same_probes(load_probes(folder), trainer.probes)
     earlier = load_probes(tmp_path / "out" / "checkpoint-2")
@@ -559,7 +568,7 @@ def test_a_fine_tuned_model_is_a_plain_one_with_probes_beside_it(tmp_path: Path)
     assert config["architectures"] == ["Qwen3ForCausalLM"]
 
 
-def test_an_adapter_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None:
+def test_an_adapter_is_saved_without_its_probes(tmp_path: Path) -> None:
     base = base_folder(tmp_path)
     trainer = trained(
         str(base),
@@ -579,20 +588,20 @@ def test_an_adapter_is_a_plain_one_with_probes_beside_it(tmp_path: Path) -> None
         assert_same_probes(load_probes(folder), trainer.probes)
 
 
-def test_probes_are_in_a_file_others_can_read(tmp_path: Path) -> None:
+def test_the_file_of_probes_has_plain_names_and_shapes(tmp_path: Path) -> None:
     trainer = trained(fresh_model(), settings(tmp_path, **BOTH, probe_hidden_size=7), ROWS)
     trainer.save_model()
-    found = {name: [*one.shape] for name, one in load_file(tmp_path / PROBES_FILE).items()}
-    each = {
+    found = {name: [*weight.shape] for name, weight in load_file(tmp_path / PROBES_FILE).items()}
+    shapes = {
         "inner.weight": [7, 32],
         "inner.bias": [7],
         "outer.weight": [2, 7],
         "outer.bias": [2],
     }
-    assert found == {f"{layer}.{n}": shape for layer in USEFUL for n, shape in each.items()}
+    assert found == {f"{layer}.{name}": shape for layer in USEFUL for name, shape in shapes.items()}
 
 
-def test_without_probes_there_is_no_file_of_them(tmp_path: Path) -> None:
+def test_without_ula_no_probes_are_saved(tmp_path: Path) -> None:
     trainer = trained(fresh_model(), settings(tmp_path, **{**BOTH, "ula_weight": 0.0}), ROWS)
     trainer.save_model()
     assert trainer.probes == {}
@@ -602,14 +611,14 @@ def test_without_probes_there_is_no_file_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
-def test_the_best_model_has_its_probes(tmp_path: Path, with_lora: bool) -> None:
+def test_loading_the_best_model_loads_its_probes(tmp_path: Path, with_lora: bool) -> None:
     options = {
         **SAVED,
         "save_steps": 1,
         "eval_strategy": "steps",
         "eval_steps": 1,
         "load_best_model_at_end": True,
-        "metric_for_best_model": "eval_hls_loss",  # which falls
+        "metric_for_best_model": "eval_hls_loss",  # it falls
         "greater_is_better": True,
     }
     trainer = trained(
@@ -627,7 +636,7 @@ def test_the_best_model_has_its_probes(tmp_path: Path, with_lora: bool) -> None:
     assert all(isinstance(probe, nn.Module) for probe in trainer.probes.values())
 
 
-def test_every_layer_may_be_named_and_none_of_one_kind(tmp_path: Path) -> None:
+def test_all_layers_can_be_suppressed(tmp_path: Path) -> None:
     options = {"ula_weight": 0.0, "hls_weight": HLS, "useful_layers": None}
     found, log, probes = step(tmp_path, **{**options, "harmful_layers": [0, 1, 2]})
     expected, losses = gradients_by_hand(fresh_model(), probes, harmful=[0, 1, 2], ula=0.0)

@@ -1,8 +1,8 @@
-"""Fine-tuning of small models for tests: data, settings, runs, and the losses written out by hand.
+"""Fine-tuning of small models for tests: data, settings, runs, and the losses computed by hand.
 
     python tests/train_runs.py RUNS.json
 
-does the runs that a file describes, one after the other, in as many processes as torchrun starts.
+runs what a file describes, one run after the other, in as many processes as torchrun starts.
 """
 
 import json
@@ -30,7 +30,7 @@ from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTraine
 
 EOS, YES, NO = 2, 5, 6
 USEFUL, HARMFUL = [0, 2], [1]
-ULA, HLS = 0.7, 0.9  # so large that a mistake in either shows
+ULA, HLS = 0.7, 0.9  # large, so that a mistake in either shows
 BOTH: dict[str, Any] = {
     "useful_layers": USEFUL,
     "harmful_layers": HARMFUL,
@@ -41,7 +41,7 @@ BOTH: dict[str, Any] = {
 
 @cache
 def small_tokenizer() -> Any:
-    """Words for the 96 ids of the small models."""
+    """Return a tokenizer with words for the 96 ids of the small models."""
     words = ["<pad>", "<s>", "</s>", "<unk>", "maybe", "yes", "no"]
     words += [f"word{number}" for number in range(len(words), 96)]
     tokenizer = Tokenizer(
@@ -58,7 +58,7 @@ def small_tokenizer() -> Any:
 
 
 def make_rows(count: int, seed: int = 0) -> Dataset:
-    """Prompts of different lengths, each with yes or no and the end behind."""
+    """Return prompts of different lengths, each followed by yes or no and the end."""
     generator = random.Random(seed)
     rows = []
     for _ in range(count):
@@ -69,7 +69,7 @@ def make_rows(count: int, seed: int = 0) -> Dataset:
 
 
 def fresh_model(architecture: str = "qwen3") -> Any:
-    """A small model to train. Without dropout, which would have two ways to compute differ."""
+    """Return a small model without dropout, so that results of two runs can be compared."""
     model = deepcopy(small_model(architecture))
     for module in model.modules():
         if isinstance(module, nn.Dropout):
@@ -84,12 +84,12 @@ def lora(dropout: float = 0.0) -> Any:
 
 
 def settings(folder: Path, **options: Any) -> LayerRegularizedSFTConfig:
-    """One step of SGD in which nothing is drawn, clipped or written, but for what is said."""
+    """Return settings of one step of SGD without randomness, clipping or saving, with changes."""
     return LayerRegularizedSFTConfig(**_plain_settings(folder, options))
 
 
 def plain_settings(folder: Path, **options: Any) -> Any:
-    """The same for plain SFT."""
+    """Return such settings for plain SFT."""
     return SFTConfig(**_plain_settings(folder, options))
 
 
@@ -114,7 +114,7 @@ def _plain_settings(folder: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_trainer(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
-    """Ours or TRL's, by the kind of settings."""
+    """Return our trainer or TRL's, depending on the settings."""
     kind = LayerRegularizedSFTTrainer if type(args) is LayerRegularizedSFTConfig else SFTTrainer
     return kind(
         model, args, train_dataset=rows, **{"processing_class": small_tokenizer(), **options}
@@ -122,22 +122,22 @@ def make_trainer(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
 
 
 def trained(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
-    """A trainer that has trained."""
+    """Return a trainer that has trained."""
     trainer = make_trainer(model, args, rows, **options)
     trainer.train()
     return trainer
 
 
 def weights(trainer: Any) -> dict[str, Tensor]:
-    """What was trained, by name, probes too."""
+    """Return the trained weights by name, including those of probes."""
     named = trainer.model.named_parameters()
-    return {name: one.detach().clone() for name, one in named if one.requires_grad}
+    return {name: weight.detach().clone() for name, weight in named if weight.requires_grad}
 
 
 def assert_close(
     found: Mapping[str, Tensor], expected: Mapping[str, Tensor], tolerance: float = 1e-5
 ) -> None:
-    """Each tensor, relative to the largest number in it."""
+    """Compare tensors, relative to the largest number in each."""
     assert found.keys() == expected.keys()
     assert found
     for name, tensor in expected.items():
@@ -147,7 +147,7 @@ def assert_close(
 
 
 def distance(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> float:
-    """How far apart weights are that `assert_close` compares, at most."""
+    """Return the largest difference between tensors, as `assert_close` measures it."""
     return max(
         (first[name] - second[name]).abs().max().item() / max(second[name].abs().max().item(), 1e-3)
         for name in second
@@ -160,11 +160,11 @@ def same_bits(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool
     )
 
 
-# Steps taken apart --------------------------------------------------------------------------------
+# Parts of a step ----------------------------------------------------------------------------------
 
 
 class _Gradients(TrainerCallback):  # type: ignore[misc]
-    """Keeps the gradients of the first step."""
+    """A callback that keeps the gradients of the first step."""
 
     def __init__(self) -> None:
         self.found: dict[str, Tensor] = {}
@@ -172,11 +172,13 @@ class _Gradients(TrainerCallback):  # type: ignore[misc]
     def on_pre_optimizer_step(self, *_: Any, model: Any, **__: Any) -> None:
         if not self.found:
             named = model.named_parameters()
-            self.found = {name: one.grad.clone() for name, one in named if one.grad is not None}
+            self.found = {
+                name: weight.grad.clone() for name, weight in named if weight.grad is not None
+            }
 
 
 def gradients(trainer: Any) -> dict[str, Tensor]:
-    """Trains, and gives the gradients of the first step by name."""
+    """Train, and return the gradients of the first step by name."""
     callback = _Gradients()
     trainer.add_callback(callback)
     trainer.train()
@@ -193,7 +195,7 @@ def by_hand(
     hls: float = HLS,
     reduction: str = "mean",
 ) -> dict[str, Tensor]:
-    """The three losses of a batch and their sum, an example at a time and so without padding."""
+    """Return the three losses of a batch and their sum, computed one example at a time."""
     mlp = mlp or (lambda layer: model.model.layers[layer].mlp)
     outputs: dict[int, Tensor] = {}
 
@@ -212,7 +214,7 @@ def by_hand(
         for place in (labels != -100).nonzero()[:, 0].tolist():
             ce = ce - logits[place - 1].float().log_softmax(-1)[ids[place]]
             targets += 1
-        end = len(ids) - 3  # of the prompt: behind it come the label and the end
+        end = len(ids) - 3  # the prompt's last token; the label and the end follow
         for layer, probe in probes.items():
             hidden = outputs[layer].view(len(ids), -1)[end]
             inner = (hidden @ probe.inner.weight.T + probe.inner.bias).clamp(min=0)
@@ -253,16 +255,16 @@ def run(
     kill_at: int | None = None,
     resume: str | None = None,
 ) -> Any:
-    """A trainer that has trained.
+    """Return a trainer that has trained.
 
     Args:
-        folder: that it writes to.
-        rows: how many it trains on.
-        with_lora: whether it trains an adapter.
-        options: of its settings.
-        dropout: of the adapter.
-        kill_at: the step behind which the process is killed.
-        resume: a checkpoint, as a path from where `folder` is, that it goes on from.
+        folder: Where it writes.
+        rows: Number of rows to train on.
+        with_lora: Whether it trains an adapter.
+        options: Settings.
+        dropout: Dropout of the adapter.
+        kill_at: The step after which the process is killed.
+        resume: The checkpoint to resume from, relative to the parent of `folder`.
     """
     trainer = make_trainer(
         fresh_model(),
@@ -272,7 +274,7 @@ def run(
         peft_config=lora(dropout) if with_lora else None,
         callbacks=[] if kill_at is None else [_Kill(kill_at)],
     )
-    # The examples of each step, whichever process and micro-batch they are in.
+    # The examples of each step in all micro-batches of this process.
     seen: list[list[list[int]]] = [[] for _ in range(trainer.args.max_steps)]
     training_step = trainer.training_step
 
@@ -288,11 +290,11 @@ def run(
 
 
 def main(path: Path) -> None:
-    """Does the runs of a file, and writes what was trained, what was seen and the log."""
+    """Run what a file describes, and write the trained weights, the examples seen and the log."""
     torch.set_num_threads(1)
-    for name, each in json.loads(path.read_text()).items():
+    for name, arguments in json.loads(path.read_text()).items():
         folder = path.parent / name
-        trainer = run(folder, **each)
+        trainer = run(folder, **arguments)
         rank = trainer.accelerator.process_index
         (folder / f"seen.{rank}.json").write_text(json.dumps(trainer.seen))
         save_file(weights(trainer), folder / f"trained.{rank}.safetensors")

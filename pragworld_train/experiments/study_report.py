@@ -85,8 +85,10 @@ class StudyReport:
     Attributes:
         arms: Measures by arm and name.
         seeds: Seeds of the trained models.
-        documents, groups: Size of the test split.
-        useful, harmful: The layers that were amplified and suppressed.
+        documents: Number of documents in the test split.
+        groups: Number of their groups.
+        useful: The layers that were amplified.
+        harmful: The layers that were suppressed.
         ablated_again: Useful and harmful layers by sign after training, by arm and seed.
     """
 
