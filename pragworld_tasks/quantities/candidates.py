@@ -223,7 +223,7 @@ def _weigh_arithmetic(candidate: Candidate, text: str, target: QuantityTarget) -
         by_sum = _COMPUTED_BEFORE.search(text, max(first, start - _EQUATION), start)
         candidate.weigh("input, computed" if by_sum and mention.size else "input")
     single = mention.low == mention.high
-    candidate.weigh("one", single and mention.low == (mention.size or 1))
+    candidate.weigh("one unit", single and mention.low == (mention.size or 1))
     largest = max((given.high for given in target.inputs if given.size), default=0.0)
     dollars = unit.kind == "money" and unit.size == 1
     candidate.weigh("as large as given", dollars and 0 < largest * _LARGE < candidate.low)
@@ -258,7 +258,7 @@ def _weigh_place(candidate: Candidate, answer: PlainText, layout: Layout, greeti
     candidate.weigh("last row", _is_last_row(answer, layout, place))
     candidate.weigh("first sentence", first and sized and candidate.has(*SAYING))
     marked = candidate.has(*SAYING, "bold", "alone", "result", "statement", "horizon", "terms")
-    candidate.weigh("not said", not (marked or candidate.has("in heading")))
+    candidate.weigh("not stated", not (marked or candidate.has("in heading")))
 
 
 def _within(spans: Sequence[Span], start: int, end: int) -> bool:
@@ -338,7 +338,7 @@ def _weigh_neighbours(candidates: Sequence[Candidate]) -> None:
     for candidate in candidates:
         value, near = candidate.value, _SAME * candidate.value
         equal = bisect.bisect_right(values, value + near) - bisect.bisect_left(values, value - near)
-        candidate.weigh("said again", equal > candidate.sized)
+        candidate.weigh("repeated", equal > candidate.sized)
         concludes = candidate.has("total", "judgement", "conclusion", "sum")
         candidate.weigh("enumerated", in_sentence[candidate.place.start] >= _FEW and not concludes)
         siblings = len(rows.get(candidate.place.line.group, ()))

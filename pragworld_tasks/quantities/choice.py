@@ -8,23 +8,21 @@ from pragworld_tasks.quantities.candidates import Candidate
 from pragworld_tasks.quantities.cues import SAYING
 from pragworld_tasks.quantities.patterns import any_of
 
-# A candidate with a lower score is not an answer: reading a number where an answer gives none is
-# worse than the opposite. One plain cue is not enough if something plain speaks against the
-# candidate, or if nothing says that it is the answer.
-_ENOUGH, _ENOUGH_IN_DOUBT = 2.5, 3.0
-_DOUBT = -1.5  # the weight that something plain against a candidate has at least
+# The least score of an answer: to read a number that is not an answer is worse than to read none.
+# A candidate in doubt, for which one plain cue is not enough, has a weight below `_DOUBT`, or no
+# weight that marks it as the answer.
+_ENOUGH, _ENOUGH_IN_DOUBT, _DOUBT = 2.5, 3.0, -1.5
 _SET_APART = ("alone", "in heading", "bold", "result")  # mark an answer without words
 
-# What holds of a group of alternatives.
-_ENOUGH_FOR_GROUP = 2.0  # the least score
-_ALIKE = 5.0  # the greatest difference of its members' scores, as they are worded alike
-_CLEARLY_AHEAD = 2.0  # the least lead in score of a member that is preferred to the others
-# Cues that no member of a group has, and cues that only its first member can have.
+# A group of alternatives has at least a score of its own. Its members are worded alike, so that
+# their scores differ little. One is preferred if its score is clearly ahead of the others.
+_ENOUGH_FOR_GROUP, _ALIKE, _CLEARLY_AHEAD = 2.0, 5.0, 2.0
+# Weights that no member of a group has, and weights that only its first member can have.
 _NEVER = (
-    *("rate", "input", "operand", "added", "question", "one", "no unit", "denied", "given"),
-    "trifle",
+    *("rate", "input", "operand", "added", "question", "one unit"),
+    *("no unit", "denied", "given", "trifle"),
 )
-_BY_PLACE = ("opens", "first sentence", "alone", "not said", "only one")
+_BY_PLACE = ("opens", "first sentence", "alone", "not stated", "only one")
 # Words above a list that announce alternatives, or else the parts of a sum.
 _ALTERNATIVES_AHEAD = any_of(r"""
     scenarios | options | methods | alternatives | possibilities | approaches

@@ -397,7 +397,7 @@ WEIGHTS = {
     "preferred": 6.0,  # by its name elsewhere: `the moderate case seems the most credible`
     "sum": 1.5,  # follows an equals sign and, before that, a plus
     "horizon": 1.5,  # over as many years as the prompt asks for
-    "said again": 1.5,
+    "repeated": 1.5,
     "later": 1.5,  # at the very end of the answer, and in proportion before
     "terms": 1.0,  # its label repeats a number of the prompt: `30-day loss`
     "statement": 1.0,  # stated of the right subject, without the wording of a cue
@@ -419,10 +419,10 @@ WEIGHTS = {
     "part": -2.0,  # one of several items or rows
     "purpose": -2.0,  # `of interest`, `for parking`
     "foreign subject": -2.5,  # `a pallet costs …`
-    "not said": -2.0,  # nothing says that it is the answer, or even a result
+    "not stated": -2.0,  # nothing marks it as the answer, or even as a result
     "as large as given": -5.0,  # a tax as large as an income, a rent as a house
     "trifle": -4.0,  # a few dollars although the prompt asks for millions
-    "one": -2.0,  # just one unit, as in `7,700 kcal are 1 kg`
+    "one unit": -2.0,  # as in `7,700 kcal are 1 kg`
     "enumerated": -1.5,  # one of several in a sentence
     "foreign heading": -1.0,
     "declines": -3.0,  # the answer declines to give a value

@@ -21,9 +21,8 @@ _TIMES = "\N{MULTIPLICATION SIGN}"  # becomes an asterisk at the end, when none 
 
 # Replacements of characters before and after Unicode compatibility normalization.
 _SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True))
-_FRACTIONS = {
-    character: f" {character}" for character in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
-}  # so that 1½ does not become 11/2
+# A blank before a fraction keeps 1½ from becoming 11/2.
+_FRACTIONS = {fraction: f" {fraction}" for fraction in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
 _BEFORE_NFKC = str.maketrans({**_SUPERSCRIPTS, **_FRACTIONS, "™": "", "®": ""})
 _AFTER_NFKC = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")  # hyphens, dashes to the en dash, minus
