@@ -90,19 +90,18 @@ def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
     if report is None:
         return layers
     ablated = report.model
-    other = None
     if not _same_model(ablated.name, name):
         other = f"model {ablated.name}"
     elif ablated.adapter is not None:
         other = f"model {ablated.name} with adapter {ablated.adapter}"
     elif ablated.layers != layers:
         other = f"a model of {ablated.layers} layers"
-    if other:
-        raise InputError(
-            f"layers {args.layers}: of {other}, not of {name} with {layers} layers; ablate {name}, "
-            "or set useful_layers and harmful_layers"
-        )
-    return layers
+    else:
+        return layers
+    raise InputError(
+        f"layers {args.layers}: of {other}, not of {name} with {layers} layers; ablate {name}, or "
+        "set useful_layers and harmful_layers"
+    )
 
 
 def _same_model(first: str, second: str) -> bool:

@@ -23,12 +23,13 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
     """Return the names of the lm-eval tasks that the settings ask for.
 
     Raises:
-        InputError: lm-eval does not have such a task, or cannot load the model as it is trained.
+        InputError: lm-eval does not have such a task or cannot load the model as it is trained, or
+            there is nothing to evaluate.
     """
     script_args, training_args, model_args = settings
     if not (script_args.evaluate or script_args.evaluate_tasks or script_args.retain):
         return []
-    check_evaluation_size(script_args)
+    at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
     if model_args.load_in_4bit or model_args.load_in_8bit:
         raise InputError(
             "--load_in_4bit and --load_in_8bit: lm-eval would load the model without them; leave "
@@ -53,15 +54,6 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
         if not manager.match_tasks([task]):
             raise InputError(f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`")
     return list(dict.fromkeys(tasks))
-
-
-def check_evaluation_size(script_args: TrainArguments) -> None:
-    """Refuse to evaluate nothing.
-
-    Raises:
-        InputError: The number of groups or the batch size is below 1.
-    """
-    at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
 
 
 def base_model(settings: RunSettings) -> Model:

@@ -52,11 +52,9 @@ def run_lm_eval(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     arguments: dict[str, Any] = {"pretrained": model.name, "dtype": model.dtype}
-    for name, value in (("revision", model.revision), ("peft", model.adapter)):
-        if value is not None:
-            arguments[name] = value
-    if model.trust_remote_code:
-        arguments["trust_remote_code"] = True
+    arguments |= {"revision": model.revision} if model.revision else {}
+    arguments |= {"peft": model.adapter} if model.adapter else {}
+    arguments |= {"trust_remote_code": True} if model.trust_remote_code else {}
     command = [sys.executable, "-m", "lm_eval", "--model", "hf"]
     command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
     command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]

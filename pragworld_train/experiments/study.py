@@ -21,6 +21,7 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
+from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
@@ -28,12 +29,7 @@ from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.arguments import RunSettings, changed_settings, parse_settings
 from pragworld_train.config import check_model
 from pragworld_train.data import load_document_set
-from pragworld_train.evaluation import (
-    base_model,
-    check_evaluation_size,
-    evaluation_metadata,
-    trained_model,
-)
+from pragworld_train.evaluation import base_model, evaluation_metadata, trained_model
 from pragworld_train.experiments.arms import BASE, StudyRun, draw_layers
 from pragworld_train.experiments.study_report import make_study_report
 from pragworld_train.lm_eval_process import run_lm_eval, run_logged
@@ -113,7 +109,7 @@ def _check(
     if refused := [name for name in _REFUSED if name in changed]:
         instead = "use --seeds" if refused[0] == "seed" else "leave it out"
         raise InputError(f"--{refused[0]}: not a setting of a study; {instead}")
-    check_evaluation_size(script_args)
+    at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
     report = training_args.layer_report()
     if report is not None and str((report.data.generator or {}).get("split")).startswith("test"):
         raise InputError(

@@ -1,7 +1,7 @@
 """The report of a study: means over seeds compared with plain SFT, as tables and a figure."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Floats,
     Interval,
-    Ints,
     Tally,
     robust_tally,
     tally,
@@ -257,7 +256,6 @@ def _run_tallies(
             continue
         documents = sampled_documents(path)
         run = to_run(documents, read_predictions([path], documents).ours)
-        group = _numbered(document.group for document in documents)
         # Every generated group has the held-out alteration, which is measured separately.
         apart = np.array(
             [
@@ -265,54 +263,37 @@ def _run_tallies(
                 for document in documents
             ]
         )
+        group = np.unique(run.group, return_inverse=True)[1]
         tallies[f"{name}_accuracy"] = tally(run.correct, ~apart, group)
         tallies[f"{name}_robust"] = robust_tally(run.correct[~apart], group[~apart], group[~apart])
         if name == "test" and held_out is not None:
             tallies["held_out_accuracy"] = tally(run.correct, apart, group)
-    tallies["log_likelihood"] = _log_likelihood(folder)
+    path = sample_files(folder / "test")["pragworld_generated_perplexity"]
+    words = {record["doc_id"]: record["word_perplexity"] for _, record in read_json_lines(path)}
+    log_likelihoods = np.array([words[number] for number in sorted(words)], dtype=np.float64)
+    tallies["log_likelihood"] = Tally(log_likelihoods[:, 0], log_likelihoods[:, 1])
     probes = read_probe_report(folder / "probes.json")
-    group = _numbered(probes.groups)
     for name, layers, field in (
         ("probe_accuracy", useful, "right"),
         ("mean_square", harmful, "mean_squares"),
     ):
         if layers:
             values = np.mean([getattr(probes.layers[layer], field) for layer in layers], axis=0)
-            tallies[name] = tally(values, np.ones(len(group)), group)
-    return tallies | _ablation_effects(folder, useful, harmful)
+            tallies[name] = _mean_tally(values, probes.groups)
+    ablated = read_layers(folder / "layers.json").documents
+    yes = np.array([document.yes for document in ablated])
+    is_yes = np.array([[document.answer == "yes"] for document in ablated])
+    right = np.where(is_yes, yes > 0.5, yes < 0.5).astype(np.float64)
+    for name, layers in (("useful_effect", useful), ("harmful_effect", harmful)):
+        if layers:
+            effects = right[:, [1 + layer for layer in layers]].mean(1) - right[:, 0]
+            tallies[name] = _mean_tally(effects, [document.group for document in ablated])
+    return tallies
 
 
-def _numbered(groups: Iterable[int]) -> Ints:
-    """Return [documents] the groups numbered from 0."""
-    return np.unique(list(groups), return_inverse=True)[1]
-
-
-def _log_likelihood(folder: Path) -> Tally:
-    """Return the log-likelihood of generated text, a sum over words in each document."""
-    path = sample_files(folder / "test")["pragworld_generated_perplexity"]
-    pairs = {record["doc_id"]: record["word_perplexity"] for _, record in read_json_lines(path)}
-    array = np.array([pairs[number] for number in sorted(pairs)], dtype=np.float64)
-    return Tally(array[:, 0], array[:, 1])
-
-
-def _ablation_effects(
-    folder: Path, useful: Sequence[int], harmful: Sequence[int]
-) -> dict[str, Tally]:
-    """Return the mean change of accuracy when one layer of a role is ablated."""
-    documents = read_layers(folder / "layers.json").documents
-    yes = np.array([document.yes for document in documents])
-    is_yes = np.array([document.answer == "yes" for document in documents])
-    right = np.where(is_yes[:, None], yes > 0.5, yes < 0.5).astype(np.float64)
-    group = _numbered(document.group for document in documents)
-    return {
-        f"{role}_effect": tally(
-            right[:, [1 + layer for layer in layers]].mean(1) - right[:, 0],
-            np.ones(len(group)),
-            group,
-        )
-        for role, layers in (("useful", useful), ("harmful", harmful))
-        if layers
-    }
+def _mean_tally(values: Floats, groups: Sequence[int]) -> Tally:
+    """Return the tally of a mean over documents, from [documents] values and groups."""
+    return tally(values, np.ones(len(groups)), np.unique(groups, return_inverse=True)[1])
 
 
 # Intervals ----------------------------------------------------------------------------------------
