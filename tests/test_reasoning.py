@@ -23,8 +23,8 @@ text = st.text("abc xyz.\n", max_size=12)
 
 @pytest.mark.parametrize(("opening", "closing"), MARKS)
 def test_blocks_are_removed_and_unfinished_ones_are_no_answer(opening: str, closing: str) -> None:
-    assert strip_reasoning(f"{opening}yes{closing}\n\nno") == "no"
-    assert strip_reasoning(f"no\n{opening}yes?{closing}") == "no"
+    assert strip_reasoning(f"{opening}yes{closing}\n\nno") == "\n\nno"
+    assert strip_reasoning(f"no\n{opening}yes?{closing}") == "no\n"
     assert strip_reasoning(f"yes at first{closing}no") == "no"
     assert strip_reasoning(f"{opening}a{opening}b{closing}no") == "no"
     assert strip_reasoning(f"{opening}a{closing}{opening}yes") == ""
@@ -63,9 +63,9 @@ def test_what_is_behind_the_reasoning_is_kept(
     thought: str, marks: tuple[str, str], answer: str
 ) -> None:
     opening, closing = marks
-    assert strip_reasoning(f"{opening}{thought}{closing}{answer}") == answer.strip()
-    assert strip_reasoning(f"{thought}{closing}{answer}") == answer.strip()
-    assert strip_reasoning(f"{answer}{opening}{thought}") == answer.strip()
+    assert strip_reasoning(f"{opening}{thought}{closing}{answer}") == answer
+    assert strip_reasoning(f"{thought}{closing}{answer}") == answer
+    assert strip_reasoning(f"{answer}{opening}{thought}") == answer
 
 
 @pytest.mark.parametrize("unit", ["<think>", "</think>", "<think></think>"])

@@ -88,7 +88,7 @@ def read_answer(response: str) -> Answer | None:
         for character in unicodedata.normalize("NFKC", response)
         if unicodedata.category(character) != "Cf"  # zero-width marks
     )
-    text = strip_reasoning(text).lower()
+    text = strip_reasoning(text).strip().lower()
     first = _AT_THE_START.match(text)
     if first and not (first["word"] == "no" and _NOUN_BEHIND.match(text, first.end())):
         return _ANSWERS[first["word"]]

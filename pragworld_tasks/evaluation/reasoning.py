@@ -52,4 +52,4 @@ def strip_reasoning(response: str) -> str:
             start = mark.end()
     if not open_blocks:
         kept.append(response[start:])
-    return "".join(kept).strip()
+    return "".join(kept)
