@@ -297,7 +297,7 @@ def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch)
     by_sweeping(decoder, Ablation("mlp"))
 
 
-# What patching is (SPEC, section 2) ---------------------------------------------------------------
+# What patching is (PragWorld paper, section 6.1) --------------------------------------------------
 
 
 def ours(
