@@ -14,7 +14,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.link import task_folder
+from pragworld_tasks.link import task_descriptions, task_folder
 
 # Variables by which launchers connect several processes. The commands here run on their own.
 _LAUNCHER_VARIABLES = (
@@ -55,7 +55,9 @@ def run_lm_eval(
     arguments |= {"revision": model.revision} if model.revision else {}
     arguments |= {"peft": model.adapter} if model.adapter else {}
     arguments |= {"trust_remote_code": True} if model.trust_remote_code else {}
-    command = [sys.executable, "-m", "lm_eval", "--model", "hf"]
+    ours = set(tasks) <= set(task_descriptions())  # which need no index of lm-eval's own tasks
+    program = "pragworld_tasks.lm_eval_ours" if ours else "lm_eval"
+    command = [sys.executable, "-m", program, "--model", "hf"]
     command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
     command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]

@@ -1,4 +1,4 @@
-"""What tests share: the released files, a tiny model, and the real lm_eval command."""
+"""Fixtures: the released files, a tiny model, and the real lm_eval command."""
 
 import os
 import subprocess
@@ -11,18 +11,18 @@ from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# A busy machine is no error; the test of how quickly something is done sets a deadline of its own.
+# No deadlines: a busy machine is no error.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
-# The folder that the test run is given is for the tests of the released files alone. (Under another
-# name, so that the processes among which the tests are divided know it too.)
+# Only the tests of the released files may use their folder. Another variable passes it on to the
+# processes among which pytest-xdist divides the tests.
 if "PRAGWORLD_DATA" in os.environ:
     os.environ["PRAGWORLD_RELEASED"] = os.environ.pop("PRAGWORLD_DATA")
 
 
 @pytest.fixture(scope="session")
 def long_runs() -> None:
-    """What takes minutes by itself, and is asked for."""
+    """Skip a test that takes minutes, unless PRAGWORLD_LONG asks for it."""
     if not os.environ.get("PRAGWORLD_LONG"):
         pytest.skip("minutes of time: set PRAGWORLD_LONG=1")
 

@@ -12,7 +12,8 @@ from accelerate import Accelerator
 from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
-from lm_eval_ours import scan_our_tasks_only
+
+from pragworld_tasks.lm_eval_ours import leave_out_other_tasks
 
 
 @register_model("hf-cpu-parallel")
@@ -28,5 +29,5 @@ class ParallelOnCPU(HFLM):
 
 
 if __name__ == "__main__":
-    scan_our_tasks_only()
+    leave_out_other_tasks()
     cli_evaluate()

@@ -54,7 +54,7 @@ def run_lm_eval(
     arguments: Sequence[str], output: Path, data: Path, processes: int, whole_index: bool
 ) -> Evaluation:
     """Run lm_eval on our tasks; in several processes, with `hf` replaced by its twin for CPUs."""
-    launcher = ["-m", "lm_eval"] if whole_index else [str(ROOT / "tests" / "lm_eval_ours.py")]
+    launcher = ["-m", "lm_eval" if whole_index else "pragworld_tasks.lm_eval_ours"]
     if processes > 1:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
         launcher.append(str(ROOT / "tests" / "lm_eval_parallel.py"))

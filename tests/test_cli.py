@@ -92,4 +92,7 @@ def test_check_of_a_folder_that_does_not_exist_names_it(tmp_path: Path) -> None:
 def test_unknown_splits_are_refused() -> None:
     process = run_command("data", "status", "automatic")
     assert process.returncode == 2
-    assert process.stderr == "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking\n"
+    assert (
+        process.stderr
+        == "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking\n"
+    )

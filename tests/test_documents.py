@@ -225,7 +225,11 @@ def refused(read: Reader, path: Path) -> str:
             "row 1 (line 6): unknown effect 'Flop'; must be one of flip,",
         ),
         (b"Negation,Flip", b"Negation,-", "row 1 (line 6): effect '-' contradicts flag 'TRUE'"),
-        (b"No,TRUE", b"No,TRUTH", "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false"),
+        (
+            b"No,TRUE",
+            b"No,TRUTH",
+            "row 1 (line 6): unknown flag 'TRUTH'; must be one of true, false",
+        ),
         (b"are the pears in the shed?", b"", "row 0 (line 2): no question"),
         (
             b"Context,Negation,Flip",

@@ -78,7 +78,9 @@ def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(InputError, match="lm-eval is not installed in this environment; install it with"):
+    with pytest.raises(
+        InputError, match="lm-eval is not installed in this environment; install it with"
+    ):
         link()
 
 

@@ -264,10 +264,16 @@ SAID = (
         ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 has two responses"),
         ([{"row": -1, **YES}], "response to row -1, but the split has rows 0 to 9"),
         ([{"row": "3", **YES}], "'row' is '3', not a whole number"),
-        ([{"row": 0, **YES}, YES], "only some responses have a 'row'; number all responses or none"),
+        (
+            [{"row": 0, **YES}, YES],
+            "only some responses have a 'row'; number all responses or none",
+        ),
         ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
         ([{"response": 1}], "the response is int, not text"),
-        ([{"prompt": "Is it raining?", **YES}], "the response is to another context than that of row 0 of"),
+        (
+            [{"prompt": "Is it raining?", **YES}],
+            "the response is to another context than that of row 0 of",
+        ),
         ([{"doc": {**DOC, "question": "Is it?"}, **YES}], "the response is to another question"),
         ([{"doc": {**DOC, "context": "A: Hi"}, **YES}], "the response is to another context"),
         ([{"doc": "x", **YES}], "not a sample of a pragworld task; pass those of a task on this"),

@@ -1,7 +1,7 @@
-"""The lm_eval command with a task manager that scans our tasks only.
+"""The `lm_eval` command with an index of our tasks only: `python -m pragworld_tasks.lm_eval_ours`.
 
-lm-eval's own index takes seconds at every start, most of what a test on the small model needs.
-`test_lm_eval.py` runs the plain command with the whole index, too.
+lm-eval reads the files of all its tasks at every start, which takes seconds. Where only our tasks
+are evaluated, nothing else needs to be read.
 """
 
 import functools
@@ -10,11 +10,11 @@ from lm_eval.__main__ import cli_evaluate
 from lm_eval.tasks import TaskManager
 
 
-def scan_our_tasks_only() -> None:
+def leave_out_other_tasks() -> None:
     """Leave lm-eval's own tasks out of every task manager of this process."""
     TaskManager.__init__ = functools.partialmethod(TaskManager.__init__, include_defaults=False)
 
 
 if __name__ == "__main__":
-    scan_our_tasks_only()
+    leave_out_other_tasks()
     cli_evaluate()
