@@ -1,4 +1,4 @@
-"""How long intervals take: 10,000 draws of a run of 500 documents, beside a loop over draws.
+"""Time the intervals: 10,000 draws of a run of 500 documents, compared with a loop over draws.
 
 python benchmarks/bootstrap.py
 """
@@ -13,7 +13,7 @@ DOCUMENTS, GROUPS = 500, 88
 
 
 def a_run() -> Run:
-    """A run of the manual split's size, answers by chance."""
+    """Return a run of the manual split's size with random answers."""
     generator = np.random.default_rng(0)
     group = np.sort(
         np.append(np.arange(GROUPS), generator.integers(GROUPS, size=DOCUMENTS - GROUPS))
@@ -31,7 +31,7 @@ def a_run() -> Run:
 
 
 def loop_over_draws(run: Run) -> Floats:
-    """The same shares, one draw and one metric after the other."""
+    """Return the same shares, computed draw by draw and metric by metric."""
     generator = np.random.default_rng(0)
     every = tallies(run)
     shares = np.empty((RESAMPLES, len(every)))
@@ -43,7 +43,7 @@ def loop_over_draws(run: Run) -> Floats:
 
 
 def main() -> None:
-    """Prints the seconds that either takes and their ratio."""
+    """Print the seconds of both and their ratio."""
     run = a_run()
     start = time.perf_counter()
     bootstrap_intervals(tallies(run))

@@ -1,4 +1,4 @@
-"""How often the intervals of the decomposition hold the truth, in simulated sets.
+"""Measure how often intervals of the decomposition cover the truth, in simulated sets.
 
 python benchmarks/coverage.py
 """
@@ -14,14 +14,14 @@ SHARES = {"ps": PURPOSE, "as": ARTICULATION, "mu": CHANCE}
 
 
 def held(paraphrases: int, responses: int, in_common: float, heavy_tails: bool) -> dict[str, float]:
-    """The share of sets in which the interval of the unbiased estimator holds the truth, by name.
+    """Return the share of sets in which an unbiased estimate's interval covers the truth, by name.
 
     Args:
-        paraphrases: of each of three intents.
-        responses: to each prompt.
-        in_common: how much of the variance between paraphrases is the same for all intents.
-        heavy_tails: whether responses have Student's t with 3 degrees of freedom, not a normal
-            distribution.
+        paraphrases: Number of paraphrases of each of three intents.
+        responses: Number of responses to each prompt.
+        in_common: Share of the variance between paraphrases that is the same for all intents.
+        heavy_tails: Whether responses have Student's t distribution with 3 degrees of freedom
+            instead of a normal one.
     """
     intents = np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5 * PURPOSE)
     intent = np.broadcast_to(np.arange(3)[None, :, None], (paraphrases, 3, responses))
@@ -47,7 +47,7 @@ def held(paraphrases: int, responses: int, in_common: float, heavy_tails: bool) 
 
 
 def main() -> None:
-    """Prints a line for each design."""
+    """Print a line for each design."""
     for design in (
         (50, 50, 1.0, False),
         (50, 50, 0.0, False),

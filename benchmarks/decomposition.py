@@ -1,4 +1,4 @@
-"""How long decompositions take: 15 tasks of 7,500 responses, beside plain pandas.
+"""Time decompositions: 15 tasks of 7,500 responses, compared with plain pandas.
 
 python benchmarks/decomposition.py
 """
@@ -8,7 +8,7 @@ import sys
 import time
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 
 from pragworld_tasks.evaluation.metrics import Floats, Ints
 from pragworld_tasks.sensitivity.components import Components, cells, nest, plug_in, unbiased
@@ -21,7 +21,7 @@ Task = tuple[Floats, Ints, Ints]
 
 
 def a_task(seed: int) -> Task:
-    """Values, paraphrases and intents of a task's responses: wording and chance matter."""
+    """Return values, paraphrases and intents of a task in which wording and chance matter."""
     generator = np.random.default_rng(seed)
     prompts = generator.normal(10.0 * np.arange(INTENTS), size=(PARAPHRASES, INTENTS))
     values = generator.normal(prompts[..., None], 5.0, size=(PARAPHRASES, INTENTS, RESPONSES))
@@ -30,7 +30,7 @@ def a_task(seed: int) -> Task:
 
 
 def ours(task: Task) -> None:
-    """All that is timed."""
+    """Run what is timed."""
     responses = nest(*task)
     whole, drawn = cells(responses), redraw_responses(responses)
     for estimator in (plug_in, unbiased):
@@ -38,7 +38,7 @@ def ours(task: Task) -> None:
 
 
 def in_pandas(frame: pd.DataFrame) -> tuple[Components, Components]:
-    """Both estimators, for tables without gaps."""
+    """Compute both estimators, for tables without gaps."""
     prompts = frame.groupby(["intent", "paraphrase"])["value"].agg(["mean", "var"])
     means, chance = prompts["mean"], prompts["var"].mean()
     of_intents = means.groupby("intent").mean()
@@ -58,7 +58,7 @@ def in_pandas(frame: pd.DataFrame) -> tuple[Components, Components]:
 
 
 def main() -> None:
-    """Prints the seconds that either takes, their ratio, and whether the limit holds."""
+    """Print the seconds of both, their ratio, and whether the limit is kept."""
     tasks = [a_task(seed) for seed in range(TASKS)]
     frame = pd.DataFrame(dict(zip(("value", "paraphrase", "intent"), tasks[0], strict=True)))
     whole = cells(nest(*tasks[0]))

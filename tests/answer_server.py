@@ -1,22 +1,22 @@
 """A model behind an API whose answers have known components: `python answer_server.py`.
 
-It is asked how long a commute takes. What it answers is 60 minutes, 15 less or more by the slot's
-value (purpose), a number that the wording alone decides (articulation), and chance, in sentences as
-models write them; in some there is no number. All of it is settled by the prompt and by how
-often that was asked before, so in whatever order requests come, the answers to a prompt are the
-same. As servers do that heed a seed, it repeats itself when it is sent one.
+To a question about the duration of a commute it answers 60 minutes, 15 less or more depending on
+the slot's value (purpose), plus a number that depends on the wording (articulation), plus chance,
+in sentences as models write them; some have no number. An answer depends on the prompt and on the
+number of equal requests before it only, so the answers to a prompt are the same in whatever order
+requests come in. Like servers that heed a seed, it repeats itself if it is sent one.
 
-It prints its address once it listens; GET tells how many requests there were.
+It prints its address once it listens; GET returns the number of requests.
 """
 
 import argparse
-import json
 import random
 import re
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from servers import JsonHandler, LocalServer
 
 PURPOSE, ARTICULATION, CHANCE = 15.0, 5.0, 10.0
 VARIANCES = {"ps": PURPOSE**2 * 2 / 3, "as": ARTICULATION**2, "mu": CHANCE**2}
@@ -38,7 +38,7 @@ _lock = threading.Lock()
 
 
 def answer(prompt: str, times_before: int, readable: float) -> str:
-    """What is answered to a prompt that was asked so often before."""
+    """Return the answer to a prompt after some equal requests."""
     slot = next(slot for slot in SLOTS if re.search(rf"\b{slot}\b", prompt))
     wording = random.Random(re.sub(rf"\b{slot}\b", "", prompt) + "2")
     effect = wording.gauss(0, ARTICULATION)
@@ -47,41 +47,20 @@ def answer(prompt: str, times_before: int, readable: float) -> str:
     return chance.choice(_SENTENCES).format(value) if chance.random() < readable else _NOTHING
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(JsonHandler):
     readable = 0.95
 
-    def do_GET(self) -> None:
-        self._send({"requests": _asked.total()})
+    def get(self) -> None:
+        self.reply(200, {"requests": _asked.total()})
 
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = request["messages"][-1]["content"]
+    def post(self, body: Any) -> None:
+        prompt = body["messages"][-1]["content"]
         with _lock:
-            times_before = _asked[prompt] if request.get("seed") is None else 0
+            times_before = _asked[prompt] if body.get("seed") is None else 0
             _asked[prompt] += 1
-        message = {"role": "assistant", "content": answer(prompt, times_before, self.readable)}
-        self._send({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
-
-    def _send(self, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
+        self.complete(answer(prompt, times_before, self.readable), len(prompt.split()))
 
 
 if __name__ == "__main__":
     _Handler.readable = _options.parse_args().readable
-    server = _Server(("127.0.0.1", 0), _Handler)
-    print(f"http://127.0.0.1:{server.server_port}", flush=True)
-    server.serve_forever()
+    LocalServer(_Handler).run()

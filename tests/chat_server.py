@@ -1,14 +1,14 @@
 """An OpenAI-compatible server that plays translator, judge, survey participant and extractor.
 
-    python tests/chat_server.py --port 8123 --log requests.jsonl --schedule 0:429,3:hang --quirks
+    python tests/chat_server.py --log requests.jsonl --schedule 0:429,3:hang --quirks
 
-It prints a line once it listens. What it answers depends on the request's words alone (of a survey
-participant, on how many there were before), so whoever asks the same gets the same in whatever
-order. Requests that a schedule names, by the order in which they come in, fail in the way it names.
+It prints its address once it listens. A reply depends on the words of the request only (to a survey
+participant, on how many there were before), so equal requests have equal replies in whatever order.
+A schedule names requests, by the order in which they come in, and how they fail.
 
-With --quirks, some languages are translated badly: through Swahili the slot gets lost, through
-Finnish a number comes in, through Vietnamese a line break; and the judge takes what went through
-Hebrew for something else, and babbles about what went through Hindi.
+With --quirks, some languages are translated badly: Swahili loses the slot, Finnish adds a number,
+Vietnamese a line break. The judge rejects translations through Hebrew, and babbles about those
+through Hindi.
 """
 
 import argparse
@@ -18,11 +18,12 @@ import re
 import socket
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-# How a language colours what goes through it first, and second.
+from servers import JsonHandler, LocalServer
+
+# What the first and the second language of a chain add.
 OPENINGS = {
     "Chinese": "Please tell me:",
     "Japanese": "Excuse the question:",
@@ -61,7 +62,7 @@ FAILURES = ("400", "429", "500", "hang", "drop", "malformed", "not-json", "empty
 
 
 def translate(text: str, language: str, quirks: bool) -> str:
-    """A text into another language; what is not English carries the languages it went through."""
+    """Translate a text; one that is not English carries the languages of its chain."""
     gone, _, base = text.rpartition("] ")
     languages = [*gone.strip("[").split(), language] if gone else [language]
     if language != "English":
@@ -73,15 +74,14 @@ def translate(text: str, language: str, quirks: bool) -> str:
         base += " I have 777 euros."
     if quirks and "Vietnamese" in languages:
         base += "\n(A note of the translator's.)"
-    # Through German and Russian come the same words.
-    words = {"Russian": "German"}
+    words = {"Russian": "German"}  # both add the same
     opening = OPENINGS[words.get(first, first)]
     said = f"{opening} {base} {CLOSINGS[words.get(second, second)]}"
     return f'"{said}"' if "Polish" in languages else said  # models like to quote
 
 
 def judge(question: str, quirks: bool) -> str:
-    """Whether two prompts express the same."""
+    """Judge whether two prompts make the same request."""
     second = question.partition("Second prompt:")[2]
     through = {
         language
@@ -95,14 +95,11 @@ def judge(question: str, quirks: bool) -> str:
     return "Yes."
 
 
-class Server(ThreadingHTTPServer):
-    """The server, and what it has seen."""
-
-    daemon_threads = True
-    request_queue_size = 64
+class Server(LocalServer):
+    """The server and its log."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        super().__init__(("127.0.0.1", options.port), Handler)
+        super().__init__(Handler)
         self.options = options
         self.schedule = {
             int(number): failure
@@ -114,13 +111,13 @@ class Server(ThreadingHTTPServer):
         self.log_stream = options.log.open("a", encoding="utf-8")
 
     def log(self, **record: Any) -> None:
-        """Adds a line to the log."""
+        """Add a line to the log."""
         with self.lock:
             self.log_stream.write(json.dumps(record) + "\n")
             self.log_stream.flush()
 
     def answer(self, system: str, user: str) -> str:
-        """What the model says."""
+        """Return the reply of the model."""
         quirks = self.options.quirks
         if match := re.search(r"Translate the user text to (\w+)\.", system):
             return translate(user, match[1], quirks)
@@ -137,15 +134,13 @@ class Server(ThreadingHTTPServer):
         return "What?"
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+class Handler(JsonHandler):
+    """A connection."""
 
     server: Server
-    protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        """Answers a chat completion, or fails as it is told to."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def post(self, body: Any) -> None:
+        """Reply to a request for a chat completion, or fail as scheduled."""
         number = next(self.server.numbers)
         options = self.server.options
         failure = self.server.schedule.get(number, "")
@@ -179,9 +174,9 @@ class Handler(BaseHTTPRequestHandler):
             self.server.log(answered=number)
 
     def fail(self, failure: str) -> None:
-        """Fails in a way of `FAILURES`."""
+        """Fail in a way of `FAILURES`."""
         if failure == "429":
-            self.reply(429, {"error": {"message": "Slow down"}}, {"Retry-After": "1"})
+            self.reply(429, {"error": {"message": "Slow down"}}, Retry_After="1")
         elif failure in ("400", "500"):
             self.reply(int(failure), {"error": {"message": "Oops"}})
         elif failure == "hang":
@@ -201,48 +196,10 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.complete("I live in", 5, "length")
 
-    def complete(self, text: str, tokens: int, reason: str = "stop") -> None:
-        """Sends a completion."""
-        usage = {"prompt_tokens": tokens, "completion_tokens": len(text.split())}
-        message = {"role": "assistant", "content": text}
-        self.reply(
-            200,
-            {
-                "id": "completion",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "played",
-                "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-                "usage": {**usage, "total_tokens": sum(usage.values())},
-            },
-        )
-
-    def reply(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-        """Sends JSON."""
-        self.send(status, json.dumps(content).encode(), "application/json", headers)
-
-    def send(
-        self, status: int, content: bytes, kind: str, headers: dict[str, str] | None = None
-    ) -> None:
-        """Sends a response, unless whoever asked has gone."""
-        try:
-            self.send_response(status)
-            for name, value in {"Content-Type": kind, **(headers or {})}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-        except OSError:
-            self.close_connection = True
-
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as the base has it
-        """Says nothing on the terminal."""
-
 
 def main() -> None:
-    """Serves until it is ended."""
+    """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--schedule", default="", help=f"as 0:429,3:hang, of {', '.join(FAILURES)}")
     parser.add_argument("--quirks", action="store_true")
@@ -251,9 +208,7 @@ def main() -> None:
     parser.add_argument("--key", default="", help="the only one that may ask")
     parser.add_argument("--forbid", action="store_true", help="403 to all")
     parser.add_argument("--own-temperature", action="store_true", help="400 to any but 1")
-    server = Server(parser.parse_args())
-    print(f"http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
-    server.serve_forever()
+    Server(parser.parse_args()).run("/v1")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`pragworld-tasks collect`: lm-eval in chunks, killed and gone on with, topped up."""
+"""`pragworld-tasks collect`: lm-eval in chunks, killed, resumed and topped up."""
 
 import json
 import os
@@ -64,9 +64,7 @@ def start(arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def test_killed_and_gone_on_with_it_is_the_run_that_was_not_killed(
-    few: Path, tmp_path: Path
-) -> None:
+def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     process = run_command(*with_small_model(few, whole))
     assert process.returncode == 0, process.stderr
@@ -94,7 +92,7 @@ def test_killed_and_gone_on_with_it_is_the_run_that_was_not_killed(
     assert len(set(texts)) > 100
 
 
-def test_done_is_not_asked_again_and_short_of_readable_responses_is_topped_up(
+def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_responses(
     few: Path, tmp_path: Path
 ) -> None:
     with serve("answer_server.py", "--readable", "0.6") as server:

@@ -25,7 +25,7 @@ PARAPHRASES = 6
 def write_samples(
     folder: Path, question: str, seed: int = 0, repeats: int = 8, readable: float = 0.9
 ) -> Path:
-    """A samples file as lm-eval writes them, with numbers in a sentence."""
+    """Write a samples file like lm-eval's, with numbers in sentences."""
     asked = questions()[question]
     generator = np.random.default_rng(seed)
     wordings = [f"Wording {number}: {asked.slot}?" for number in range(PARAPHRASES)]
@@ -45,7 +45,7 @@ def write_samples(
 
 
 def found_in(path: Path) -> list[tuple[float, int, int]]:
-    """Value, paraphrase and intent of each readable response, by reading the file as it is."""
+    """Return value, paraphrase and intent of each readable response in a file."""
     found = []
     for line in path.read_text().splitlines():
         sample = json.loads(line)
@@ -59,7 +59,7 @@ def found_in(path: Path) -> list[tuple[float, int, int]]:
 
 
 def run(*arguments: str | Path) -> tuple[str, dict[str, Any]]:
-    """What the command prints, and the JSON that it writes beside."""
+    """Run the command and return what it prints and its JSON."""
     beside = Path(str(arguments[0])).with_suffix(".json")
     process = run_command("decompose", *arguments, "--json", beside, "--draws", "50")
     assert process.returncode == 0, process.stderr
@@ -129,7 +129,7 @@ def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
 def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:  # the server answers what stands behind the arrow
+    for line in lines:  # the server replies with what follows the arrow
         line["resps"] = [[f"{one} => {one.split()[4]}" for one in line["resps"][0]]]
     lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 1 hour. => None"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -159,14 +159,14 @@ def test_agreement_is_to_one_percent() -> None:
     assert found == ReaderAgreement("it", responses=6, same=3, only_extractor=1, only_rules=1)
 
 
-def test_an_llm_that_is_not_named(tmp_path: Path) -> None:
+def test_an_extractor_without_a_model(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     process = run_command("decompose", path, "--extractor", "llm", "--model", "reader")
     assert process.returncode == 2
     assert process.stderr == "--extractor llm: needs a model; add --base-url and --model\n"
 
 
-def test_a_question_on_which_something_is_not_defined_is_left_out_of_the_means(
+def test_means_leave_out_questions_with_an_undefined_share(
     tmp_path: Path,
 ) -> None:
     paths = [
@@ -208,7 +208,7 @@ def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None
     assert max(mu["rank"], mu["winsorised"]) < 0.5
 
 
-def test_what_cannot_be_said_is_said_to_be(tmp_path: Path) -> None:
+def test_undefined_shares_are_explained(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", readable=0.0)
     text = decompose_samples(read_samples([path]), draws=20).to_text()
     assert "model on travel_commute: variance, ps, as, mu, mvs undefined: no response has" in text
@@ -218,7 +218,7 @@ def test_what_cannot_be_said_is_said_to_be(tmp_path: Path) -> None:
     assert "as, mu, mvs undefined: no prompt has two readable responses" in text
 
 
-def test_copies_are_pointed_out(tmp_path: Path) -> None:
+def test_identical_responses_are_reported(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
@@ -253,7 +253,7 @@ def test_figures(tmp_path: Path, suffix: str) -> None:
         assert shares.count("a$b") >= 2
 
 
-def test_figures_of_next_to_nothing(tmp_path: Path) -> None:
+def test_figures_of_few_responses(tmp_path: Path) -> None:
     paths = [
         write_samples(tmp_path / "none", "travel_commute", readable=0.0),
         write_samples(tmp_path / "single", "travel_commute", repeats=1, readable=1.0),

@@ -1,11 +1,12 @@
 """Decomposition against definitions worked out by hand, textbook formulas and simulation."""
 
 import dataclasses
+import doctest
 import math
 from collections import Counter, defaultdict
 from fractions import Fraction
 from statistics import mean, pvariance
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.stats import f_oneway, ks_2samp
 from sklearn.metrics import mutual_info_score
 
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Floats, Ints
+from pragworld_tasks.sensitivity import decomposition
 from pragworld_tasks.sensitivity.components import (
     NAMES,
     SCALES,
@@ -32,6 +35,7 @@ from pragworld_tasks.sensitivity.components import (
 )
 from pragworld_tasks.sensitivity.decomposition import (
     articulation_p,
+    decompose,
     decompose_responses,
     estimates,
     redraw_paraphrases,
@@ -49,7 +53,7 @@ LITTLE = 1e-6  # where unbiased parts add up to less, of what is published, shar
 
 @st.composite
 def answers(draw: st.DrawFn, least: int = 1) -> list[Answer]:
-    """A few answers, as ragged as they come, paraphrases nested in intents or shared by them."""
+    """Draw a few answers with gaps; paraphrases are nested in intents or shared by them."""
     values = st.integers(-30, 30).map(lambda tenths: tenths / 10)
     drawn = draw(
         st.lists(
@@ -67,19 +71,19 @@ def nest_answers(given: list[Answer]) -> Responses:
 
 
 def nest_table(values: Floats, nested: bool = CROSSED) -> Responses:
-    """From [paraphrases, intents, responses]; NaN is left out."""
+    """Nest [paraphrases, intents, responses] without NaN."""
     paraphrase, intent, _ = np.indices(values.shape)
     paraphrase = paraphrase + nested * len(values) * intent
     return nest(values.ravel(), paraphrase.ravel(), intent.ravel())
 
 
 def shares(components: Components) -> Floats:
-    """[3, ...]: PS, AS, MU."""
+    """Return [3, ...]: PS, AS, MU."""
     return np.array([components.ps, components.as_, components.mu])
 
 
 def parts(components: Components) -> Floats:
-    """[3, ...]: what the shares are shares of, of it."""
+    """Return [3, ...]: the parts of the variance."""
     return shares(components) * components.variance
 
 
@@ -87,7 +91,7 @@ def parts(components: Components) -> Floats:
 
 
 def by_hand(given: list[Answer]) -> list[Fraction]:
-    """The parts of the variance from their definitions, in fractions."""
+    """Compute the parts of the variance from their definitions, in fractions."""
     prompts: dict[int, dict[int, list[Fraction]]] = defaultdict(lambda: defaultdict(list))
     for value, paraphrase, intent in given:
         prompts[intent][paraphrase].append(Fraction(value))
@@ -118,7 +122,7 @@ def test_plug_in_counts_intents_and_prompts_alike_however_many_their_responses()
     assert parts(plug_in(cells(nest_answers(given)))) == pytest.approx([4, 0.5, 0])
 
 
-def test_components_that_were_put_in_come_out() -> None:
+def test_known_components_are_recovered() -> None:
     """Purpose, wording and chance that are independent of each other, to the digit."""
     paraphrase, intent, response = np.indices((4, 3, 6))
     values = 5.0 * intent + 2.0 * (-1.0) ** paraphrase + 3.0 * (-1.0) ** response
@@ -181,7 +185,7 @@ TRUTH = {
 
 
 def simulated(count: Ints, common: float, own: float = OWN, seed: int = 0) -> Cells:
-    """Sets of responses, so many to each prompt: [sets, paraphrases, intents]."""
+    """Simulate sets with these numbers of responses: [sets, paraphrases, intents]."""
     generator = np.random.default_rng(seed)
     prompts = OF_INTENTS + own * generator.normal(size=(SETS, *count.shape))
     prompts += common * generator.normal(size=(SETS, len(count), 1))
@@ -194,7 +198,7 @@ def simulated(count: Ints, common: float, own: float = OWN, seed: int = 0) -> Ce
 
 
 def in_blocks(of_intents: list[list[int]]) -> Ints:
-    """Counts of responses where each intent has paraphrases of its own."""
+    """Return the numbers of responses where each intent has its own paraphrases."""
     table = np.zeros((sum(map(len, of_intents)), len(of_intents)), dtype=np.int64)
     start = 0
     for intent, counts in enumerate(of_intents):
@@ -266,7 +270,7 @@ def test_the_floor_is_the_articulation_published_where_there_is_none(
 
 
 def distributions(seed: int) -> tuple[Floats, NDArray[np.bool_]]:
-    """Some of whose outcomes never occur, and prompts that were not asked, but for one each."""
+    """Return distributions with impossible outcomes, and which prompts exist, at least one each."""
     generator = np.random.default_rng(seed)
     shape = generator.integers(1, 5, size=3)
     weights = generator.random(shape) * (generator.random(shape) < 0.7)
@@ -277,7 +281,7 @@ def distributions(seed: int) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def entropy_by_hand(distribution: Floats, there: NDArray[np.bool_]) -> tuple[float, Floats]:
-    """H(v); I(I;v), I(p;v|I) and H(v|p), each a sum over the joint distribution."""
+    """Return H(v); I(I;v), I(p;v|I) and H(v|p), as sums over the joint distribution."""
     paraphrases, intents, outcomes = distribution.shape
     joint: dict[tuple[int, int, int], float] = {
         (i, p, v): distribution[p, i, v] / there[:, i].sum() / intents
@@ -332,7 +336,7 @@ def test_entropies_of_draws_are_those_of_each() -> None:
 
 
 @pytest.mark.parametrize("paraphrases", [1, 3, 49])
-def test_answers_that_are_certain_and_the_same_have_no_entropy(paraphrases: int) -> None:
+def test_certain_and_equal_answers_have_no_entropy(paraphrases: int) -> None:
     found = entropy_components([[[0, 1]] * 3] * paraphrases, np.ones((paraphrases, 3)))
     assert found.variance == 0
     assert np.isnan(shares(found)).all()
@@ -342,7 +346,7 @@ def test_answers_that_are_certain_and_the_same_have_no_entropy(paraphrases: int)
 
 
 def ragged_responses(seed: int = 8) -> Responses:
-    """Up to 8 responses to each of up to 15 prompts, one of them with a single one."""
+    """Return up to 8 responses to each of up to 15 prompts, a single one to one of them."""
     generator = np.random.default_rng(seed)
     values = generator.normal(generator.normal(size=(5, 3, 1)), 2, size=(5, 3, 8))
     values[np.arange(8) >= generator.integers(0, 9, size=(5, 3, 1))] = np.nan
@@ -505,8 +509,8 @@ def test_p_is_small_where_wording_matters() -> None:
     assert articulation_p(nest_table(values, NESTED), permutations=99) == 0.01
 
 
-def test_p_against_every_possible_deal() -> None:
-    """Four responses to two prompts: of six deals, two set the prompts as far apart as they are."""
+def test_p_against_all_permutations() -> None:
+    """Of the six ways to divide four responses between two prompts, two are as far apart."""
     values = nest([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], [0, 0, 0, 0])
     assert articulation_p(values, permutations=20_000) == pytest.approx(1 / 3, abs=0.015)
 
@@ -522,7 +526,7 @@ def test_p_against_every_possible_deal() -> None:
         [(1.0, 0, 0), (2.0, 1, 0), (3.0, 0, 1), (4.0, 0, 1)],
     ],
 )
-def test_p_is_not_defined_where_nothing_can_be_dealt(given: list[Answer]) -> None:
+def test_p_is_undefined_where_nothing_can_be_permuted(given: list[Answer]) -> None:
     assert math.isnan(articulation_p(nest_answers(given), permutations=9))
 
 
@@ -533,7 +537,7 @@ def scaled(values: list[float], scale: Scale) -> Floats:
     return rescale(nest(values, np.zeros(len(values)), np.zeros(len(values))), scale).values
 
 
-def test_scales_do_what_they_say() -> None:
+def test_values_on_each_scale() -> None:
     values = [-3.0, 0.0, 7.0, 7.0, 1e6]
     np.testing.assert_array_equal(scaled(values, "raw"), values)
     expected = [-math.log(4), 0, math.log(8), math.log(8), math.log(1e6 + 1)]
@@ -573,7 +577,7 @@ def test_one_absurd_value_ruins_raw_values_only(responses: int) -> None:
     assert purpose(after, "raw") < purpose(after, "log")
 
 
-# What cannot be said ------------------------------------------------------------------------------
+# Undefined estimates ------------------------------------------------------------------------------
 
 NAN = math.nan
 DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
@@ -620,7 +624,7 @@ DEGENERATE: dict[str, tuple[list[Answer], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", DEGENERATE)
-def test_what_is_not_defined_is_named_and_all_else_is_finite(case: str) -> None:
+def test_undefined_estimates_are_named_and_all_others_are_finite(case: str) -> None:
     given, undefined = DEGENERATE[case]
     found = decompose_responses(nest_answers(given), draws=50, permutations=20)
     assert set(found.undefined) == undefined
@@ -662,16 +666,36 @@ def test_any_few_answers_can_be_decomposed(given: list[Answer], unreadable: set[
 def test_unequal_lengths_and_infinite_values_are_errors() -> None:
     with pytest.raises(ValueError, match="values"):
         nest([1.0, 2.0], [0], [0])
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(InputError, match=r"shapes \(2,\), \(1,\) and \(2,\); they must"):
         nest([1.0, 2.0], [0, 1], [0])
     with pytest.raises(ValueError, match="values"):
         nest([[1.0, 2.0]], [[0, 1]], [[0, 0]])
     for value in (math.inf, -math.inf):
-        with pytest.raises(ValueError, match="infinite"):
+        with pytest.raises(ValueError, match=r"values\[1\]: is infinite; values must be finite"):
             nest([1.0, value], [0, 1], [0, 0])
+    with pytest.raises(InputError, match="'5 km'; they must be numbers"):
+        decompose(cast(Any, [1.0, "5 km"]), [0, 1], [0, 0])
 
 
-# What makes no difference -------------------------------------------------------------------------
+# From Python --------------------------------------------------------------------------------------
+
+
+def test_the_examples_in_docstrings() -> None:
+    assert doctest.testmod(decomposition) == (0, 3)
+
+
+@settings(max_examples=20)
+@given(answers(least=0))
+def test_labels_may_be_words_and_unreadable_values_none(given: list[Answer]) -> None:
+    values, paraphrases, intents = zip(*given, strict=True) if given else ((), (), ())
+    numbered = decompose_responses(nest(values, paraphrases, intents), 5, 5, seed=3)
+    words = [chr(97 + intent) for intent in intents]
+    letters = [chr(97 + paraphrase) for paraphrase in paraphrases]
+    found = decompose([*values, None], [*words, "a"], [*letters, "z"], 5, 5, seed=3)
+    assert repr(found) == repr(numbered)  # NaN and all
+
+
+# Invariance ---------------------------------------------------------------------------------------
 
 
 def assert_same_shares(given: list[Answer], other: list[Answer]) -> None:

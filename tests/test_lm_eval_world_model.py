@@ -39,7 +39,7 @@ def server() -> Iterator[str]:
 
 
 def over_http(server: str) -> tuple[str, ...]:
-    """The arguments with which lm_eval asks the server."""
+    """Return the arguments with which lm_eval uses the server."""
     address = f"model=known,base_url={server}/v1/chat/completions"
     return (
         *("--model", "local-chat-completions", "--apply_chat_template"),
@@ -49,13 +49,13 @@ def over_http(server: str) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where lm_eval keeps responses, if it is let."""
+    """A place for lm_eval's cache of responses."""
     return tmp_path_factory.mktemp("cache") / "responses"
 
 
 @pytest.fixture(scope="module")
 def known(lm_eval: LmEval, server: str, cache: Path) -> Evaluation:
-    """3 intents, 20 of the paraphrases, 50 responses."""
+    """An evaluation of 3 intents, 20 paraphrases and 50 responses."""
     return lm_eval(
         *over_http(server),
         *("--tasks", TASK, "--log_samples", "--limit", str(3 * 20), "--use_cache", str(cache)),
@@ -124,7 +124,7 @@ def test_lm_evals_cache_does_not_turn_fifty_responses_into_one(
         assert sample["resps"] != before["resps"]
 
 
-def test_copies_are_pointed_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> None:
     prompt = {"intent": 0, "paraphrase": 0, "unit": "minute", "prompt": "How long?"}
     item = score_responses(prompt, [["About 5 minutes."] * 50])["mu"]
     other = score_responses({**prompt, "paraphrase": 1}, [["6 minutes."] * 50])["mu"]
@@ -181,7 +181,7 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
         ({"paraphrases": "none.jsonl", "values": [1], "unit": "h"}, "none.jsonl: No such file"),
     ],
 )
-def test_a_question_of_ones_own_that_lacks_something(
+def test_incomplete_metadata_of_a_question_of_ones_own(
     metadata: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:

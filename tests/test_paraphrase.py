@@ -51,34 +51,29 @@ NUMBER, CANDIDATES = 5, 12
 
 @dataclass
 class Server:
-    """A server process.
-
-    Attributes:
-        url: its base URL.
-        path: of its log.
-    """
+    """A server process: its base URL and its log file."""
 
     url: str
     path: Path
 
     def log(self) -> list[dict[str, Any]]:
-        """What it wrote: each request, and each that it answered."""
+        """Return the log: a record for each request, and one for each answer."""
         return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
 
     @property
     def requests(self) -> list[dict[str, Any]]:
-        """Those that came in."""
+        """The requests so far."""
         return [record for record in self.log() if "number" in record]
 
     @property
     def answered(self) -> int:
-        """How many it answered."""
+        """The number of requests that it answered."""
         return sum("answered" in record for record in self.log())
 
 
 @contextlib.contextmanager
 def serve(folder: Path, *options: str) -> Iterator[Server]:
-    """A server process with these options."""
+    """Run a server with these options."""
     log = folder / "server.log"
     with servers.serve("chat_server.py", "--log", str(log), *options) as address:
         yield Server(address, log)
@@ -93,7 +88,7 @@ def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small model of sentence embeddings: the mean of random vectors of the words."""
+    """A small model of sentence embeddings: means of random vectors of words."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -113,7 +108,7 @@ def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(url: str, out: Path, embeddings: Path | str, *more: str) -> list[str]:
-    """Of the command `paraphrase`."""
+    """Return the arguments of the command `paraphrase`."""
     return [
         *("paraphrase", "--base-url", url, "--model", "small", "--judge-model", "large"),
         *("--out", str(out), "--embeddings", str(embeddings), "--timeout", "1"),
@@ -122,7 +117,7 @@ def arguments(url: str, out: Path, embeddings: Path | str, *more: str) -> list[s
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    """Of a JSON-lines file."""
+    """Read a JSON-lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -132,34 +127,28 @@ def journal_of(out: Path) -> Path:
 
 @dataclass
 class Run:
-    """A run that nothing disturbed.
-
-    Attributes:
-        out: what it wrote.
-        said: what it printed.
-        requests: how many the server answered.
-    """
+    """A run without failures: its output file, what it printed, and the number of requests."""
 
     out: Path
-    said: str
+    printed: str
     requests: int
 
 
 @pytest.fixture(scope="module")
 def undisturbed(embeddings: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run against a server with quirks and without failures."""
+    """Run the command against a server with quirks and without failures."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    out, said = folder / "out" / "mine.jsonl", folder / "said"
-    with serve(folder, "--quirks") as server, said.open("w") as stream:
+    out, printed = folder / "out" / "mine.jsonl", folder / "printed"
+    with serve(folder, "--quirks") as server, printed.open("w") as stream:
         with contextlib.redirect_stdout(stream):
             main(arguments(server.url, out, embeddings, "--question", MIAMI.name))
-        return Run(out, said.read_text(), server.answered)
+        return Run(out, printed.read_text(), server.answered)
 
 
 # Runs ---------------------------------------------------------------------------------------------
 
 
-def test_an_undisturbed_run(undisturbed: Run, plain_server: Server) -> None:
+def test_a_run_without_failures(undisturbed: Run, plain_server: Server) -> None:
     chosen = paraphrases.read_paraphrases(undisturbed.out)
     assert len(chosen) == NUMBER
     for one in chosen:
@@ -170,14 +159,14 @@ def test_an_undisturbed_run(undisturbed: Run, plain_server: Server) -> None:
         assert source
         first, second = source.groups()
         assert {first, second} & set(DISTANT)
-        # The bad translators, and those that the judge does not like.
+        # The languages with quirks, and those that the judge rejects.
         assert not {first, second} & {"Swahili", "Finnish", "Vietnamese", "Hebrew", "Hindi"}
         if first != "Russian":
             assert one.text.startswith(OPENINGS[first])  # not with a quotation mark
-    first_line, *account = undisturbed.said.splitlines()
+    first_line, *account = undisturbed.printed.splitlines()
     tried = int(first_line.split()[0])
     assert first_line == f"{tried} tried, {CANDIDATES} accepted"
-    rejected = re.findall(r"^  (\d+) rejected: (.*)$", undisturbed.said, re.MULTILINE)
+    rejected = re.findall(r"^  (\d+) rejected: (.*)$", undisturbed.printed, re.MULTILINE)
     assert sum(int(count) for count, _ in rejected) == tried - CANDIDATES
     assert {reason for _, reason in rejected} >= {
         "not exactly one {city}",
@@ -192,7 +181,7 @@ def test_an_undisturbed_run(undisturbed: Run, plain_server: Server) -> None:
     )
 
 
-def test_a_run_under_all_failures_comes_to_the_same(
+def test_a_run_with_all_failures_writes_the_same_file(
     undisturbed: Run, embeddings: Path, tmp_path: Path
 ) -> None:
     transient = [failure for failure in FAILURES if failure != "400"]
@@ -220,7 +209,7 @@ def test_a_run_under_all_failures_comes_to_the_same(
         assert KEY not in text
 
 
-def test_a_killed_run_goes_on_and_asks_nothing_twice(
+def test_a_killed_run_resumes_and_sends_no_request_twice(
     undisturbed: Run, embeddings: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "mine.jsonl"
@@ -251,7 +240,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
         assert server.answered - before == undisturbed.requests - finished
         assert out.read_bytes() == undisturbed.out.read_bytes()
 
-        # Once more, and for more of the same: nothing is asked, nothing that was asked is lost.
+        # Once more, and with more paraphrases: no request is sent, no reply is lost.
         before = len(server.requests)
         main([*command, "--number", "7"])
         assert len(server.requests) == before
@@ -305,7 +294,7 @@ def test_a_survey_of_ones_own(
     own = ("--prompt", "How far from {town} with 3 bags?", "--method", "survey")
     with refused("--method survey: needs a scenario; add --scenario"):
         main(arguments(plain_server.url, tmp_path / "own.jsonl", embeddings, *own))
-    # The participants that the server plays say nothing of three bags.
+    # The participants that the server plays do not mention three bags.
     with refused("0 paraphrases were accepted, but --number is 5; "):
         main(
             arguments(
@@ -330,7 +319,7 @@ def test_every_question_has_a_survey_with_its_slot(question: OpenQuestion) -> No
     assert question.slot in task.splitlines()[-2]
 
 
-# What goes wrong ----------------------------------------------------------------------------------
+# Failures ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -416,7 +405,7 @@ def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) 
         (("--embeddings", "no/such"), "embeddings 'no/such': cannot be loaded"),
     ],
 )
-def test_options_that_make_no_sense(
+def test_unsupported_options(
     plain_server: Server,
     embeddings: Path,
     tmp_path: Path,
@@ -443,7 +432,7 @@ def test_a_place_that_cannot_be_written(
     assert len(plain_server.requests) == begun
 
 
-def test_a_key_that_is_none_is_not_shown(
+def test_a_malformed_key_is_not_shown(
     plain_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as a file ends
@@ -489,7 +478,7 @@ def test_a_chain_goes_through_two_languages_one_of_them_distant(seed: int, numbe
     assert language_chain(seed, number) == (first, second)
 
 
-def test_chains_are_all_there_are_and_the_same_everywhere() -> None:
+def test_all_chains_occur_and_are_the_same_everywhere() -> None:
     assert len(set(LANGUAGES)) == 15
     found = Counter(language_chain(0, number) for number in range(7800))
     assert len(found) == 15 * 14 - 12 * 11
@@ -511,7 +500,7 @@ OUTCOMES = ["a", "b", "c", "d", "e", "f", "g", "No {slot}", "unlike", "babble"]
     st.integers(1, 8),
     st.integers(1, 5),
 )
-def test_candidates_are_those_that_one_after_another_would_give(
+def test_candidates_are_those_of_a_sequential_run(
     outcomes: list[str], delays: list[int], wanted: int, concurrency: int
 ) -> None:
     prompt = "{slot} a"
@@ -558,7 +547,7 @@ def test_candidates_are_those_that_one_after_another_would_give(
 def brute_force(
     base: Sequence[float], vectors: Sequence[Sequence[float]], number: int
 ) -> list[int]:
-    """Farthest first, as its definition has it, from distances rounded to six decimals."""
+    """Choose farthest first by its definition, from distances rounded to six decimals."""
 
     def distance(first: Sequence[float], second: Sequence[float]) -> float:
         return round(1 - sum(a * b for a, b in zip(first, second, strict=True)), 6)
@@ -640,7 +629,7 @@ def test_spread_and_distances(vectors: Any) -> None:
         ("nan", None, "unreadable"),
     ],
 )
-def test_what_an_extractor_may_answer(answer: str, value: float | None, kind: str) -> None:
+def test_replies_of_an_extractor(answer: str, value: float | None, kind: str) -> None:
     assert read_extracted(answer) == (value, kind)
 
 
@@ -677,12 +666,12 @@ def test_extraction(tmp_path: Path) -> None:
             for response in RESPONSES
         }
         assert asked[0]["system"].startswith("You are an assistant designed to extract the final")
-        # A second call asks for what is new.
+        # A second call sends what is new.
         assert extract(endpoint, MIAMI, [*RESPONSES, "=> 7"], journal) == [*VALUES, 7]
         assert server.answered == 5
         with pytest.raises(InputError, match="written with model 'small', not 'large'"):
             extract(Endpoint(server.url, "large"), MIAMI, RESPONSES, journal)
-    # And where all is known, no server is needed.
+    # If all replies are known, no server is needed.
     assert extract(endpoint, MIAMI, RESPONSES, journal) == VALUES
     assert extract(endpoint, MIAMI, []) == []
 
@@ -694,7 +683,7 @@ def test_extraction_in_a_notebook(plain_server: Server) -> None:
     assert asyncio.run(notebook()) == VALUES
 
 
-def test_requests_that_find_no_answer(tmp_path: Path) -> None:
+def test_requests_without_a_reply(tmp_path: Path) -> None:
     failing = ",".join(f"{number}:400" for number in range(1, 2 + FAILURES_IN_A_ROW))
     counts: Counter[str] = Counter()
     with serve(tmp_path, "--schedule", failing) as server:
@@ -711,7 +700,7 @@ def test_requests_that_find_no_answer(tmp_path: Path) -> None:
         extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"])
 
 
-def test_a_server_that_asks_to_wait_is_asked_again_no_sooner(tmp_path: Path) -> None:
+def test_a_request_is_retried_no_sooner_than_the_server_asks(tmp_path: Path) -> None:
     with serve(tmp_path, "--schedule", "0:429") as server:
         assert extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"]) == [1]
         first, second = server.requests
@@ -723,7 +712,7 @@ def test_a_question_without_an_extraction_prompt() -> None:
         extraction_prompt(OpenQuestion("own", "How far is {town}?", ("A",), "hour"), "Far.")
 
 
-def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
+def test_an_interrupt_ends_an_extraction_at_once(tmp_path: Path) -> None:
     with serve(tmp_path, "--schedule", "1:hang,2:hang") as server:
         code = (
             "from pragworld_tasks.sensitivity.extraction import *\n"
@@ -753,7 +742,7 @@ def test_an_interrupt_ends_it_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", questions())
-def test_those_that_come_along_are_as_they_should_be(
+def test_the_shipped_paraphrases_have_no_faults(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["check-paraphrases", "--question", name])

@@ -1,4 +1,4 @@
-"""The fifteen questions and their paraphrases: as shipped, and what a check of a set sees."""
+"""The fifteen questions, their shipped paraphrases, and the check of a set of paraphrases."""
 
 import json
 import re
@@ -25,7 +25,7 @@ PROMPT = (
 
 
 @pytest.mark.parametrize("name", questions())
-def test_fifty_paraphrases_come_along_that_the_check_finds_nothing_in(name: str) -> None:
+def test_fifty_paraphrases_without_faults_are_shipped(name: str) -> None:
     question = questions()[name]
     texts = [paraphrase.text for paraphrase in shipped_paraphrases(name)]
     assert len(texts) == len(set(texts)) == 50
@@ -34,7 +34,7 @@ def test_fifty_paraphrases_come_along_that_the_check_finds_nothing_in(name: str)
 
 
 @pytest.mark.parametrize("name", questions())
-def test_every_prompt_of_a_question_is_another(name: str) -> None:
+def test_all_prompts_of_a_question_differ(name: str) -> None:
     question = questions()[name]
     made = prompt_records(question, [paraphrase.text for paraphrase in shipped_paraphrases(name)])
     assert len({one["prompt"] for one in made}) == len(made) == 150
@@ -70,7 +70,7 @@ def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
         ("{miles} miles,\n5 days, 3.5 a liter, $2000?", "line breaks or stray spaces"),
     ],
 )
-def test_what_a_paraphrase_may_not_do(paraphrase: str, expected: str | None) -> None:
+def test_faults_of_a_paraphrase(paraphrase: str, expected: str | None) -> None:
     assert find_fault(PROMPT, paraphrase) == expected
 
 

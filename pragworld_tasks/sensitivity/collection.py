@@ -42,22 +42,15 @@ _NOT_KEPT = (
 
 @dataclass(frozen=True)
 class CollectionSettings:
-    """What to collect: lm-eval's settings under lm-eval's names, and two of our own.
+    """What to collect, and how.
 
     Attributes:
         tasks: Names of tasks or groups, separated by commas.
         output_path: The folder for the results; each model gets a folder in it.
-        model: The kind of model.
-        model_args: Its arguments, as `name=value,name=value` or JSON.
-        batch_size, max_batch_size, device: How to run it.
-        gen_kwargs: Changes to the tasks' generation settings, likewise.
-        metadata: JSON for the tasks.
-        include_path: A folder of further tasks.
-        system_instruction: A system message.
-        apply_chat_template: Whether to apply the model's chat template, or the name of one.
-        seed: The seed of all sampling.
         chunk: Documents at a time, which is what an interruption may cost.
         top_up: Rounds in which prompts that lack readable responses are repeated.
+
+    The others mean what lm-eval's options of the same names do.
     """
 
     tasks: str
@@ -215,12 +208,12 @@ def _lacking(path: Path, repeats: int, round_: int) -> list[tuple[int, int]]:
 
     Those that lack most come first, so that a chunk's documents lack about the same.
     """
-    from pragworld_tasks.sensitivity.world_model_tasks import PromptItem
-
     readable: Counter[int] = Counter()
     for _, record in read_json_lines(path):
         if record["round"] < round_:
-            values = PromptItem(*record["unreadable"]).values
+            item = record["unreadable"]
+            # Items of earlier versions do not name their metric.
+            _intent, _paraphrase, values, _texts = item if len(item) == 4 else item[1]
             readable[record["doc_id"]] += sum(value is not None for value in values)
     lacking = [
         (document, repeats - number) for document, number in readable.items() if number < repeats
@@ -279,8 +272,8 @@ class _Evaluator:
             logger.debug("collect", exc_info=True)
             message = " ".join(str(error).split())
             raise InputError(
-                f"{name}: lm_eval failed with {type(error).__name__} ({message:.300}); rerun the "
-                "same command to resume"
+                f"{name}: lm_eval failed with {type(error).__name__} ({message:.300}); "
+                "correct that, then rerun the command to resume"
             ) from error
         finally:
             task.set_config("repeats", repeats)

@@ -112,7 +112,9 @@ class Components:
 # From values to cells -----------------------------------------------------------------------------
 
 
-def nest(values: ArrayLike, paraphrase: ArrayLike, intent: ArrayLike) -> Responses:
+def nest(
+    values: ArrayLike | Sequence[float | None], paraphrase: ArrayLike, intent: ArrayLike
+) -> Responses:
     """Sort responses by prompt, without those that have no value (None or NaN).
 
     Args:
@@ -126,18 +128,20 @@ def nest(values: ArrayLike, paraphrase: ArrayLike, intent: ArrayLike) -> Respons
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"values: must be numbers, or None where unreadable ({error})") from error
+        raise InputError(
+            f"values: {error}; they must be numbers, or None where unreadable"
+        ) from error
     labels = [np.asarray(intent), np.asarray(paraphrase)]
     if numbers.ndim != 1 or any(label.shape != numbers.shape for label in labels):
+        shapes = f"{numbers.shape}, {labels[0].shape} and {labels[1].shape}"
         raise InputError(
-            "values, intents and paraphrases: must be three sequences of the same length, with an "
-            f"entry for each response; their shapes are {numbers.shape}, {labels[0].shape} and "
-            f"{labels[1].shape}"
+            f"values, intents and paraphrases: have the shapes {shapes}; they must be sequences of "
+            "one length, with an entry for each response"
         )
     if np.isinf(numbers).any():
         raise InputError(
-            f"values[{np.flatnonzero(np.isinf(numbers))[0]}] is infinite; values must be finite, "
-            "or None where unreadable"
+            f"values[{np.isinf(numbers).argmax()}]: is infinite; values must be finite, or None "
+            "where unreadable"
         )
     readable = ~np.isnan(numbers)
     numbers = numbers[readable]

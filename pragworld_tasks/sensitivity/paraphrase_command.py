@@ -79,7 +79,7 @@ def _add_paraphrase(commands: Commands) -> None:
         type=float,
         default=1.0,
         metavar="T",
-        help="of --model; the judge's is 0; default: 1",
+        help="temperature of --model; default: 1, and 0 for the judge",
     )
     command.add_argument(
         "--timeout",
@@ -88,7 +88,7 @@ def _add_paraphrase(commands: Commands) -> None:
         metavar="SECONDS",
         help="silence of the server after which a request is retried; default: 60",
     )
-    command.add_argument("--seed", type=int, default=0, help="of the languages; default: 0")
+    command.add_argument("--seed", type=int, default=0, help="seed of the languages; default: 0")
     command.add_argument(
         "--prices",
         nargs=2,

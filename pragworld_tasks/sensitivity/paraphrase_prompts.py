@@ -96,15 +96,10 @@ class Translation:
         languages = language_chain(self.seed, number)
         text = self.prompt
         for language in (*languages, "English"):
+            label = f"translation {number} to {language}"
+            system = _TRANSLATOR.format(language=language)
             text = await connection.ask(
-                Request(
-                    label=f"translation {number} to {language}",
-                    model=self.model,
-                    system=_TRANSLATOR.format(language=language),
-                    user=text,
-                    temperature=self.temperature,
-                    draw=number,
-                )
+                Request(label, self.model, system, text, self.temperature, number)
             )
         return Paraphrase(text, f"translation: {', '.join(languages)}; model {self.model}")
 
@@ -158,16 +153,9 @@ class Survey:
             UnansweredError: The request has no usable reply.
             InputError: The endpoint cannot be used.
         """
-        text = await connection.ask(
-            Request(
-                label=f"survey participant {number}",
-                model=self.model,
-                system=self.system,
-                user=self.task,
-                temperature=self.temperature,
-                draw=number,
-            )
-        )
+        label = f"survey participant {number}"
+        request = Request(label, self.model, self.system, self.task, self.temperature, number)
+        text = await connection.ask(request)
         return Paraphrase(text, f"survey; model {self.model}")
 
 
@@ -193,14 +181,7 @@ class Judge:
             UnansweredError: The request has no usable reply.
             InputError: The endpoint cannot be used.
         """
-        verdict = await connection.ask(
-            Request(
-                label="judge",
-                model=self.model,
-                system=_JUDGE,
-                user=_JUDGMENT.replace("{prompt}", self.prompt).replace("{text}", text),
-                temperature=0.0,
-            )
-        )
-        answer = read_answer(verdict)
+        user = _JUDGMENT.replace("{prompt}", self.prompt).replace("{text}", text)
+        request = Request("judge", self.model, _JUDGE, user, temperature=0.0)
+        answer = read_answer(await connection.ask(request))
         return None if answer is None else answer == "yes"

@@ -55,8 +55,9 @@ class ReaderAgreement:
             extractor,
             responses=len(pairs),
             same=sum(
-                value is other is None
-                or (None not in (value, other) and math.isclose(value, other, rel_tol=0.01))
+                math.isclose(value, other, rel_tol=0.01)
+                if value is not None and other is not None
+                else value is other
                 for value, other in pairs
             ),
             only_extractor=sum(other is None is not value for value, other in pairs),
