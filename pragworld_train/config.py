@@ -99,8 +99,8 @@ def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
     else:
         return layers
     raise InputError(
-        f"layers {args.layers}: of {other}, not of {name} with {layers} layers; ablate {name}, or "
-        "set useful_layers and harmful_layers"
+        f"layers {args.layers}: a report of {other}, not of {name} with {layers} layers; ablate "
+        f"{name}, or set useful_layers and harmful_layers"
     )
 
 

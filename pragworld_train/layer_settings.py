@@ -73,32 +73,23 @@ class LayerSettings:
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
-        if self.layers is None:
-            useful, harmful = self.useful_layers or [], self.harmful_layers or []
-            remedy = "set {}_layers or layers"
-        elif self.useful_layers is not None or self.harmful_layers is not None:
-            raise InputError(
-                f"layers {self.layers}: useful_layers or harmful_layers is set too; use either the "
-                "file or the numbers"
-            )
-        else:
-            by, report = self.layer_selection, self.layer_report()
-            assert report is not None
+        useful, harmful = self.useful_layers or [], self.harmful_layers or []
+        by, report = self.layer_selection, self.layer_report()
+        if report is not None:
             useful, harmful = (report.selected(role, by) for role in ("useful", "harmful"))
-            remedy = f"{self.layers} has no {{}} layers by {by}, so set the weight to 0"
-        for name, numbers in (("useful_layers", useful), ("harmful_layers", harmful)):
-            if len({*numbers}) < len(numbers) or any(number < 0 for number in numbers):
-                raise InputError(f"{name} {numbers}: layers must be different and at least 0")
-        if both := sorted({*useful} & {*harmful}):
-            raise InputError(f"layer {both[0]} is both useful and harmful; it must be one of them")
-        for weight, role, numbers in (
+        for name, role, layers in (
             ("ula_weight", "useful", useful),
             ("hls_weight", "harmful", harmful),
         ):
-            if getattr(self, weight) and not numbers:
-                raise InputError(
-                    f"{weight} {getattr(self, weight)} needs {role} layers; {remedy.format(role)}"
-                )
+            if len({*layers}) < len(layers) or any(layer < 0 for layer in layers):
+                raise InputError(f"{role}_layers {layers}: must be different and at least 0")
+            if (weight := getattr(self, name)) and not layers:
+                remedy = f"set {role}_layers or layers"
+                if report is not None:
+                    remedy = f"{self.layers} has none by {by}, so set the weight to 0"
+                raise InputError(f"{name} {weight} needs {role} layers; {remedy}")
+        if both := sorted({*useful} & {*harmful}):
+            raise InputError(f"layer {both[0]} is both useful and harmful; it must be one of them")
         self._amplified = sorted(useful) if self.ula_weight else []
         self._suppressed = sorted(harmful) if self.hls_weight else []
 
@@ -106,10 +97,15 @@ class LayerSettings:
         """Return the report that `layers` names, if it is set.
 
         Raises:
-            InputError: The file is not a layer report, or not one of MLP ablation.
+            InputError: The file is not a report of MLP ablation, or layers are set as numbers too.
         """
         if self.layers is None:
             return None
+        if self.useful_layers is not None or self.harmful_layers is not None:
+            raise InputError(
+                f"layers {self.layers}: useful_layers or harmful_layers is set too; use either the "
+                "file or the numbers"
+            )
         report = read_layers(Path(self.layers))
         if report.intervention.module != "mlp":
             raise InputError(
@@ -125,8 +121,7 @@ class LayerSettings:
             InputError: The model does not have that layer.
         """
         for role, numbers in (("useful", self.amplified), ("harmful", self.suppressed)):
-            if numbers and numbers[-1] >= layers:
-                beyond = min(number for number in numbers if number >= layers)
+            if beyond := [number for number in numbers if number >= layers]:
                 raise InputError(
-                    f"{role} layer {beyond}: the model has layers 0 to {layers - 1} only"
+                    f"{role} layer {beyond[0]}: the model has layers 0 to {layers - 1} only"
                 )

@@ -67,7 +67,7 @@ def refused(error: pytest.ExceptionInfo[InputError], *parts: str) -> None:
         ({**BOTH, "useful_layers": []}, "ula_weight 0.7 needs useful layers"),
         ({**BOTH, "harmful_layers": None}, "hls_weight 0.9 needs harmful layers"),
         ({**BOTH, "useful_layers": [1, 2]}, "layer 1 is both useful and harmful"),
-        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: layers must be different"),
+        ({**BOTH, "useful_layers": [2, 2]}, "useful_layers [2, 2]: must be different"),
         ({**BOTH, "harmful_layers": [-1]}, "harmful_layers [-1]"),
         ({**BOTH, "probe_hidden_size": 0}, "probe_hidden_size 0"),
         ({**BOTH, "hls_reduction": "sum"}, "hls_reduction 'sum': must be one of mean, norm"),
@@ -184,9 +184,7 @@ def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, report_of("org/model"))
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **WEIGHTS, layers=path, layer_selection="evidence")
-    refused(
-        caught, f"ula_weight 0.001 needs useful layers; {path} has no useful layers by evidence"
-    )
+    refused(caught, f"ula_weight 0.001 needs useful layers; {path} has none by evidence")
 
 
 @pytest.mark.parametrize("role", ["useful", "harmful"])
