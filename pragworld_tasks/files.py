@@ -1,10 +1,13 @@
 """Reading text and JSON lines with places for messages, and writing whole files."""
 
 import contextlib
+import functools
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,6 +48,12 @@ def read_text(path: Path) -> str:
     if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
         raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
     return text
+
+
+@functools.cache
+def read_package_toml(package: str, name: str) -> Mapping[str, Any]:
+    """Return the TOML file of a name that ships with a package, read once."""
+    return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:

@@ -25,7 +25,7 @@ from pragworld_tasks.quantities.cues import (
 from pragworld_tasks.quantities.layout import Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.patterns import ignoring_case, pattern
 from pragworld_tasks.quantities.plain_text import PlainText, Span
 from pragworld_tasks.quantities.subjects import (
     has_foreign_heading,
@@ -34,17 +34,9 @@ from pragworld_tasks.quantities.subjects import (
     states,
 )
 
-_LOW = ignoring_case(r"\b(?:low|lower|min(?:imum)?|from|best|conservative)\b")
-_HIGH = ignoring_case(r"\b(?:high|higher|upper|max(?:imum)?|to|worst|optimistic)\b")
-# Words around a quantity that say nothing else.
-_HEDGES = ignoring_case(
-    r"(?:about|around|roughly|approximately|probably|maybe|perhaps|likely|nearly|almost|somewhere|"
-    r"between|over|under|just|up to|at least|it's|that's|that is|estimated|i'd say|say|to|or|so|"
-    r"less|more|than|anywhere|from|in|range|neighborhood|of|an?|the|figure on|basically|honestly|"
-    r"cool|good|solid|full|pretty|much|figure|north|south|close|something|like|well|oh|hmm|then|"
-    r"ish|let's|theoretically|technically|typically|usually|normally|on paper|give|"
-    r"take|few|realistically|i think|i guess|my guess|guess|[\W\d_])*"
-)
+_LOW = pattern("low_end")
+_HIGH = pattern("high_end")
+_HEDGES = pattern("hedges")
 _NO_DIGITS = re.compile(r"\D*$")
 # A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
 _OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:US)?[$]?$")
@@ -56,7 +48,7 @@ _COMPUTED_BEFORE = re.compile(
     r"[+*÷/x-] ?[$(]{0,2}\d[\d,.]*(?! with| where)[^=\n\d]{0,15}"
     r"(?<![ (][a-zA-Z])(?<![ (][a-zA-Z] )= ?[$~≈]?$"
 )
-_SAVES = ignoring_case(r"\bsav(?:e|es|ing)(?: you)?(?: up to| about| around| roughly)? $")
+_SAVES = pattern("saves")
 
 # The end of an answer that is cut off, and steps that may have led to a result.
 _CUT_OFF = re.compile(r"(?:[^\W_]|[-+*/=(,$:;÷])\s*$")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pragworld_tasks.quantities.alternatives import OPTION
 from pragworld_tasks.quantities.candidates import Candidate
 from pragworld_tasks.quantities.cues import SAYING
-from pragworld_tasks.quantities.patterns import any_of
+from pragworld_tasks.quantities.patterns import pattern
 
 # The least score of an answer: to read a number that is not an answer is worse than to read none.
 # A candidate in doubt, for which one plain cue is not enough, has a weight below `_DOUBT`, or no
@@ -23,22 +23,9 @@ _NEVER = (
     *("no unit", "denied", "given", "trifle"),
 )
 _BY_PLACE = ("opens", "first sentence", "alone", "not stated", "only one")
-# Words above a list that announce alternatives, or else the parts of a sum.
-_ALTERNATIVES_AHEAD = any_of(r"""
-    scenarios | options | methods | alternatives | possibilities | approaches
-    ways to (?:ship|send)
-""")
-_PERHAPS_AHEAD = any_of(r"""
-    scenario | option | method | ways | depend(?:s|ing|ent)? | approach | cases | carriers?
-    conditions? | vary | varies | varying | either | extremes | guide | both | at each | range of
-    by (?:weight|method|carrier|mode|option|scenario|traffic|type|dose|body weight) | routes
-    estimates | estimated (?:\w+ )?costs? | for (?:each|different|various)
-""")
-_PARTS_AHEAD = any_of(r"""
-    includ(?:e|es|ing) | components? | parts? | expenses | factors? | account | steps? | items?
-    segments? | stages | made up | consists? | following costs | (?:in)?direct costs? | fixed
-    variable | tips? | main costs | consider | categories | depends? on: | elements
-""")
+_ALTERNATIVES_AHEAD = pattern("alternatives_ahead")
+_PERHAPS_AHEAD = pattern("perhaps_alternatives_ahead")
+_PARTS_AHEAD = pattern("parts_ahead")
 
 
 def choose_value(candidates: Sequence[Candidate]) -> float | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pragworld_tasks.quantities.layout import Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.patterns import ignoring_case, vocabulary
+from pragworld_tasks.quantities.patterns import pattern, vocabulary
 from pragworld_tasks.quantities.plain_text import to_plain_text
 from pragworld_tasks.quantities.units import TargetUnit, parse_unit, period_in_days
 
@@ -21,32 +21,13 @@ _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 _CLAUSE_ENDS = re.compile(
     r"[;(—]|\. (?=[A-Z])|, ?(?=but|and|while|though|although|so|which|as|since)"
 )
-# A clause about something that has just been named: `…, which typically costs …`.
-_RELATIVE = re.compile(
-    r"(?<=,)(?= (?:which|who|whose|where) (?!(?:\w+ ){0,2}(?:means?|gives?|works?|is|was|adds?|"
-    r"comes?|brings?|makes?|equals?|translates?|leaves?|amounts?|results?|be|turns?|totals?|"
-    r"takes us|puts?|lands?)\b))"
-)
+_RELATIVE = pattern("relative_clause")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
 _SPAN = 0.05  # relative difference of equal spans of time: a month and 30 days
 _WORD = re.compile(r"[a-z]{3,40}")
 _STEM = 5  # letters by which related words are compared: `estimate` and `estimating`
-_NO_TOPIC = {
-    word[:_STEM]
-    for word in vocabulary(
-        "what would could should have with that this your from about much many more likely expect "
-        "into they them will been using over each some take long make kind sort need help know "
-        "want like give tell think please estimate roughly approximately anticipated around "
-        "planning going based when where which there their just well does money amount number "
-        "currently morning next worse the and for how can day get per san any one not you are our "
-        "has may lot mind"
-    )
-}
-HORIZON = ignoring_case(
-    r"\b(?:over|in|within|during|across)(?: \w+){0,4}? "
-    r"(?:\d+|two|three|five|ten|twenty)[- ]years?\b"
-    r"|\b(?:decade|(?:\d+|five|ten|twenty)-year)\b"
-)
+_NO_TOPIC = {word[:_STEM] for word in vocabulary("no_topic")}
+HORIZON = pattern("horizon")
 
 
 @dataclass(frozen=True)

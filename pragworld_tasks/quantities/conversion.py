@@ -5,38 +5,18 @@ from dataclasses import dataclass
 from pragworld_tasks.quantities.context import HORIZON, Context, QuantityTarget
 from pragworld_tasks.quantities.mentions import QuantityMention
 from pragworld_tasks.quantities.numerals import SCALES
-from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.patterns import ignoring_case, pattern
 from pragworld_tasks.quantities.units import parse_period
 
-# `Cost (in millions)`, `($M)`.
-_SCALE_IN_LABEL = ignoring_case(
-    r"\b(?:in|US|USD|figures)? ?\$? ?(thousand|million|billion)s?\b|\$ ?(k|m|mn|bn)\b"
-    r"|\((m|mn|bn)\$?\)"
-)
-# Words before a number whose unit goes without saying.
-_LEFT_OUT = ignoring_case(
-    r"\b(?:go with|rent|rounds?(?:ing|ed)?(?: it)?(?: up)? to|call it|make it|need|plan on|"
-    r"recommend|suggest|budget|expect|count on|get|book|fine with|do with|closer to|order|"
-    r"reserve|hire|round up and (?:order|rent|get|book)|"
-    r"manage with|get by with|say)(?: at least| about| around)? $"
-)
+_SCALE_IN_LABEL = pattern("scale_in_label")
+_LEFT_OUT = pattern("unit_left_out")
 _IF = ignoring_case(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
-_PEOPLE = ignoring_case(r"\b(?:populat\w+|people|residents|students|kids|riders?|trips)\b")
+_PEOPLE = pattern("people")
 _MUCH = 100  # dollars
-_PERIOD = ignoring_case(
-    r"\b(?:(annual|yearly|monthly|weekly|daily|hourly)(?:ly)?"
-    r"|(?<![\d%] )(?:per|each|every) (year|month|week|day))\b"
-)
-_PERIOD_AFTER = ignoring_case(
-    r"(?: [\w-]+){0,3} (?:(annual|year|month|week|dai)ly"
-    r"|(?:per|an?|each|every) (year|month|week|day))\b"
-)
+_PERIOD = pattern("period")
+_PERIOD_AFTER = pattern("period_after")
 _LABEL_PER = ignoring_case(r"(?:^|[a-z]{4} |[- ]in )per (\w+)")
-_TERM = ignoring_case(
-    r"\b(?:over|in|after|for|during|within|of)(?: \w+){0,3}? "
-    r"(?:(?!(?:the|an?|this|each|every|one|per|school) )[\w.]+[- ]years?"
-    r"|term|life|lifetime|decade)\b"
-)
+_TERM = pattern("term")
 _NEAR = 60  # characters before and after a quantity that are searched for a term
 
 

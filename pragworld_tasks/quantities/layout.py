@@ -6,23 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.patterns import pattern
 from pragworld_tasks.quantities.plain_text import PlainText
 
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
-_STEP = ignoring_case(
-    r"[ \t]*(?:step|part|phase|method|option|scenario)[ \t]*[\dA-Z]{1,2}\b[^=$\n]{0,80}$"
-)
-_TITLE = ignoring_case(r"(?:scenario|option|method|approach|case|at|if|when|with)\b")
+_STEP = pattern("step_heading")
+_TITLE = pattern("title")
 _RULE = re.compile(r"[\s|:+=-]*$")
 # A sentence ends at a stop, except after an abbreviation.
 _STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
-_ABBREVIATED = ignoring_case(
-    r"(?:\b(?:approx|ca|est|e\.g|i\.e|vs|etc|incl|excl|min|max|avg|no|st|mt|dr|mr|mrs|ms|u\.s|a\.m|p\.m|"
-    r"hrs?|mins?|lbs?|oz|ft|cu|sq|yrs?|mo|wks?|gal|inc|co|dept|jan|feb|mar|apr|aug|sept?|oct|nov|dec)"
-    r"|\b[a-z]|^\s*\d{1,2}|\.\.)\.$"
-)
+_ABBREVIATED = pattern("abbreviated")
 # The label of a list item or a paragraph: the words before a colon or a dash.
 _LABEL = re.compile(
     r"(?!(?:To|If|When|Because|Since|As) )"

@@ -5,22 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, find_numerals, part_of
-from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.patterns import ignoring_case, pattern
 from pragworld_tasks.quantities.units import TargetUnit
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _OF_DAY = ignoring_case(r" ?(?:[ap]\.?m\b|o'clock)")
 _OF_DAY_LATER = ignoring_case(r" ?(?:-|to|and|or) ?\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\b|o'clock)")
 _SHARE = ignoring_case(r" ?(?:%|percent\b|per ?cent\b|pct\b|°)")
-# Between the two ends of a range.
-_APPROXIMATELY = (
-    r"(?:(?:about|around|roughly|approximately|nearly|almost|perhaps|maybe|even|over|under|"
-    r"more than|upwards of|as (?:much|many|long) as|~|≈) *)?"
-)
-_RANGE = ignoring_case(
-    r" *,? *(?:and|to|but) (?:at (?:the )?most|no more than|a maximum of|as (?:much|many) as) *"
-    rf"| *(?:-{{1,2}}|—|\b(?:to|or|up +to|through|and)\b) *(?:up +to +)?{_APPROXIMATELY}[+-]?"
-)
+_RANGE = pattern("range")
 _ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
 _BETWEEN = ignoring_case(r"\bbetween\b[^.;\n]{0,25}$")
@@ -31,25 +23,9 @@ _COMPOUND = ignoring_case(r" *,? *(?:and +|& *|\+ *)?")
 _AND_MINUTES = ignoring_case(r",? and +")  # `an hour and twenty`
 _ON_A_DAY = ignoring_case(r"\bon an? (?:good|long|full|normal|short)\b")  # refers to a date
 _ALMOST = 0.9
-# Words between a quantity and its restatement: `a full day, basically: 24 to 26 hours`.
-_RESTATED = ignoring_case(
-    r"[ ,:;(=-]*(?:(?:basically|roughly|about|around|so|or|i\.e\.|that is|meaning)[ ,:]*)*"
-    r"(?<! or )(?<=[,:;(=-] |[a-z.,:] |.[(])"
-)
-# `an hour` is a quantity, but after one of these a rate (`$5 an hour`, `8 gallons a week`).
-_RATE_BEFORE = ignoring_case(
-    r"(?:[\d%$]|\d[ -]?[a-z]{1,20}|\b(?:once|twice|half|quarter|per|much|many|money|time"
-    r"|(?!(?:takes|lasts|needs|is|was|plus|perhaps|spends|it's|that's|this|as|costs|means|less|"
-    r"adds)\b)"
-    r"[a-z]{2,20}s)) ?$"
-)
-# What may follow a number without a unit.
-_BARE_AFTER = ignoring_case(
-    r" *(?:$|[.,;:!?)\]\n|=≈→]|\((?!\d*\))|- |(?:and|or|so|because|but|which|in +total|rounded|"
-    r"after|to be safe|just in case|for safety|if|when|should|would|will|ought|give or take|"
-    r"annually|yearly|monthly|all (?:in|told)|over (?:the|ten|10)|(?:an?|per|every|each) "
-    r"(?:school |full )?(?:year|month)|it is)\b)"
-)
+_RESTATED = pattern("restated")
+_RATE_BEFORE = pattern("rate_before")
+_BARE_AFTER = pattern("bare_after")
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,57 @@
-"""Regular expressions made from tables of words, which keep long lists of cues readable."""
+"""Regular expressions and vocabularies of English, read from `wording.toml` beside this module."""
 
 import re
+from collections.abc import Mapping
+
+from pragworld_tasks.files import read_package_toml
+
+# What stands around the wording of each form in its pattern.
+_HEDGE = "about|around|roughly|approximately|up to|at least|an?|some|the|only|just|perhaps|[~≈]"
+_FRAMES = {
+    "words": ("", ""),
+    "any_of": (r"(?<!\w)(?:", r")(?!\w)"),
+    "starts_with": (r"^\W*(?:", r")(?!\w)"),
+    "ends_with": (r"(?<!\w)(?:", rf")\W{{0,3}}(?:(?:{_HEDGE})\W{{0,3}}){{0,2}}$"),
+    "pattern": ("", ""),
+}
+_REFERENCE = re.compile(r"\{([a-z]\w*)\}")
 
 
-def alternation(table: str) -> str:
-    """Return a pattern of any entry of a table: patterns between bars or on lines of their own."""
-    entries = (entry.strip() for line in table.splitlines() for entry in line.split(" | "))
-    return "|".join(entry for entry in entries if entry)
-
-
-def ignoring_case(pattern: str) -> re.Pattern[str]:
+def ignoring_case(text: str) -> re.Pattern[str]:
     """Compile a pattern that ignores letter case."""
-    return re.compile(pattern, re.IGNORECASE)
+    return re.compile(text, re.IGNORECASE)
 
 
-def any_of(table: str) -> re.Pattern[str]:
-    """Compile a pattern that finds any entry of a table as whole words."""
-    return ignoring_case(rf"(?<!\w)(?:{alternation(table)})(?!\w)")
+def pattern(name: str) -> re.Pattern[str]:
+    """Compile the entry of `wording.toml` that has a name."""
+    return compile_wording(_wording(name))
 
 
-def starts_with(table: str) -> re.Pattern[str]:
-    """Compile a pattern that finds any entry at the start of a text, after punctuation at most."""
-    return ignoring_case(rf"^\W*(?:{alternation(table)})(?!\w)")
+def vocabulary(name: str) -> frozenset[str]:
+    """Return the words of the entry of `wording.toml` that has a name."""
+    return frozenset(_wording(name)["words"].split())
 
 
-def ends_with(table: str) -> re.Pattern[str]:
-    """Compile a pattern that finds any entry at the end of a text, before hedges at most."""
-    hedge = "about|around|roughly|approximately|up to|at least|an?|some|the|only|just|perhaps|[~≈]"
-    return ignoring_case(
-        rf"(?<!\w)(?:{alternation(table)})\W{{0,3}}(?:(?:{hedge})\W{{0,3}}){{0,2}}$"
-    )
+def compile_wording(entry: Mapping[str, str]) -> re.Pattern[str]:
+    """Compile wording in one of the forms that `wording.toml` explains."""
+    before, after = next(frame for form, frame in _FRAMES.items() if form in entry)
+    return ignoring_case(before + source(entry) + after)
 
 
-def any_word(words: str) -> str:
-    """Return a pattern that matches any of some words, which are separated by blanks."""
-    return f"(?:{'|'.join(words.split())})"
+def source(entry: str | Mapping[str, str]) -> str:
+    """Return the pattern of some wording, or of the entry of that name, as a part of others."""
+    if isinstance(entry, str):
+        entry = _wording(entry)
+    if "pattern" in entry:
+        text = entry["pattern"].replace("\n", "")
+    elif "words" in entry:
+        text = f"(?:{'|'.join(entry['words'].split())})"
+    else:
+        table = next(entry[form] for form in _FRAMES if form in entry)
+        text = "|".join(re.split(r"\n| \| ", table.strip()))
+    return _REFERENCE.sub(lambda match: source(match[1]), text)
 
 
-def vocabulary(words: str) -> frozenset[str]:
-    """Return the set of some words, which are separated by blanks."""
-    return frozenset(words.split())
+def _wording(name: str) -> Mapping[str, str]:
+    entry: Mapping[str, str] = read_package_toml(__package__, "wording.toml")[name]
+    return entry

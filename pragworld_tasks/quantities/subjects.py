@@ -5,47 +5,16 @@ import re
 from pragworld_tasks.quantities.context import Context, QuantityTarget, stems
 from pragworld_tasks.quantities.cues import PREDICTION
 from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.patterns import ignoring_case, vocabulary
+from pragworld_tasks.quantities.patterns import pattern, vocabulary
 
-_CLAUSE_BEGINS = ignoring_case(
-    r"[.;:(!?—]|, |\b(?:and|but|so|then|that|which|while|because|since)\b(?!')"
-    r"|(?=\bthat')"
-)
+_CLAUSE_BEGINS = pattern("clause_begins")
 _LETTERS = re.compile(r"[a-z]+")
 _FIRST_WORDS = 4  # words that identify a subject
 _ARTICLES = {"the", "a", "an", "so", "our"}
-# Words that may stand for what or whom the prompt asks about, as the prompt's own words do.
-_SUBJECTS = vocabulary(
-    "i you we it they this that these those he she one your my everything total totals overall sum "
-    "cost costs price time duration trip journey drive route number amount answer estimate result "
-    "budget figure range city program savings loss gain supply change hike expenses tax taxes bill "
-    "liability rent shipment full whole altogether most people person someone anyone hiker adult "
-    "there all both shipping moving driving delivery deliveries conclusion value medication which "
-    "i'd you'd we'd it'd they'd that'd i'll you'll we'll it'll they'll that'll you're we're it's "
-    "that's bottle stock pills tablets scenario option method irs uncle government "
-    "adding summing multiplying dividing rounding combining putting "
-    "spreading converting taking"
-)
-# The purpose after a quantity: `of interest`, `for parking`, `to reach the airport`.
-_PURPOSE = ignoring_case(
-    r"^\W*(?:or so )?(?:of|in|for|at|to)(?: (?:the|your|an?|this|each|some|all))?(?: average)? "
-    r"(?P<words>[a-z]+(?: [a-z]+)?)"
-)
-# Words in it that mean the whole target.
-_WHOLES = vocabulary(
-    "total all everything day year month week whole entire full time money cost costs hour hours "
-    "minutes dollars get complete finish do be cover make that this it them those these both "
-    "medication supply weight body annual annually federal expenses trip way "
-    "hike route most next days years months over case end stay worse better destination plan "
-    "person morning normal typical average covering move ship send haul take drive travel fly burn "
-    "lose gain rent budget round numbers terms mind calendar schedule books"
-)
-# Stems of words in the headings of results.
-_HEADINGS = vocabulary(
-    "calcu estim total final resul answe concl summa recom step time cost costs overa likel putti "
-    "deter durat savin numbe budge annua month quick rough short botto verdi scena optio metho "
-    "case longe detai break sum add combi grand reali round all prove compu solve solut math"
-)
+_SUBJECTS = vocabulary("subjects")
+_PURPOSE = pattern("purpose")
+_WHOLES = vocabulary("wholes")
+_HEADINGS = vocabulary("result_headings")
 
 
 def has_foreign_subject(lead: str, target: QuantityTarget) -> bool:

@@ -12,106 +12,31 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.quantities.numerals import SCALES
-from pragworld_tasks.quantities.patterns import ignoring_case, vocabulary
+from pragworld_tasks.quantities.patterns import ignoring_case, pattern, source, vocabulary
 
 if TYPE_CHECKING:
     import pint
 
-# Each currency is a dimension of its own, so that none is converted into another.
-_DEFINED = (
-    *("dollar = [dollar] = usd", "cent = 0.01 * dollar", "euro = [euro]", "sterling = [sterling]"),
-    *("yen = [yen]", "rupee = [rupee]", "other_dollar = [other_dollar]"),
-)
-_MONEY = {"dollar", "cent", "usd", "euro", "sterling", "yen", "rupee"}
-# Spellings that pint does not know, or reads differently: `calories` of food are kilocalories.
-_SPELLINGS = """
-    kilogram: kg kgs kilo kilos
-    pound: lb lbs pound pounds
-    ounce: oz
-    gram: g
-    milligram: mg
-    kcal: cal cals cals. calorie calories kcal kcals
-    kilojoule: kj
-    hour: h hr hrs hours
-    minute: min mins minutes
-    second: sec secs
-    day: day days night nights
-    week: wk wks weeks
-    month: mo mos mth mths months
-    year: yr yrs years annum
-    dollar: dollars usd buck bucks
-    cent: cents
-    euro: eur euros
-    sterling: gbp
-    mile: mi miles
-    foot: ft feet
-    kilometer: km kms
-    mile / hour: mph
-    kilometer / hour: kph kmh
-"""
-_ALIASES = {
-    spelling: unit.strip()
-    for unit, _, spellings in (line.partition(":") for line in _SPELLINGS.split("\n"))
+_FILE = read_package_toml(__package__, "units.toml")
+_SPELLINGS = {
+    spelling: unit
+    for unit, spellings in _FILE["spellings"].items()
     for spelling in spellings.split()
 }
-_GLUED_TIMES = {"m": "minute", "s": "second", "d": "day"}  # `45m`, not `45 m`
-# Adverbs that stand for `per month` and the like.
-_ADVERBS = {
-    **{"annually": "year", "annual": "year", "yearly": "year", "monthly": "month"},
-    **{"weekly": "week", "daily": "day", "nightly": "day", "hourly": "hour", "p.a.": "year"},
-}
-_CURRENCY_SIGNS = {"$": "dollar", "€": "euro", "£": "sterling", "¥": "yen", "₹": "rupee"}
+_ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
 _CURRENCY_BEFORE = re.compile(
     r"(?:(?<![A-Za-z])(?P<country>AU?|AUD|CA?|CAD|CAN|NZD?|HKD?|SG?|MX|US|USD|U\.S\.|R) ?)?"
     r"(?P<sign>[$€£¥₹]) ?$|(?P<code>USD|EUR|GBP) ?$"
 )
-# In `$1.2-1.8 million` the sign of the second end stands before the first.
-_CURRENCY_OF_RANGE = ignoring_case(
-    r"(?P<sign>[$€£¥₹]) ?[\d.,]+ ?(?:k|m|bn?|thousand|million|billion)?(?: ?[-—] ?| to )$"
-)
+_CURRENCY_OF_RANGE = pattern("currency_of_range")
 _SLANG = ignoring_case(r"(?:\d ?k|grand)$")  # dollars, if the target is money
-_CURRENCY_AFTER = ignoring_case(
-    r"[ -]?(?:(?:US|U\.S\.)[ -]?)?(?P<word>dollars?|USD|bucks|cents?|euros?|EUR|GBP|€|\$(?! ?\d))"
-    r"(?!\w)"
-)
-# Words between a number and its unit that do not change the meaning.
-_BETWEEN = (
-    r"(?:(?:more|extra|additional|full|whole|total|calendar|solid|good|long|straight|consecutive|"
-    r"actual|real|short|food|dietary|metric|US|short|driving|working|travel|whole|flight|net|gross|"
-    r"active)[ -]+)?"
-)
-_WORD_AFTER = ignoring_case(rf"\+?[ -]?{_BETWEEN}(?P<word>[a-zA-Zµ]{{1,20}})(?![a-zA-Zµ_'])")
-# A counted noun may follow other words (`4 of the ten-foot rental trucks`), but no words that
-# measure, relate or count something else (`402 cubic feet per truck`, `8 boxes in a truck`).
-_NO_ADJECTIVE = (
-    r"(?:per|in|for|to|and|or|an?|each|every|by|with|of|on|at|from|than|is|are|into|as|the|that|"
-    r"which|will|would|can|could|if|cubic|cu|feet|foot|ft|inch(?:es)?|miles?|lbs?|pounds?|kg|tons?|"
-    r"boxes|box|people|times|hours?|days?|minutes?|trips?|percent|loads?)\b"
-)
-_COUNTED = (
-    r"(?: +\(\d{{1,6}}\))?(?: [*x](?= ))?(?: +of +(?:the|these|those|them|our|your))?"
-    r"(?: +(?:\d{{1,3}}[ -]?(?:foot|feet|ft\b|'|-)|(?!{no})[a-zA-Z][\w'\"./-]{{0,20}})){{0,3}}"
-    r" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
-)
-_PER = ignoring_case(
-    r" ?(?:/|\b(?:per|an?|each|every|for +each|for +every|a +single) ) ?"
-    r"(?:(?:school|calendar|fiscal|academic|full|tax) )?(?P<word>[a-zA-Z]{1,20})"
-    r"| (?P<adverb>annually|yearly|monthly|weekly|daily|nightly|hourly|p\.a\.)"
-    r"| (?P<each>each(?! +way)|apiece)\b"
-)
-# `$5 a gallon` and `8 hours a day` are rates, but `$500 a bit more` is not.
-_ARTICLE_RATE = vocabulary(
-    "year month week day hour night mile gallon box stop person piece pound pallet delivery truck "
-    "student meal ride trip head minute kilo lb yr mo package bag ton pop unit item kid rider "
-    "senior resident participant claim injury case foot"
-)
-_ALSO_CALLED = {"truck": r"vans?|vehicles?|rentals?|\d{1,2}-footers?|truckloads?"}
-# `per trip` and the like stand for all that the prompt asks for.
-_WHOLE = vocabulary(
-    "trip way hike journey commute route direction outing total itself time flight morning "
-    "weekday evening"
-)
+_CURRENCY_AFTER = pattern("currency_after")
+_WORD_AFTER = pattern("unit_after")
+_PER = pattern("per")
+_ARTICLE_RATE = vocabulary("article_rate")
+_WHOLE = vocabulary("whole_target")
 
 
 @functools.cache
@@ -120,7 +45,7 @@ def _registry() -> pint.UnitRegistry[Any]:
     import pint
 
     registry: pint.UnitRegistry[Any] = pint.UnitRegistry()
-    for definition in _DEFINED:
+    for definition in _FILE["definitions"]:
         registry.define(definition)
     return registry
 
@@ -139,8 +64,8 @@ def _parsed(name: str) -> pint.Unit | None:
 def _named(word: str) -> str | None:
     """Return pint's name of the unit that a word of a text stands for, or None."""
     lower = word.lower()
-    if lower in _ALIASES and (len(word) > 1 or word == lower):
-        return _ALIASES[lower]
+    if lower in _SPELLINGS and (len(word) > 1 or word == lower):
+        return _SPELLINGS[lower]
     if len(word) < 4 and lower not in ("ton", "cup"):
         return None  # pint takes `in`, `at` and `as` for units
     name = str(_parsed(lower))
@@ -216,7 +141,7 @@ class TargetUnit:
         after = _CURRENCY_AFTER.match(text, end)
         if before:
             sign = before["sign"]
-            name = _CURRENCY_SIGNS[sign] if sign else _ALIASES[before["code"].lower()]
+            name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"].lower()]
             if sign == "$" and before["country"] not in (None, "US", "U.S.", "USD"):
                 name = "other_dollar"
             begin = before.start()
@@ -226,7 +151,7 @@ class TargetUnit:
             name, begin = "dollar", start
         elif after:
             word = after["word"].lower()
-            name, begin = _CURRENCY_SIGNS.get(word) or _ALIASES.get(word, word), start
+            name, begin = _CURRENCY_SIGNS.get(word) or _SPELLINGS.get(word, word), start
         else:
             return None
         if _dimension(name) != _dimension(self.unit):
@@ -240,8 +165,8 @@ class TargetUnit:
             return None
         word = match["word"]
         name = _named(word)
-        if word in _GLUED_TIMES and match.start("word") == end and _is_time(self.unit):
-            name = _GLUED_TIMES[word]
+        if word in _FILE["glued_times"] and match.start("word") == end and _is_time(self.unit):
+            name = _FILE["glued_times"][word]
         if name is None or not _convertible(name, self.unit):
             return None
         return AttachedUnit(start, match.end(), name)
@@ -323,16 +248,14 @@ def _is_time(name: str) -> bool:
 @functools.cache
 def _counted(noun: str) -> re.Pattern[str]:
     """Compile the pattern of a counted noun that follows its number."""
-    return ignoring_case(_COUNTED.format(no=_NO_ADJECTIVE, noun=noun))
+    end = rf" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
+    return ignoring_case(source("before_counted_noun") + end)
 
 
 def _noun_pattern(noun: str) -> str:
     """Return a pattern of a noun in singular and plural, and of other words for it."""
-    if noun in _ALSO_CALLED:
-        return f"{re.escape(noun)}s?|{_ALSO_CALLED[noun]}"
-    irregular = {"person": "people|persons", "child": "children", "man": "men", "woman": "women"}
-    if noun in irregular:
-        return f"{noun}|{irregular[noun]}"
+    if noun in _FILE["plurals"]:
+        return str(_FILE["plurals"][noun])
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{re.escape(noun)}|{re.escape(noun[:-1])}ies"
     return re.escape(noun) + r"(?:es|s)?"
@@ -357,9 +280,9 @@ def parse_unit(name: str) -> TargetUnit:
     size = SCALES[match[1]] if match[1] else 1.0
     unit, per = match[2].strip().lower(), below.strip().lower() or None
     per = per and (_named(per) or per)
-    known = _ALIASES.get(unit) or _named(unit)
+    known = _SPELLINGS.get(unit) or _named(unit)
     if not known and (symbol := _parsed(match[2].strip())):  # a name or symbol as written
         known = str(symbol) if match[2].strip() in (str(symbol), f"{symbol:~}") else None
     if known:
-        return TargetUnit(known, size, per, "money" if known in _MONEY else "measure")
+        return TargetUnit(known, size, per, "money" if known in _FILE["money"] else "measure")
     return TargetUnit(re.sub(r"\W+", "_", unit), size, per, "count", _noun_pattern(unit))
