@@ -4,60 +4,25 @@ Rules and short tables cover everyday nouns. Every noun has one singular and one
 converting one to the other and back gives the same word.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 
+from pragworld_tasks.files import read_package_toml
 
-def word_list(text: str) -> tuple[str, ...]:
-    """Return the words of a text, which keeps long tables short."""
-    return tuple(text.split())
+ENGLISH = read_package_toml(__package__, "english.toml")
 
 
-# Nouns with one form for singular and plural, or with a plural only.
-_ONE_FORM = word_list(
-    "asparagus fish sheep deer moose salmon trout shrimp squid cattle aircraft spacecraft series "
-    "species offspring scissors trousers jeans pants shorts tights leggings pyjamas pajamas tongs "
-    "pliers binoculars clothes headphones goggles"
-)
-_IRREGULAR = dict(
-    pair.split("/")
-    for pair in word_list(
-        "man/men woman/women child/children person/people ox/oxen foot/feet tooth/teeth "
-        "goose/geese mouse/mice quiz/quizzes knife/knives life/lives wife/wives leaf/leaves "
-        "loaf/loaves half/halves calf/calves wolf/wolves thief/thieves elf/elves shelf/shelves "
-        "scarf/scarves sheaf/sheaves self/selves potato/potatoes tomato/tomatoes mango/mangoes "
-        "hero/heroes echo/echoes domino/dominoes torpedo/torpedoes volcano/volcanoes "
-        "stomach/stomachs monarch/monarchs postman/postmen fireman/firemen policeman/policemen "
-        "snowman/snowmen salesman/salesmen workman/workmen gentleman/gentlemen "
-        "fisherman/fishermen chairman/chairmen "
-        # Regular nouns that end as irregular ones do, or as singulars.
-        "olive/olives mongoose/mongooses menu/menus guru/gurus"
-    )
-)
+@functools.cache
+def word_list(name: str) -> tuple[str, ...]:
+    """Return the list of words in `english.toml` that has a name."""
+    return tuple(ENGLISH[name].split())
+
+
+_ONE_FORM = word_list("one_form")
+_IRREGULAR = ENGLISH["irregular_plurals"]
 _SINGULARS = {plural: singular for singular, plural in _IRREGULAR.items()}
-# Singulars that look like plurals. The rule covers those in -us, -sis and -ss.
-_IN_S = word_list(
-    "gas lens canvas atlas bias christmas pancreas chaos cosmos rhinoceros news iris tennis "
-    "trellis pelvis clematis axis ibis metropolis debris"
-)
-# Singulars that keep the "e" that the rules would remove.
-_IN_CHE = word_list(
-    "ache headache toothache stomachache backache earache moustache cache quiche niche"
-)
-_IN_IE = word_list(
-    "cookie brownie movie pie tie lie smoothie calorie zombie selfie hoodie veggie birdie pixie "
-    "genie rookie magpie necktie budgie collie bowtie"
-)
-# Singulars in -us whose plural ends in -uses. Other plurals in -uses are like "houses".
-_IN_US = word_list(
-    "bus minibus virus cactus octopus walrus campus bonus chorus circus crocus census platypus "
-    "status genius hibiscus abacus lotus sinus hippopotamus citrus"
-)
-_NO_NOUNS = word_list(
-    "is was has does this his its us as yes always perhaps besides sometimes goes says lets thanks "
-    "towards across afterwards hers ours yours theirs whereas plus minus upstairs downstairs "
-    "outdoors indoors nowadays sideways"
-)
+_IN_S = word_list("in_s")
 
 
 def is_plural(word: str) -> bool:
@@ -65,7 +30,7 @@ def is_plural(word: str) -> bool:
     if re.fullmatch(r"[A-Z]+s", word):  # "TVs"
         return True
     word = word.lower()
-    if word in _ONE_FORM or word in _IN_S or word in _NO_NOUNS or not word.isalpha():
+    if word in _ONE_FORM or word in _IN_S or word in word_list("no_nouns") or not word.isalpha():
         return False
     return bool(_irregular(word, _SINGULARS) or re.search(r"..(?:[^suis]|[^s]i)s$", word))
 
@@ -106,10 +71,10 @@ def _singular(word: str) -> str:
     if irregular := _irregular(word, _SINGULARS):
         return irregular
     if word.endswith("ies"):
-        return word[:-1] if word[:-1] in _IN_IE else word[:-3] + "y"
+        return word[:-1] if word[:-1] in word_list("in_ie") else word[:-3] + "y"
     if word.endswith("ches"):
-        return word[:-1] if word[:-1] in _IN_CHE else word[:-2]
-    if word.endswith(("shes", "xes", "sses", "tzes")) or word[:-2] in _IN_US + _IN_S:
+        return word[:-1] if word[:-1] in word_list("in_che") else word[:-2]
+    if word.endswith(("shes", "xes", "sses", "tzes")) or word[:-2] in word_list("in_us") + _IN_S:
         return word[:-2]
     return word[:-1]
 
@@ -141,11 +106,8 @@ def article(word: str) -> str:
 
 # Numbers ------------------------------------------------------------------------------------------
 
-_ONES = word_list(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-)
-_TENS = word_list("zero ten twenty thirty forty fifty sixty seventy eighty ninety")
+_ONES = word_list("ones")
+_TENS = word_list("tens")
 _VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
     word: value for value, word in enumerate(_ONES)
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pragworld_tasks.text_alterations.entities import Conversation
-from pragworld_tasks.text_alterations.inflection import like_case, word_list
+from pragworld_tasks.text_alterations.inflection import ENGLISH, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
     AFTER_NOUNS,
     BE,
@@ -23,52 +23,11 @@ from pragworld_tasks.text_alterations.tokens import (
     Sentence,
 )
 
-_NEGATIVES = {"can": "can't", "will": "won't"} | {
-    auxiliary: f"{auxiliary}n't"
-    for auxiliary in word_list("is are was were do does did have has had could would should")
-}
+_NEGATIVES: dict[str, str] = ENGLISH["negatives"]
 _POSITIVES = {negative: positive for positive, negative in _NEGATIVES.items()} | {"cannot": "can"}
-_CONTRACTED = word_list(
-    "he's she's it's that's there's you're we're they're i've you've we've they've i'm"
-)
-_PARTICIPLES = word_list("been seen gone put left done got had taken given found made brought")
-# Words before an auxiliary that are not a subject, so that the sentence is not a statement.
-_NO_SUBJECT = word_list(
-    "so neither nor and or but than as to not here never a an my your his our their "
-    "may might must shall need i'll you'll he'll she'll it'll we'll they'll"
-)
-# Words that make a clause negative already.
-_NEGATIVE_WORDS = word_list(
-    "not no never nobody nothing none nowhere neither nor without hardly barely scarcely seldom "
-    "rarely cannot won't shan't"
-)
-# Words that a negation rules out, and words that require one.
-_POSITIVE_ONLY = word_list(
-    "someone something somewhere somebody already too also still just only almost quite rather "
-    "even both well least pretty better"
-)
-_NEGATIVE_ONLY = word_list(
-    "anyone anything anywhere anybody ever yet either neither nor anymore longer until till but "
-    "only just merely even much"
-)
-_CLAUSE_ENDS = word_list("and or but because that if when while so who which since until")
-_YES, _NO = word_list("yes yeah yep"), word_list("no nope nah")
-_INTERJECTIONS = word_list("oh well er um hm hmm ah sorry ok okay")
-_OF_SUBJECTS = (
-    *SUBJECTS,
-    *DETERMINERS,
-    *word_list("that there all some of them us one both a an"),
-)
-
-# Clauses that defy common sense, for the singular and the plural.
-_ABSURDITIES = (
-    ("changes colour every time someone claps", "change colour every time someone claps"),
-    ("hums whenever someone laughs", "hum whenever someone laughs"),
-    ("floats an inch above the ground", "float an inch above the ground"),
-    ("whispers old sailing songs at night", "whisper old sailing songs at night"),
-    ("doubles in size whenever it rains", "double in size whenever it rains"),
-    ("remembers everyone's birthday", "remember everyone's birthday"),
-)
+_CONTRACTED = word_list("contracted")
+_YES, _NO = word_list("yes"), word_list("no")
+_OF_SUBJECTS = (*SUBJECTS, *DETERMINERS, *word_list("of_subjects"))
 
 
 def negation(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -122,7 +81,7 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     if not places:
         return None
     mention, end = rng.choice(places)
-    clause = rng.choice(_ABSURDITIES)[mention.is_plural]
+    clause = rng.choice(ENGLISH["absurdities"])[mention.is_plural]
     new = f"{mention.text}, which {clause}{end}"
     if mention.text.isupper() and mention.text != mention.entity:
         new = new.upper()
@@ -138,7 +97,10 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Repla
     word, before = sentence.at(place), sentence.before(place)
     if word not in _CONTRACTED and (word not in {*_NEGATIVES, *_POSITIVES, "am"} or not before):
         return []
-    if before in (*_NO_SUBJECT, *_NEGATIVES, *_POSITIVES) or sentence.after(place) in SUBJECTS:
+    if (
+        before in (*word_list("no_subject"), *_NEGATIVES, *_POSITIVES)
+        or sentence.after(place) in SUBJECTS
+    ):
         return []
     if {"how", "why", "as", "than", "here"} & {*sentence.all_before(place)}:
         return []
@@ -153,7 +115,7 @@ def _without_not(sentence: Sentence, place: int) -> list[Replacement]:
     last = place + (sentence.after(place) == "not")
     if word in _POSITIVES and last > place:
         return []
-    polarity = _other_polarity(sentence, last, "any", "some", _NEGATIVE_ONLY)
+    polarity = _other_polarity(sentence, last, "any", "some", word_list("negative_only"))
     # The released conversations have "didn't went", which is no better without the negation.
     if polarity is None or sentence.after(last) == "went":
         return []
@@ -163,10 +125,10 @@ def _without_not(sentence: Sentence, place: int) -> list[Replacement]:
 def _with_not(sentence: Sentence, place: int) -> list[Replacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
     for index, word in enumerate(sentence.words):
-        is_negative = word.lower in _NEGATIVE_WORDS or word.lower.endswith("n't")
+        is_negative = word.lower in word_list("negative_words") or word.lower.endswith("n't")
         if is_negative and not _is_reply(sentence, index):
             return []
-    polarity = _other_polarity(sentence, place, "some", "any", _POSITIVE_ONLY)
+    polarity = _other_polarity(sentence, place, "some", "any", word_list("positive_only"))
     if polarity is None or not _can_be_negated(sentence, place):
         return []
     new = _NEGATIVES.get(sentence.at(place), f"{sentence.words[place].text} not")
@@ -188,7 +150,7 @@ def _can_be_negated(sentence: Sentence, place: int) -> bool:
 
 def _is_participle(word: str) -> bool:
     """Return whether a word looks like a past participle."""
-    return word in _PARTICIPLES or (word.endswith("ed") and word != "need")
+    return word in word_list("participles") or (word.endswith("ed") and word != "need")
 
 
 def _other_polarity(
@@ -196,7 +158,9 @@ def _other_polarity(
 ) -> list[Replacement] | None:
     """Return the change of "some" to "any" after a verb, or back; None if another word is unfit."""
     words = [word.lower for word in sentence.words[place + 1 :]]
-    end = next((index for index, word in enumerate(words) if word in _CLAUSE_ENDS), len(words))
+    end = next(
+        (index for index, word in enumerate(words) if word in word_list("clause_ends")), len(words)
+    )
     clause, rest = words[:end], words[end:]
     # Words in the rest of the sentence may depend on the negation, too.
     if old == "any" and ({*unfit, old} & {*rest} or "at all" in sentence.line.lower()):
@@ -212,7 +176,7 @@ def _is_reply(sentence: Sentence, place: int) -> bool:
     """Return whether a yes or no is a reply, and does not belong to a noun ("no problem")."""
     if not sentence.opens or sentence.at(place) not in _YES + _NO:
         return False
-    if any(sentence.at(index) not in _INTERJECTIONS for index in range(place)):
+    if any(sentence.at(index) not in word_list("interjections") for index in range(place)):
         return False
     return not sentence.joined(place + 1) or sentence.at(place + 1) in (*SUBJECTS, "there")
 
@@ -248,12 +212,8 @@ def _with_reply(
 # Inconsistent data --------------------------------------------------------------------------------
 
 _AFTER_OBJECTS = {*AFTER_NOUNS, *BE, *PLURAL_VERBS, *SINGULAR_VERBS} - {
-    *word_list("with without for of as than please each left")
+    *word_list("not_after_objects")
 }
-# Before a noun, these leave open which things it stands for, or whether there are any.
-_INDEFINITE = word_list(
-    "no any every each either neither which what whose many much few fewer less more"
-)
 
 
 def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
@@ -269,7 +229,7 @@ def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
         return None
     first, last = places[0], places[-1]
     ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
-    if {*ahead} & {*_INDEFINITE} or (ahead[0] == "of" and not mention.is_plural):
+    if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
         return None
     if not mention.is_plural and not (
         {"a", "an", "one", *DETERMINERS} & {*ahead} or is_number(ahead[0])

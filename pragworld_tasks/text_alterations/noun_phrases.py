@@ -1,26 +1,15 @@
 """Noun phrases and agreement, as far as the alterations of plain text need them."""
 
-from pragworld_tasks.text_alterations.inflection import NUMBER_WORDS, is_plural, word_list
+from pragworld_tasks.text_alterations.inflection import ENGLISH, NUMBER_WORDS, is_plural, word_list
 from pragworld_tasks.text_alterations.tokens import EntityMention, Sentence
 
-# Forms of verbs that distinguish singular and plural.
-PLURAL_VERBS = {
-    **{"is": "are", "was": "were", "has": "have", "does": "do"},
-    **{"isn't": "aren't", "wasn't": "weren't", "hasn't": "haven't", "doesn't": "don't"},
-}
+PLURAL_VERBS: dict[str, str] = ENGLISH["plural_verbs"]
 SINGULAR_VERBS = {plural: singular for singular, plural in PLURAL_VERBS.items()}
-BE = word_list("is are was were isn't aren't wasn't weren't")
-DETERMINERS = word_list("the this these those my your his her our their its")
-PARTS_OF = (*DETERMINERS, *word_list("them us you it which whom"))
-# Words that end a noun phrase and do not have to agree with it.
-AFTER_NOUNS = word_list(
-    "can can't could couldn't will won't would wouldn't should shouldn't may might must cannot "
-    "in on at to into onto from by near under over inside outside behind beside with without for "
-    "there here too now today tonight yesterday tomorrow already left altogether please each "
-    "and or but because if when while before after so then as than"
-)
-# Words that a clause may follow within its sentence.
-OPENERS = word_list("and but or so then well yes no that said says because if think know")
+BE = word_list("be")
+DETERMINERS = word_list("determiners")
+PARTS_OF = (*DETERMINERS, *word_list("parts_of"))
+AFTER_NOUNS = word_list("after_nouns")
+OPENERS = word_list("openers")
 
 
 def is_number(word: str) -> bool:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
-from pragworld_tasks.text_alterations.inflection import is_plural, word_list
+from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
     AFTER_NOUNS,
     BE,
@@ -72,16 +72,11 @@ def _change_one(
 
 # Algorithm 4: quantifiers -------------------------------------------------------------------------
 
-_NO_QUANTIFIER_AFTER = word_list(
-    "not almost nearly practically virtually absolutely only just least quite hardly at after "
-    "above there there's"
-)
-
 
 def _quantifier(sentence: Sentence, place: int) -> list[Replacement]:
     """Return the replacement of the quantifier at a place, or none if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
-    if word not in ("all", "some") or before in _NO_QUANTIFIER_AFTER:
+    if word not in ("all", "some") or before in word_list("no_quantifier_after"):
         return []
     if before in BE and sentence.before(place - 1) not in ("", *WH_WORDS, *OPENERS):
         return []  # "there are some", "they are all"
@@ -109,24 +104,17 @@ def _quantifier(sentence: Sentence, place: int) -> list[Replacement]:
 
 # Algorithm 5: connectives -------------------------------------------------------------------------
 
-_FIXED_AFTER = word_list(
-    "so then yet also else not something anything whatever more less counting forth on again if "
-    "maybe perhaps rather"
-)
-_FIXED_BEFORE = word_list("go come try wait nice good and/or more again over")
-_FIXED_PAIRS = (
-    *("up down", "back forth", "now then", "here there", "by large", "sooner later", "once twice"),
-    *("once for", "first foremost", "ladies gentlemen", "rock roll", "black white", "yes no"),
-    *("out about", "peace quiet", "far wide", "safe sound", "trial error", "day night"),
-)
-
 
 def _connective(sentence: Sentence, place: int) -> list[Replacement]:
     """Return the replacements for the connective at a place, or none if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
-    if word not in ("and", "or") or not after or after in _FIXED_AFTER:
+    if word not in ("and", "or") or not after or after in word_list("fixed_after"):
         return []
-    if before == after or before in _FIXED_BEFORE or f"{before} {after}" in _FIXED_PAIRS:
+    if (
+        before == after
+        or before in word_list("fixed_before")
+        or f"{before} {after}" in ENGLISH["fixed_pairs"]
+    ):
         return []
     if is_number(after) or (before and is_number(before)):
         return []

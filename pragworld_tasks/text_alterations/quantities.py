@@ -33,24 +33,12 @@ from pragworld_tasks.text_alterations.tokens import (
     Sentence,
 )
 
-_NUMBERED = word_list(
-    "at past room number no size page chapter line bus flight gate platform channel step part "
-    "level grade class floor year january february march april may june july august september "
-    "october november december person speaker route"
-)
-_OF_NUMBERS = word_list(
-    "am pm o'clock percent half halves third thirds quarter quarters fifths st nd rd th point"
-)
 _CLOCK = re.compile(r"\b(?:it['\u2019]s|it is|at)\s+[\w -]+\s(?:to|past)\s", re.IGNORECASE)
 _TIME_OR_FRACTION = re.compile(
     r"\s*(?:[ap]\.?m\b|%?\s*(?:and|&)\s+(?:a\s+)?(?:half|quarter)\b)", re.IGNORECASE
 )
 _MARKED = re.compile(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$")
-_ABOUT = word_list("about only just exactly at least most still around almost nearly")
-_ONE_IS_A_PRONOUN_AFTER = word_list(
-    "this that no which what the each every any some another other a an my your his her our their"
-)
-_SEVERAL_ONLY = word_list("these those all any both many last next few every other first")
+_ABOUT = word_list("about")
 
 
 def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -106,7 +94,11 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
     if not value or value >= 500_000 or _CLOCK.search(line, sentence.words[0].start, end + 4):
         return False
     before, after = sentence.before(first), sentence.after(last)
-    if before in _NUMBERED or after in _OF_NUMBERS or _TIME_OR_FRACTION.match(line, end):
+    if (
+        before in word_list("numbered")
+        or after in word_list("of_numbers")
+        or _TIME_OR_FRACTION.match(line, end)
+    ):
         return False
     if text.isdigit():
         is_year = 1000 <= value < 3000 and not is_plural(after)
@@ -117,7 +109,7 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
             return False
     if text.lower() != "one":
         return True
-    if before in _ONE_IS_A_PRONOUN_AFTER:
+    if before in word_list("one_is_a_pronoun_after"):
         return False
     if after in ("or", "to") and is_number(sentence.at(last + 2)):
         return True
@@ -166,7 +158,7 @@ def _replacements(
         return replacements
     if sentence.after(last) in ("or", "to") and is_number(sentence.at(last + 2)):
         return replacements  # the noun and the verb agree with the other number
-    if not plural and sentence.before(first) in _SEVERAL_ONLY:
+    if not plural and sentence.before(first) in word_list("several_only"):
         return None
     noun = _noun(sentence, last, plural=plural)
     if noun is None:

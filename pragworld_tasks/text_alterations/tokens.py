@@ -17,24 +17,10 @@ _LABEL = re.compile(
 )
 _WORD = re.compile(r"(?:\d+(?:[.,:/]\d+)*|[^\W_])(?:\w|['\u2019-](?=\w))*")
 _END = re.compile(r"[.?!]+[\"'\u201d\u2019)]*(?=\s|$)|[.?!]*[\"'\u201d\u2019)]*\s*$")
-_TITLES = word_list("mr mrs ms dr st prof")
 
-_AUXILIARIES = {
-    f"{auxiliary}{ending}"
-    for auxiliary in word_list(
-        "is are was were do does did have has had could would should might must need"
-    )
-    for ending in ("", "n't")
-} | {"am", "can", "can't", "cannot", "will", "won't", "shall", "shan't", "may"}
-WH_WORDS = word_list(
-    "what where who whom whose which why when how what's where's who's why's when's how's"
-)
-SUBJECTS = word_list("i you he she it we they")
-# Words that may stand before the one that makes a sentence a question.
-_BEFORE_QUESTIONS = word_list(
-    "and but or so then well oh ok okay now hey yes yeah no please sorry ah er um hm hmm really "
-    "first also"
-)
+_AUXILIARIES = word_list("auxiliaries")
+WH_WORDS = word_list("wh_words")
+SUBJECTS = word_list("subjects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +248,7 @@ def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterato
         for match in _WORD.finditer(line, label_end(line)):
             words.append(Word(match[0], match.start()))
             end = _END.match(line, match.end())
-            if end and not (end[0].startswith(".") and words[-1].lower in _TITLES):
+            if end and not (end[0].startswith(".") and words[-1].lower in word_list("titles")):
                 is_question = "?" in end[0] or _is_question(words)
                 yield Sentence(utterance, line, tuple(words), opens, is_question, here)
                 words, opens = [], False
@@ -272,7 +258,9 @@ def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterato
 
 def _is_question(words: list[Word]) -> bool:
     """Return whether words begin as a question does, or end in one ("isn't it")."""
-    first = next((word.lower for word in words if word.lower not in _BEFORE_QUESTIONS), "")
+    first = next(
+        (word.lower for word in words if word.lower not in word_list("before_questions")), ""
+    )
     tag = [word.lower for word in words[-2:]]
     ends_in_tag = tag[0] in _AUXILIARIES and tag[-1] in SUBJECTS
     return first in _AUXILIARIES or first in WH_WORDS or ends_in_tag
