@@ -36,12 +36,9 @@ class Ablation:
     outputs: Tensor | None = None  # [layers, samples, width]; None stands for zeros
 
     def output(self, layer: int, like: Tensor, history: Tensor) -> Tensor:
-        """Return the output that replaces the module's own.
+        """Return the output of a layer's module for the [rows, length] hashed histories.
 
-        Args:
-            layer: The number of the layer, from 0.
-            like: [rows, length, width] a tensor with the shape, type and device of the output.
-            history: [rows, length] the text up to each position, hashed.
+        It has the shape, [rows, length, width], the type and the device of `like`.
         """
         if self.outputs is None:
             return torch.zeros_like(like)

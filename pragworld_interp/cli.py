@@ -168,12 +168,16 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
         groups = sorted({document.group for document in documents})[: options.limit]
         documents = [document for document in documents if document.group in groups]
     try:
-        from pragworld_interp.loading import Model
         from pragworld_interp.pipeline import prepare_sweep
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("pragworld"):
             raise
-        raise InputError(f"a sweep needs {error.name}: pip install 'pragworld[interp]'") from error
+        raise InputError(
+            f"`ablate` and `patch` need {error.name}: pip install 'pragworld[interp]'"
+        ) from error
+
+    from pragworld_interp.loading import Model
+
     names = [field.name for field in fields(Model) if field.name != "name"]
     model = Model(options.model, **{name: getattr(options, name) for name in names})
     return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)

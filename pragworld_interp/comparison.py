@@ -138,7 +138,7 @@ def compare_reports(
     """Compare models by which of their layers are useful and harmful.
 
     Args:
-        layer_reports: Reports by the name of each model; see `identities.model_titles`.
+        layer_reports: Reports by the name of each model; see `read_layer_files`.
         by: Whether the sign or the evidence decides the sets of layers.
         null: The null hypothesis: circular shifts, or permutations of the layers.
         draws: The number of random rearrangements, if there are too many to use all.

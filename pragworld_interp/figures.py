@@ -47,7 +47,7 @@ def accuracy_figure(
     """Draw accuracy by ablated layer: all models in one panel, with base lines and intervals.
 
     Args:
-        layer_reports: Reports by the name of each model; see `identities.model_titles`.
+        layer_reports: Reports by the name of each model; see `read_layer_files`.
         path: The file to write; .png, .svg or .pdf.
         metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
         by: Whether the marks follow the evidence or the bare sign.
@@ -58,12 +58,11 @@ def accuracy_figure(
             interventions or lack the metric, or the file cannot be written.
 
     Examples:
-        >>> from tempfile import mkdtemp
-        >>> from pragworld_interp import EXAMPLES, accuracy_figure, read_layers
-        >>> path = Path(mkdtemp()) / "layers.png"
-        >>> accuracy_figure({"tiny": read_layers(EXAMPLES / "layers.json")}, path)
-        >>> path.is_file()
-        True
+        >>> from tempfile import TemporaryDirectory
+        >>> from pragworld_interp import EXAMPLES, accuracy_figure, read_layer_files
+        >>> with TemporaryDirectory() as folder:
+        ...     reports = read_layer_files([EXAMPLES / "layers.json"])
+        ...     accuracy_figure(reports, Path(folder) / "figure.png", by="sign")
     """
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
@@ -98,7 +97,7 @@ def alterations_figure(
     """Draw accuracy by ablated layer: one panel for each category of alteration and for originals.
 
     Args:
-        layer_reports: Reports by the name of each model; see `identities.model_titles`.
+        layer_reports: Reports by the name of each model; see `read_layer_files`.
         path: The file to write; .png, .svg or .pdf.
         horizontal: The number of the layer, or its relative depth from 0 to 1.
 

@@ -58,13 +58,7 @@ def data_identity(
     prompts: Sequence[str],
     generator: dict[str, Any] | None = None,
 ) -> DataIdentity:
-    """Return the identity of documents and their prompts.
-
-    Args:
-        documents: Some or all documents of one split, at least one.
-        prompts: The prompt of each document, before any chat template.
-        generator: The settings of generated documents.
-    """
+    """Return the identity of documents of one split and their prompts, before a chat template."""
     return DataIdentity(
         split=documents[0].split,
         documents=len(documents),

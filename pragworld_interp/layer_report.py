@@ -291,42 +291,38 @@ def p_text(p: float) -> str:
 
 
 def _layer_table(report: LayerReport) -> str:
-    robust = report.plain.robust_accuracy
+    layers, robust = report.layers, report.plain.robust_accuracy
+    accuracy = [layer.accuracy for layer in layers]
+    columns = {
+        "layer": [str(layer.layer) for layer in layers],
+        "%": [format_percent(outcome.share.percent) for outcome in accuracy],
+        "points": [format_points(outcome.difference.points) for outcome in accuracy],
+        f"{report.settings.level:.0%} interval": [
+            format_interval(outcome.difference.interval) for outcome in accuracy
+        ],
+        "robust points": [
+            format_points(outcome.difference.points)
+            for outcome in (layer.robust_accuracy for layer in layers)
+            if outcome
+        ],
+        "Holm p": [p_text(layer.holm) for layer in layers],
+        "of groups": [p_text(layer.groups_holm) for layer in layers],
+        "sign": [layer.sign for layer in layers],
+        "evidence": [layer.evidence for layer in layers],
+        "both halves": [_rate(layer.stability.both_halves) for layer in layers],
+        "half as whole": [_rate(layer.stability.as_whole) for layer in layers],
+    }
     plain = f"accuracy {report.plain.accuracy.percent:.2f}"
     if robust:
         plain += f", robust accuracy {robust.percent:.2f}"
-    rows = []
-    for layer in report.layers:
-        difference = layer.accuracy.difference
-        rows.append(
-            [
-                str(layer.layer),
-                format_percent(layer.accuracy.share.percent),
-                format_points(difference.points),
-                format_interval(difference.interval),
-                *(
-                    [format_points(layer.robust_accuracy.difference.points)]
-                    if layer.robust_accuracy
-                    else []
-                ),
-                p_text(layer.holm),
-                p_text(layer.groups_holm),
-                layer.sign,
-                layer.evidence,
-                _rate(layer.stability.both_halves),
-                _rate(layer.stability.as_whole),
-            ]
-        )
+    else:
+        del columns["robust points"]
     return markdown_table(
         f"{model_titles([report.model])[0]}, {report.intervention.name}: {report.data.split}, "
         f"{report.data.documents} documents, {report.data.groups} groups; "
         f"without ablation: {plain}",
-        [
-            *["layer", "%", "points", f"{report.settings.level:.0%} interval"],
-            *(["robust points"] if robust else []),
-            *["Holm p", "of groups", "sign", "evidence", "both halves", "half as whole"],
-        ],
-        rows,
+        list(columns),
+        [list(row) for row in zip(*columns.values(), strict=True)],
     )
 
 

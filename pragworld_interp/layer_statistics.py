@@ -96,9 +96,9 @@ def recompute_report(report: LayerReport, settings: SweepSettings | None = None)
     Examples:
         >>> from pragworld_interp import EXAMPLES, SweepSettings, read_layers, recompute_report
         >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> wide = recompute_report(report, SweepSettings(level=0.99))
-        >>> wide.layers[1].accuracy.difference.interval.low < -20
-        True
+        >>> lenient = recompute_report(report, SweepSettings(alpha=1))
+        >>> lenient.selected("useful", by="evidence")
+        [1, 2]
     """
     return _compute(
         report.documents,

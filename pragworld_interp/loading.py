@@ -148,14 +148,9 @@ def _with_adapter(network: Any, adapter: str) -> Any:
 
 
 def check_folder(kind: str, name: str, *alternatives: str) -> None:
-    """Check that a name with the form of a folder is one, and holds one of some files.
+    """Check that a name with the form of a folder is one, and holds one of the files.
 
     transformers and peft would look for a missing folder on the hub.
-
-    Args:
-        kind: "model" or "adapter", for messages.
-        name: A name on the hub, or a folder.
-        alternatives: Files of which the folder must hold one.
 
     Raises:
         InputError: There is no such folder, or it holds none of the files.

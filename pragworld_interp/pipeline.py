@@ -111,14 +111,9 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
             logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
         return ablation.yes_by_group(logits, groups)
 
-    results = runs.run_units(
-        ablation.work_units(sweep.groups, sweep.trees, sweep.budget),
-        work,
-        out,
-        {**sweep.run_identity, "intervention": asdict(intervention)},
-        sweep.budget,
-        intervention.name,
-    )
+    units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
+    run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
+    results = runs.run_units(units, work, out, run_identity, sweep.budget, intervention.name)
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
@@ -166,14 +161,9 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
             results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
         return results
 
-    results = runs.run_units(
-        [[group] for group in sweep.groups],
-        work,
-        out,
-        {**sweep.run_identity, "positions": positions},
-        sweep.budget,
-        "patching",
-    )
+    units = [[group] for group in sweep.groups]
+    run_identity = {**sweep.run_identity, "positions": positions}
+    results = runs.run_units(units, work, out, run_identity, sweep.budget, "patching")
     if results is None:
         return None
     pairs = tuple(decode(PairEffect, effect, "") for group in results for effect in group)

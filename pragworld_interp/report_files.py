@@ -19,6 +19,11 @@ def read_layer_files(paths: Sequence[Path]) -> dict[str, LayerReport]:
 
     Raises:
         InputError: A file is not a layer report.
+
+    Examples:
+        >>> from pragworld_interp import EXAMPLES, read_layer_files
+        >>> list(read_layer_files([EXAMPLES / "layers.json"]))
+        ['tiny']
     """
     for path in paths:
         if is_patching_file(path):

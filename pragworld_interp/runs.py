@@ -38,14 +38,14 @@ def run_units(
 ) -> list[Any] | None:
     """Do the work on all units, or on those that an interrupted run has left.
 
-    Several processes divide the units between them. Each keeps a journal beside `target`.
+    Several processes divide the units among them. Each keeps a journal beside `target`.
 
     Args:
         units: Groups that run together.
         work: The work.
         target: The file that the results are for.
         identity: What the results depend on; a journal with another identity is refused.
-        budget: The budget in tokens.
+        budget: The tokens that go through a layer at a time.
         description: The text beside the progress bar.
 
     Returns:
@@ -81,11 +81,9 @@ def run_units(
 
 
 def process_state() -> PartialState:
-    """Return the number of this process, the number of all processes, and the device of this one.
-
-    accelerate recognizes several processes on CPUs only if it is told to use CPUs.
-    """
+    """Return the state of this process among those that share a run, on CPUs too."""
     accelerators = getattr(torch, "accelerator", torch.cuda)  # new in torch 2.6
+    # accelerate recognizes several processes on CPUs only if it is told to use CPUs.
     return PartialState(cpu=not accelerators.is_available())
 
 

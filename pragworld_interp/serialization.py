@@ -106,17 +106,10 @@ def _shown(value: Any) -> str:
 
 
 def check_schema(path: Path, content: Any, schema: str, version: int, command: str) -> None:
-    """Check that the content of a file has the schema and version that this package reads.
-
-    Args:
-        path: The file, for messages.
-        content: The JSON data of the file.
-        schema: The schema that is required.
-        version: The version that is required.
-        command: The command that writes such files, for messages.
+    """Check the schema and the version of a file that `command` should have written.
 
     Raises:
-        InputError: The schema or the version is another one.
+        InputError: The content has another schema or version.
     """
     head = content if isinstance(content, dict) else {}
     if head.get("schema") != schema:

@@ -33,7 +33,7 @@ def spans(attends: Tensor) -> list[Span]:
     """Return spans that hold for all rows of a batch; a single span if more are not worthwhile.
 
     Args:
-        attends: [rows, length, length] whether a token attends to another. It attends to itself.
+        attends: [rows, length, length] whether a token attends to another.
     """
     anywhere = attends.any(0)
     length = len(anywhere)

@@ -16,7 +16,7 @@ from layer_reports import random_report
 from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp import ablation, patching
+from pragworld_interp import EXAMPLES, ablation, patching
 from pragworld_interp.cli import main
 from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
 from pragworld_interp.patching_report import PatchingReport, read_patching
@@ -266,7 +266,7 @@ def test_options_of_one_figure_are_refused_for_others(
         ),
         ("figure", r"figure: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
         ("folder.png", r"folder\.png: is a folder; name a file in it$"),
-        ("missing/figure.png", r"figure\.png: No such file or directory; name a file"),
+        ("missing/figure.png", r"figure\.png: No such file or directory; choose a file"),
         (
             "text.json/figure.png",
             r"figure\.png: .*/text\.json is not a folder; choose another path$",
@@ -517,6 +517,36 @@ print({{"torch", "transformers", "pyvene"}} & set(sys.modules))
     assert process.stdout.count("usage: pragworld-interp") == 5
     assert all(Path(figure).read_bytes().startswith(b"\x89PNG") for figure in figures)
     assert process.stdout.endswith("\nset()\n")
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers", "accelerate"])
+def test_a_sweep_names_the_extra_that_installs_what_is_missing(
+    package: str, tmp_path: Path
+) -> None:
+    arguments = ["ablate", *TINY, "--limit", "1", "--out", str(tmp_path / "out")]
+    code = f"""
+import sys
+sys.modules[{package!r}] = None  # importing it is an ImportError then
+from pragworld_interp.cli import main
+main({arguments!r})
+"""
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 2
+    remedy = "pip install 'pragworld[interp]'"
+    assert process.stderr == f"`ablate` and `patch` need {package}: {remedy}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [("ablate", "layers.json"), ("patch", "patching.jsonl")]
+)
+def test_the_shipped_examples_are_what_the_commands_write(
+    command: str, name: str, tmp_path: Path
+) -> None:
+    settings = ["--split", "generated", "--metadata", '{"groups": 8, "seed": 2}']
+    main([command, "--model", str(tiny_folder()), *settings, "--out", str(tmp_path / name)])
+    assert_same(tmp_path / name, EXAMPLES / name)
+    read: Callable[[Path], Any] = read_layers if command == "ablate" else read_patching
+    assert read(tmp_path / name).data == read(EXAMPLES / name).data
 
 
 def test_without_pyvene_all_is_well_until_it_is_asked_for(

@@ -40,22 +40,38 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize(("name", "command"), [("ablate", ABLATE), ("patch", PATCH)])
-def test_a_killed_run_resumes_and_gives_the_same_bytes(
-    name: str, command: tuple[str, ...], whole: dict[str, bytes], tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "command", "how"),
+    [("ablate", ABLATE, signal.SIGKILL), ("patch", PATCH, signal.SIGINT)],
+)
+def test_an_interrupted_run_resumes_and_gives_the_same_bytes(
+    name: str,
+    command: tuple[str, ...],
+    how: signal.Signals,
+    whole: dict[str, bytes],
+    tmp_path: Path,
 ) -> None:
     out = tmp_path / "results"
     journal = tmp_path / ".results.journal-0"
     arguments = [sys.executable, "-m", "pragworld_interp", *command, "--out", str(out)]
     process = subprocess.Popen(
-        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
+        arguments,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while process.poll() is None:
         if journal.exists() and journal.read_bytes().count(b"\n") > 4:
             break
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.send_signal(how)
+    _, printed = process.communicate()
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert printed.endswith("\ninterrupted\n")
+        assert "Traceback" not in printed
     assert not out.exists()
     lines = journal.read_bytes().splitlines(keepends=True)
     assert 4 < len(lines) < 31
