@@ -331,7 +331,7 @@ class Connection:
             )
         if getattr(choice, "finish_reason", None) == "length":
             return "", "the reply was cut off: the server allows too few tokens"
-        if not isinstance(text, str) or not (text := strip_reasoning(text)):
+        if not isinstance(text, str) or not (text := strip_reasoning(text).strip()):
             return "", "the server's response holds no text"
         return text.encode("utf-8", "replace").decode(), ""  # half a character cannot be written
 
