@@ -143,7 +143,10 @@ class StudyReport:
             "harmful": list(self.harmful),
             "intervals": f"{LEVEL:.0%}, bootstrap over groups and seeds, {RESAMPLES} resamples",
             "arms": {
-                arm: {name: {"mean": one.mean, **asdict(one)} for name, one in measures.items()}
+                arm: {
+                    name: {"mean": measure.mean, **asdict(measure)}
+                    for name, measure in measures.items()
+                }
                 for arm, measures in self.arms.items()
             },
             "ablated_again": {
