@@ -186,7 +186,8 @@ def _data_check(options: argparse.Namespace) -> None:
 def _splits(options: argparse.Namespace) -> list[ReleasedSplit]:
     if unknown := [name for name in options.splits if not is_released(name)]:
         raise InputError(f"split {unknown[0]!r} does not exist; choose from {_SPLITS}")
-    return [name for name in FILES if not options.splits or name in options.splits]
+    names = options.splits or list(FILES)
+    return [name for name in FILES if is_released(name) and name in names]
 
 
 # Scores -------------------------------------------------------------------------------------------

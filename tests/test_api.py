@@ -1,6 +1,7 @@
 """The Python API: five lines from documents to figures, and what it refuses."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_mistakes_are_value_errors_with_a_remedy(manual: list[pt.Document]) -> N
     responses = ["yes"] * len(manual)
     result = pt.score(manual, responses)
     generated = pt.generate(groups=2)
-    mistakes = [
+    mistakes: list[tuple[Callable[[], object], str]] = [
         (lambda: pt.load("automatic"), "split 'automatic' does not exist; choose from manual, "),
         (lambda: pt.generate(group=3), "setting 'group' does not exist; choose from groups, "),
         (lambda: pt.score(manual, responses[1:]), "9 responses for 10 documents; pass one "),

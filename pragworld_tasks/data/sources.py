@@ -57,7 +57,7 @@ class ReleasedFile:
     read: Callable[[Path], list[Document]]
 
 
-FILES: dict[ReleasedSplit, ReleasedFile] = {
+FILES: dict[Split, ReleasedFile] = {
     "manual": ReleasedFile("Manual_Dataset_500_Final.csv", 375_830, 500, 88, 277, read_manual),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
     "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,8 @@ from pragworld_tasks.formatting import (
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+Value = TypeVar("Value")
 
 SCHEMA_VERSION = 1
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
@@ -384,7 +386,7 @@ def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
     return {name: shown[name] for name in shown if name in names}
 
 
-def _named(mapping: Mapping[str, Any], name: str, what: str) -> Any:
+def _named(mapping: Mapping[str, Value], name: str, what: str) -> Value:
     if name not in mapping:
         raise InputError(f"{what} {name!r} does not exist; choose from {', '.join(mapping)}")
     return mapping[name]
