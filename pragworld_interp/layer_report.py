@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pragworld_tasks.data.documents import Answer, Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, McNemar
 from pragworld_tasks.evaluation.scoring import Difference, Share
-from pragworld_tasks.files import read_text, write_whole
+from pragworld_tasks.files import read_json, write_whole
 from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
@@ -206,7 +206,13 @@ class LayerReport:
         Args:
             role: "useful", "harmful" or "neutral".
             by: Whether the sign of A_l - A_0 or the evidence decides.
+
+        Raises:
+            InputError: The role or the criterion does not exist.
         """
+        for name, choices in ((role, get_args(Role)), (by, get_args(By))):
+            if name not in choices:
+                raise InputError(f"{name!r} does not exist; choose from {', '.join(choices)}")
         return [layer.layer for layer in self.layers if getattr(layer, by) == role]
 
     def to_json(self) -> dict[str, Any]:
@@ -238,18 +244,13 @@ def write_layers(report: LayerReport, path: Path) -> None:
     write_whole(path, f'{head},\n  "documents": [\n    {rows}\n  ]\n}}\n'.encode())
 
 
-def read_layers(path: Path) -> LayerReport:
+def read_layers(path: str | Path) -> LayerReport:
     """Read the report that `pragworld-interp ablate` or `write_layers` wrote.
 
     Raises:
         InputError: The file is missing, malformed, inconsistent, or of another version.
     """
-    try:
-        content = json.loads(read_text(path))
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
+    content = read_json(path)
     check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
     try:
         report: LayerReport = decode(LayerReport, content, "")

@@ -195,7 +195,7 @@ def is_patching_file(path: Path) -> bool:
     return f'"{SCHEMA}"' in read_text(path).partition("\n")[0]
 
 
-def read_patching(path: Path) -> PatchingReport:
+def read_patching(path: str | Path) -> PatchingReport:
     """Read the report that `pragworld-interp patch` or `write_patching` wrote.
 
     Raises:

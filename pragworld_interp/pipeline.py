@@ -1,7 +1,7 @@
 """From a model and documents to the report of a sweep: what `ablate` and `patch` run."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +11,20 @@ import torch
 from pragworld_interp import ablation, loading, packing, patching, runs
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
-from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
+from pragworld_interp.layer_report import (
+    Intervention,
+    LayerReport,
+    read_layers,
+    write_layers,
+)
 from pragworld_interp.layer_statistics import compute_report
-from pragworld_interp.patching_report import PairEffect, PatchingReport, Positions, write_patching
+from pragworld_interp.patching_report import (
+    PairEffect,
+    PatchingReport,
+    Positions,
+    read_patching,
+    write_patching,
+)
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
 from pragworld_tasks.data.documents import Document
@@ -95,11 +106,12 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     only the first returns the report.
 
     Raises:
-        InputError: The engine is not installed, the journal is of another run, or the memory does
-            not suffice.
+        InputError: The engine is not installed, `out` or the journal is of another run, or the
+            memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
+    _check_report(out, read_layers, sweep, intervention=intervention)
     replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
@@ -132,8 +144,8 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
 
     Raises:
         InputError: The split has no altered variants, the positions of the dialogue are unknown,
-            the engine is not installed, the journal is of another run, or the memory does not
-            suffice.
+            the engine is not installed, `out` or the journal is of another run, or the memory
+            does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
@@ -161,6 +173,7 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
             results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
         return results
 
+    _check_report(out, read_patching, sweep, positions=positions)
     units = [[group] for group in sweep.groups]
     run_identity = {**sweep.run_identity, "positions": positions}
     results = runs.run_units(units, work, out, run_identity, sweep.budget, "patching")
@@ -171,3 +184,17 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
     write_patching(report, out)
     runs.remove_journals(out)
     return report
+
+
+def _check_report(
+    out: Path, read: Callable[[Path], LayerReport | PatchingReport], sweep: SweepInputs, **own: Any
+) -> None:
+    """Refuse to overwrite a file that is not the report of this very run."""
+    if out.is_file():
+        report = read(out)
+        for name, value in {"model": sweep.model, "data": sweep.data, **own}.items():
+            if getattr(report, name) != value:
+                raise InputError(
+                    f"{out}: holds a report with another {name}; choose another --out, or move the "
+                    "file away"
+                )

@@ -105,7 +105,7 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
-def check_schema(path: Path, content: Any, schema: str, version: int, command: str) -> None:
+def check_schema(path: str | Path, content: Any, schema: str, version: int, command: str) -> None:
     """Check the schema and the version of a file that `command` should have written.
 
     Raises:

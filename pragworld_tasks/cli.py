@@ -13,10 +13,11 @@ from pragworld_tasks.data.sources import (
     cache_folder,
     fetch,
     is_released,
-    load_split,
     locate,
     named_folder,
 )
+from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
+from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
@@ -117,6 +118,7 @@ def _add_data(commands: Commands) -> None:
         "the folder that PRAGWORLD_DATA names (laid out like the released repository), then in the "
         "cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned commit "
         "(PRAGWORLD_URL names a mirror).",
+        epilog="example: pragworld-tasks data status",
     )
     data_commands = data.add_subparsers(required=True, metavar="COMMAND")
     for name, run, summary in (
@@ -167,7 +169,7 @@ def _data_check(options: argparse.Namespace) -> None:
             location = locate(split)
             path = location.path if location else None
         if path is None or not path.exists():
-            print(f"{split}: no {FILES[split].path}")
+            print(f"{split}: not on this machine (no {FILES[split].path})")
             continue
         checked += 1
         try:
@@ -199,13 +201,19 @@ def _add_score(commands: Commands) -> None:
         "score",
         _score,
         "score existing responses, or compare two runs",
-        description="Prints every metric with a 95 %% interval, the released scoring's figures "
+        description="Prints every metric with a 95 % interval, the released scoring's figures "
         "beside it, and accuracy by alteration, length and type of question.",
         example="pragworld-tasks score --split manual --responses samples_pragworld_manual.jsonl\n"
         "pragworld-tasks score --split manual --responses a.jsonl --against b.jsonl",
     )
     command.add_argument(
-        "--split", required=True, choices=FILES, help="the split that the responses are to"
+        "--split", required=True, choices=SPLIT_NAMES, help="the split that the responses are to"
+    )
+    command.add_argument(
+        "--metadata",
+        default="{}",
+        metavar="JSON",
+        help='settings of generated documents, as for lm_eval: \'{"groups": 20, "seed": 7}\'',
     )
     command.add_argument(
         "--responses",
@@ -231,7 +239,7 @@ def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation.scoring import compare_scores, score
     from pragworld_tasks.files import write_json
 
-    documents = load_split(options.split)
+    documents, _ = named_documents(options.split, options.metadata, "--metadata")
     report = score(documents, read_predictions(options.responses, documents))
     comparison = None
     if options.against:
@@ -271,13 +279,16 @@ def _add_generate(commands: Commands) -> None:
         "has) or test_long (longer dialogues than any other's)",
     )
     command.add_argument(
-        "--domains", default="household,shop,clinic", metavar="NAMES", help="default: all three"
+        "--domains",
+        default=",".join(DOMAINS),
+        metavar="NAMES",
+        help="domains, separated by commas; default: %(default)s",
     )
     command.add_argument(
         "--held-out-alteration",
         metavar="NAME",
         help="leave this alteration out of train and validation, and put it into every group of "
-        "the other splits",
+        f"the other splits: one of {', '.join(ALTERATIONS)}",
     )
     command.add_argument(
         "--out",
@@ -343,7 +354,11 @@ def _add_alter(commands: Commands) -> None:
         "'focus_agents', 'focus_objects' and 'focus_locations': those that the questions are about",
     )
     command.add_argument(
-        "--alteration", nargs="+", default=[], metavar="NAME", help="only these; default: all seven"
+        "--alteration",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="only these, in quotes and separated by spaces; default: all seven",
     )
     command.add_argument("--seed", type=int, default=0, help="default: 0")
 

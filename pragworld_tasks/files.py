@@ -27,7 +27,7 @@ class Where:
         raise InputError(f"{self.path}, row {self.row} (line {self.line}): {reason}")
 
 
-def read_text(path: Path) -> str:
+def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file with its line breaks unchanged.
 
     Raises:
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
             a data file.
     """
     try:
-        raw = path.read_bytes()
+        raw = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     try:
@@ -56,7 +56,20 @@ def read_package_toml(package: str, name: str) -> Mapping[str, Any]:
     return tomllib.loads((files(package) / name).read_text(encoding="utf-8"))
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+def read_json(path: str | Path) -> Any:
+    """Return the content of a JSON file.
+
+    Raises:
+        InputError: The file cannot be read or is not JSON.
+    """
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
+
+
+def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
     """Yield the objects of a JSON-lines file, each with its place. Blank lines are skipped.
 
     Raises:
@@ -66,7 +79,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
     for line, text in enumerate(read_text(path).split("\n"), start=1):
         if not text.strip():
             continue
-        where = Where(path, row, line)
+        where = Where(Path(path), row, line)
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -89,7 +102,10 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{option} {text!r:.80}: not JSON ({error})") from error
+        raise InputError(
+            f"{option} {text!r:.80}: not JSON ({error}); pass an object such as "
+            "'{\"groups\": 20}'"
+        ) from error
     if not isinstance(given, dict):
         raise InputError(f"{option} {text!r:.80}: not a JSON object")
     return given

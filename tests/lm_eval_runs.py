@@ -67,6 +67,7 @@ def run_lm_eval(
 
 
 def split_of(task: str) -> Split:
+    split: Split
     for split in FILES:
         if task.startswith(f"pragworld_{split}"):
             return split

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeGuard
 from urllib.parse import quote
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_text

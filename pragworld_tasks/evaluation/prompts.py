@@ -8,6 +8,7 @@ are part of what the published models read.
 from collections.abc import Mapping
 from typing import Any
 
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
 _QUESTION = "\n\nNow based on your understanding of the conversation, answer the question below:\n"
@@ -23,11 +24,11 @@ _PROMPT_2 = (
 )
 
 
-def evaluation_prompt(document: Mapping[str, Any]) -> str:
+def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
 
     Args:
-        document: a mapping with a `context` and a `question`.
+        document: a document, or a mapping with a `context` and a `question`.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
@@ -37,11 +38,11 @@ def evaluation_prompt(document: Mapping[str, Any]) -> str:
     return _fill(_PROMPT_1, document)
 
 
-def label_prompt(document: Mapping[str, Any]) -> str:
+def label_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 2, for entity tracking, fine-tuning and probing: only a label.
 
     Args:
-        document: a mapping with a `context` and a `question`.
+        document: a document, or a mapping with a `context` and a `question`.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
@@ -65,6 +66,8 @@ def split_prompt(prompt: str) -> tuple[str, str]:
     raise InputError("the prompt is neither Prompt 1 nor Prompt 2 of the PragWorld paper")
 
 
-def _fill(prompt: tuple[str, str], document: Mapping[str, Any]) -> str:
+def _fill(prompt: tuple[str, str], document: Document | Mapping[str, Any]) -> str:
     head, tail = prompt
+    if isinstance(document, Document):
+        return f"{head}{document.context}{_QUESTION}{document.question}{tail}"
     return f"{head}{document['context']}{_QUESTION}{document['question']}{tail}"

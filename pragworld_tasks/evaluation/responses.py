@@ -34,7 +34,7 @@ class Predictions:
         return cls(list(map(read_answer, texts)), list(map(read_answer_released, texts)))
 
 
-def read_predictions(paths: Sequence[Path], documents: Sequence[Document]) -> Predictions:
+def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document]) -> Predictions:
     r"""Read the answers in files of responses, in the order of `documents`.
 
     Args:
