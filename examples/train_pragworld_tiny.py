@@ -52,8 +52,8 @@ from pragworld_tasks.dialogues.questions import (
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.topics import TOPICS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Vocabulary, domain_vocabulary
-from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State, interpret, mentioned
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Names, domain_vocabulary
+from pragworld_tasks.dialogues.world import REPLIER, State, interpret, mentioned
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
 
@@ -259,12 +259,12 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
     return Lesson("\n".join(dialogue.lines), rng.shuffled(questions)[: size + 2])
 
 
-def _limited(vocabulary: Vocabulary, breadth: float) -> Vocabulary:
+def _limited(vocabulary: Names, breadth: float) -> Names:
     """Return a quarter of the words at the least breadth, and all of them at the most."""
     share = 0.25 ** (1 - breadth)
     women = [name for name in vocabulary.agents if name in WOMEN]
     men = [name for name in vocabulary.agents if name not in WOMEN]
-    return Vocabulary(
+    return Names(
         (*women[: round(share * len(women))], *men[: round(share * len(men))]),
         vocabulary.things[: max(8, round(share * len(vocabulary.things)))],
         vocabulary.places[: max(5, round(share * len(vocabulary.places)))],
@@ -272,7 +272,7 @@ def _limited(vocabulary: Vocabulary, breadth: float) -> Vocabulary:
 
 
 def _about_others(
-    question: Question, vocabulary: Vocabulary, names: Mentioned, state: State, rng: StableRandom
+    question: Question, vocabulary: Names, names: Names, state: State, rng: StableRandom
 ) -> Question | None:
     """Replace a name in the question by one that the dialogue lacks, so that the answer is no.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import WOMEN, Vocabulary
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Names
 from pragworld_tasks.dialogues.world import (
     ALL,
     MOST_NUMBER,
@@ -43,7 +43,7 @@ class _Source(NamedTuple):
     """A dialogue to alter; the fields are the arguments of `edits`."""
 
     exchanges: Exchanges
-    vocabulary: Vocabulary
+    vocabulary: Names
     focus: Sequence[str]
     rng: StableRandom
 
@@ -57,10 +57,10 @@ class _Source(NamedTuple):
 
     def edit(self, altered: dict[int, Exchange], direction: str = "") -> Edit:
         """Return the dialogue with some of its exchanges, by position, replaced."""
-        return Edit(
-            tuple(altered.get(number, exchange) for number, exchange in enumerate(self.exchanges)),
-            direction,
-        )
+        exchanges = list(self.exchanges)
+        for position, exchange in altered.items():
+            exchanges[position] = exchange
+        return Edit(tuple(exchanges), direction)
 
     def names(self, slot: Slot) -> list[str]:
         """Return the names that the dialogue has in a slot, in order."""
@@ -75,7 +75,7 @@ class _Source(NamedTuple):
 def edits(
     alteration: str,
     exchanges: Sequence[Exchange],
-    vocabulary: Vocabulary,
+    vocabulary: Names,
     focus: Sequence[str],
     rng: StableRandom,
 ) -> Iterator[Edit]:
@@ -160,7 +160,7 @@ def _inconsistent_data(source: _Source) -> Iterator[Edit]:
         if (
             exchange.form not in ("did", "where", "amount", "count", "what")
             or exchange.oddity
-            or len(exchange.claimed_things) != 1
+            or len(exchange.claimed[1]) != 1
             or exchange.reply in ("unknown", "no")
             or exchange.claim.denied
             or is_one(exchange.claim.amount)
@@ -200,18 +200,23 @@ _FIELDS: dict[Slot, str] = {"agents": "agent", "things": "thing", "places": "pla
 
 
 def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
-    for slot, field in _FIELDS.items():
-        name = getattr(exchange, field)
+    agent, thing, place = exchange[1:4]
+    asked: tuple[tuple[Slot, str | None], ...]
+    asked = (("agents", agent), ("things", thing), ("places", place))
+    for slot, name in asked:
         if name is not None and name != REPLIER:
             yield _Variable(position, slot, "question", 0, name)
-    claim = exchange.claim
-    for slot in _FIELDS:
-        for index, name in enumerate(getattr(claim, slot)):
-            # "Lily said she …" has one variable.
-            if name != REPLIER and not (slot == "agents" and name == claim.source):
-                yield _Variable(position, slot, "claim", index, name)
-    if claim.source is not None and claim.source != exchange.agent:
-        yield _Variable(position, "agents", "source", 0, claim.source)
+    if isinstance(exchange.reply, Claim):
+        agents, things, places, _, _, source, _ = exchange.reply
+        claimed: tuple[tuple[Slot, tuple[str, ...]], ...]
+        claimed = (("agents", agents), ("things", things), ("places", places))
+        for slot, names in claimed:
+            for index, name in enumerate(names):
+                # "Lily said she …" has one variable.
+                if name != REPLIER and not (slot == "agents" and name == source):
+                    yield _Variable(position, slot, "claim", index, name)
+        if source is not None and source != agent:
+            yield _Variable(position, "agents", "source", 0, source)
     if exchange.oddity and exchange.oddity.place:
         yield _Variable(position, "places", "oddity", 0, exchange.oddity.place)
 
@@ -219,11 +224,11 @@ def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
 def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
     """Return the exchange with another name for the variable."""
     _, slot, role, index, before = variable
-    claim = exchange.claim
-    changes: dict[str, Any]
     if role == "oddity":
         assert exchange.oddity is not None
         return exchange._replace(oddity=exchange.oddity._replace(place=name))
+    claim = exchange.claim
+    changes: dict[str, Any]
     if role == "question":
         changes = {_FIELDS[slot]: name}
         if slot == "agents" and claim.source == before:  # "Did Lily …?" "She said …"
@@ -231,9 +236,10 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
         return exchange._replace(**changes)
     if role == "source":
         agents = tuple(name if agent == before else agent for agent in claim.agents)
-        return exchange._replace(reply=claim._replace(source=name, agents=agents))
-    names = getattr(claim, slot)
-    changes = {slot: (*names[:index], name, *names[index + 1 :])}
+        changes = {"source": name, "agents": agents}
+    else:
+        names = getattr(claim, slot)
+        changes = {slot: (*names[:index], name, *names[index + 1 :])}
     return exchange._replace(reply=claim._replace(**changes))
 
 

@@ -9,7 +9,7 @@ from pragworld_tasks.dialogues.grammar import verbalize
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.topics import MIX, TOPICS, Scene
-from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Vocabulary
+from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Names
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
     NOTHING_SAID,
@@ -67,7 +67,7 @@ def opening_share(exchanges: Sequence[Exchange]) -> int:
 
 def compose(
     domain: Domain,
-    vocabulary: Vocabulary,
+    vocabulary: Names,
     length: int,
     topics: Sequence[str],
     rng: StableRandom,

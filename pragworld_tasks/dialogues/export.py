@@ -15,20 +15,6 @@ from typing import Any
 from pragworld_tasks.dialogues.generate import Group, Variant, documents
 from pragworld_tasks.errors import InputError
 
-_COLUMNS = (
-    "Seed Index",
-    "Local Context",
-    "Question",
-    "Answer",
-    "Perturbation?",
-    "Perturbation Target",
-    "Perturbation Category",
-    "Perturbation Effect",
-    "Utterance Index",
-    "Old Word",
-    "New Word",
-)
-
 
 def write_groups(groups: Iterable[Group], target: Path) -> int:
     """Write the documents of the groups, with what each alteration changed.
@@ -95,34 +81,32 @@ def _write_csv(groups: Iterable[Group], path: Path) -> int:
     rows = 0
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(_COLUMNS)
         for group in groups:
-            writer.writerows(_cells(group, variant) for variant in group.variants)
-            rows += len(group.variants)
+            for variant in group.variants:
+                row = _released_row(group, variant)
+                if rows == 0:
+                    writer.writerow(row)
+                writer.writerow(row.values())
+                rows += 1
     return rows
 
 
-def _cells(group: Group, variant: Variant) -> list[str]:
-    """Return a variant as a row of the released table."""
+def _released_row(group: Group, variant: Variant) -> dict[str, object]:
+    """Return a variant as a row of the released table. A swap has two changes."""
     changes = variant.changes
-
-    def joined(field: str) -> str:
-        """Join a field of the changes, of which a swap has two."""
-        return " | ".join(str(getattr(change, field)) for change in changes)
-
-    return [
-        str(group.number),
-        "\n".join(variant.dialogue.lines),
-        group.question_text,
-        variant.answer,
-        "FALSE" if variant.alteration is None else "TRUE",
-        "-",
-        variant.alteration or "-",
-        (variant.effect or "-").capitalize(),
-        joined("utterance"),
-        joined("old"),
-        joined("new"),
-    ]
+    return {
+        "Seed Index": group.number,
+        "Local Context": "\n".join(variant.dialogue.lines),
+        "Question": group.question_text,
+        "Answer": variant.answer,
+        "Perturbation?": "FALSE" if variant.alteration is None else "TRUE",
+        "Perturbation Target": "-",
+        "Perturbation Category": variant.alteration or "-",
+        "Perturbation Effect": (variant.effect or "-").capitalize(),
+        "Utterance Index": " | ".join(str(change.utterance) for change in changes),
+        "Old Word": " | ".join(change.old for change in changes),
+        "New Word": " | ".join(change.new for change in changes),
+    }
 
 
 def _write_json_lines(groups: Iterable[Group], path: Path) -> int:

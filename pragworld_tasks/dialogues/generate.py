@@ -33,7 +33,7 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import Vocabulary
+from pragworld_tasks.dialogues.vocabulary import Names
 from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
@@ -126,37 +126,18 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
-# Topics that an alteration applies to, by the answer it is to flip, and by whether the question is
-# about what an agent did.
-_TOPICS: dict[str, dict[tuple[Answer, bool], str]] = {
-    "Negation": {
-        ("yes", True): "done",
-        ("no", True): "not done",
-        ("yes", False): "affirmed",
-        ("no", False): "denied",
-    },
-    "Quantity Change": {
-        ("yes", True): "quantity done",
-        ("no", True): "quantity done",
-        ("yes", False): "quantity",
-        ("no", False): "quantity",
-    },
-    "Quantifier Change": {
-        ("yes", True): "all done",
-        ("no", True): "some done",
-        ("yes", False): "all",
-        ("no", False): "some",
-    },
-    "Logical Connective Change": {
-        ("yes", True): "done and",
-        ("no", True): "done or",
-        ("yes", False): "and",
-        ("no", False): "or",
-    },
+# Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
+# did, and of all others.
+_TOPICS: dict[str, dict[bool, tuple[str, str]]] = {
+    "Negation": {True: ("done", "not done"), False: ("affirmed", "denied")},
+    "Quantity Change": {True: ("quantity done", "quantity done"), False: ("quantity", "quantity")},
+    "Quantifier Change": {True: ("all done", "some done"), False: ("all", "some")},
+    "Logical Connective Change": {True: ("done and", "done or"), False: ("and", "or")},
 }
-_POLAR_TOPICS: dict[QuestionForm, dict[Answer, str]] = {
-    "went": {"yes": "gone", "no": "not gone"},
-    "agent knows": {"yes": "known", "no": "not known"},
+_SPECIAL_TOPICS: dict[tuple[str, QuestionForm], tuple[str, str]] = {
+    ("Negation", "went"): ("gone", "not gone"),
+    ("Negation", "agent knows"): ("known", "not known"),
+    ("Logical Connective Change", "went"): ("gone and", "gone or"),
 }
 _TOPICS_OF_FORM: dict[QuestionForm, str] = {
     "agent knows": "knowledge",
@@ -254,17 +235,14 @@ def _topics(alteration: str, form: QuestionForm, answer: Answer) -> list[str]:
     Two are for a flip and for a variant without one. The third is for the other answer, so that
     dialogues with either answer have the same topics.
     """
-    topic_of: dict[Answer, str]
-    if alteration == "Logical Connective Change" and form == "went":
-        topic_of = {"yes": "gone and", "no": "gone or"}
-    elif alteration == "Negation" and form in _POLAR_TOPICS:
-        topic_of = _POLAR_TOPICS[form]
+    if (alteration, form) in _SPECIAL_TOPICS:
+        topics = _SPECIAL_TOPICS[alteration, form]
     elif alteration in _TOPICS:
-        topics, by_agent = _TOPICS[alteration], form.startswith("left")
-        topic_of = {"yes": topics["yes", by_agent], "no": topics["no", by_agent]}
+        topics = _TOPICS[alteration][form.startswith("left")]
     else:
         return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
-    return [topic_of[answer]] * 2 + [topic_of[_OTHER[answer]]]
+    topic, other = topics if answer == "yes" else reversed(topics)
+    return [topic, topic, other]
 
 
 class _Altered:
@@ -311,7 +289,7 @@ class _Draft:
     """
 
     dialogue: Dialogue
-    vocabulary: Vocabulary
+    vocabulary: Names
     about_people: bool
     shares: tuple[int, ...]
     rng: StableRandom
@@ -419,15 +397,14 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     for utterance, (old, new) in enumerate(zip(before, after, strict=True)):
         if old == new:
             continue
-        olds, news = old.split(" "), new.split(" ")
-        start = 0
-        while start < min(len(olds), len(news)) and olds[start] == news[start]:
+        old_words, new_words = old.split(" "), new.split(" ")
+        start, end, shortest = 0, 0, min(len(old_words), len(new_words))
+        while start < shortest and old_words[start] == new_words[start]:
             start += 1
-        end = 0
-        while end < min(len(olds), len(news)) - start and olds[-1 - end] == news[-1 - end]:
+        while end < shortest - start and old_words[-1 - end] == new_words[-1 - end]:
             end += 1
-        old = " ".join(olds[start : len(olds) - end])
-        new = " ".join(news[start : len(news) - end])
+        old = " ".join(old_words[start : len(old_words) - end])
+        new = " ".join(new_words[start : len(new_words) - end])
         if old and new and old[-1] == new[-1] and old[-1] in ".?":
             old, new = old[:-1], new[:-1]
         yield Change(utterance, old, new)

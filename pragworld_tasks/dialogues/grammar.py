@@ -4,7 +4,7 @@ Each form of exchange has several phrases. The exchange records which of them it
 (`Exchange.wordings`), so an alteration changes only the words that express what it alters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -121,11 +121,17 @@ def verbalize(
     style = STYLES[domain]
     asker, replier = cast.labels
     for exchange, meant in zip(exchanges, resolved, strict=True):
-        question, reply = _PHRASES[exchange.form](exchange, meant, style)
+        phrases = _PHRASES[exchange.form](exchange, meant, style)
+        question = next(phrases)
+        if exchange.reply == "unknown" and exchange.form != "chat":
+            reply = _choose(_UNKNOWN, exchange.wordings[1])
+        else:
+            reply = next(phrases)
         if exchange.oddity:
             place, wording = exchange.oddity
+            _, things, _ = meant.claimed
             phrase = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
-            reply += " " + phrase.format(things=meant.claimed_things[0], place=place)
+            reply += " " + phrase.format(things=things[0], place=place)
         utterances.append(f"{asker}: {question[0].upper()}{question[1:]}")
         utterances.append(f"{replier}: {reply[0].upper()}{reply[1:]}")
     return utterances
@@ -162,17 +168,13 @@ def _in(place: str | None) -> str:
     return f"in the {place}" if place else "there"
 
 
-def _joined(names: Sequence[str], connective: Connective | None) -> str:
-    return f" {connective} ".join(names)
-
-
-def _joined_nouns(names: Sequence[str], connective: Connective | None) -> str:
-    return _joined([f"the {name}" for name in names], connective)
+def _nouns(names: Sequence[str], connective: Connective | None) -> str:
+    return "the " + f" {connective} the ".join(names)
 
 
 def _agents(claim: Claim) -> str:
     names = ["I" if name == REPLIER else name for name in claim.agents]
-    return _joined(sorted(names, key="I".__eq__), claim.connective)  # "Noah and I"
+    return f" {claim.connective} ".join(sorted(names, key="I".__eq__))  # "Noah and I"
 
 
 def _number(amount: Amount) -> str:
@@ -191,7 +193,7 @@ def _quantity(amount: Amount, thing: str | None, pronoun: str = "them") -> str:
 
 def _objects(claim: Claim, pronoun: str = "them") -> str:
     if len(claim.things) > 1:
-        return _joined_nouns(claim.things, claim.connective)
+        return _nouns(claim.things, claim.connective)
     return _quantity(claim.amount, claim.things[0] if claim.things else None, pronoun)
 
 
@@ -199,16 +201,16 @@ def _places(claim: Claim) -> str:
     if claim.connective == "if not" and len(claim.places) > 1:
         return f"in the {claim.places[0]} if not in the {claim.places[1]}"
     if claim.places:
-        return f"in {_joined_nouns(claim.places, claim.connective)}"
+        return f"in {_nouns(claim.places, claim.connective)}"
     return "there"
 
 
 def _statement(claim: Claim, meant: Exchange, verb: tuple[str, str]) -> str:
     """Return a claim as a whole sentence."""
-    agents = meant.claimed_agents
-    if agents:
+    agent = claim.agents[0] if claim.agents else meant.agent
+    if agent:
         named = claim.agents and claim.agents != (claim.source,)
-        subject = _agents(claim) if named else _pronoun(agents[0])
+        subject = _agents(claim) if named else _pronoun(agent)
         predicate = f"didn't {verb[0]}" if claim.denied else verb[1]
         sentence = f"{subject} {predicate} {_objects(claim)} {_places(claim)}."
     else:
@@ -223,25 +225,15 @@ def _attribution(claim: Claim, meant: Exchange) -> str:
     return f"{_pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
 
 
-def _without_claim(exchange: Exchange, clause: str, *longer: str) -> str:
-    """Return yes, no or "I don't know"; the clause repeats the question's subject and verb."""
-    reply, wording = exchange.reply, exchange.wordings[1]
-    assert not isinstance(reply, Claim)
-    if reply == "unknown":
-        return _choose(_UNKNOWN, wording)
-    clause += "n't" if reply == "no" else ""
-    return _choose((f"{reply}.", f"{clause}.", f"{reply}, {clause}.", *longer), wording)
+def _yes_or_no(exchange: Exchange, clause: str, *longer: str) -> str:
+    """Return a reply from yes or no, and a clause that repeats the question's subject and verb."""
+    clause += "n't" if exchange.reply == "no" else ""
+    phrases = (f"{exchange.reply}.", f"{clause}.", f"{exchange.reply}, {clause}.", *longer)
+    return _choose(phrases, exchange.wordings[1])
 
 
-def _with_amount(claim: Claim, meant: Exchange, style: Style, after_any: bool) -> str:
-    """Return a claim of an amount, which may leave out what the question has said.
-
-    Args:
-        claim: The claim.
-        meant: Its exchange, resolved.
-        style: The phrases of the domain.
-        after_any: Whether the question asks for a number, or for any; then the number may do.
-    """
+def _with_amount(claim: Claim, meant: Exchange, style: Style, number_may_do: bool) -> str:
+    """Return a claim of an amount in a phrase that may leave out what the question has said."""
     wording = meant.wordings[1]
     sentence = _statement(claim, meant, _choose(style.verbs, wording))
     if claim.agents or claim.source:
@@ -251,155 +243,135 @@ def _with_amount(claim: Claim, meant: Exchange, style: Style, after_any: bool) -
         return _choose((sentence, f"{claim.amount.kind} of them {are}."), wording)
     amount = _number(claim.amount)
     phrases = (sentence, f"{amount} {are} there.", f"there {are} {amount} there.", f"{amount}.")
-    return _choose(phrases if after_any else phrases[:2], wording)
+    return _choose(phrases if number_may_do else phrases[:2], wording)
 
 
-# Forms of exchanges -------------------------------------------------------------------------------
+# Forms of exchanges: each yields the question, then the reply if it is not "I don't know" ---------
 
 
-def _did(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _did(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     verb = base, past = _choose(style.verbs, exchange.wordings[0])
     who, he = _subjects(exchange, meant)
-    question = f"did {who} {base} {_the(exchange.thing)} {_in(exchange.place)}?"
+    yield f"did {who} {base} {_the(exchange.thing)} {_in(exchange.place)}?"
     claim = exchange.reply
     if not isinstance(claim, Claim):
         did = past if claim == "yes" else f"didn't {base}"
-        return question, _without_claim(exchange, f"{he} did", f"{he} {did} them there.")
-    if claim.source and claim.denied and not claim.agents:
-        return question, f"{_attribution(claim, meant)}{he} didn't."
-    if claim.agents and not (claim.source or claim.places or claim.things):
+        yield _yes_or_no(exchange, f"{he} did", f"{he} {did} them there.")
+    elif claim.source and claim.denied and not claim.agents:
+        yield f"{_attribution(claim, meant)}{he} didn't."
+    elif claim.agents and not (claim.source or claim.places or claim.things):
         names = _agents(claim)
-        phrases = (f"{names} did.", f"{names} {past} them there.")
-        return question, _choose(phrases, exchange.wordings[1])
-    return question, _statement(claim, meant, verb)
+        yield _choose((f"{names} did.", f"{names} {past} them there."), exchange.wordings[1])
+    else:
+        yield _statement(claim, meant, verb)
 
 
-def _where(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _where(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     ask, answer = exchange.wordings
-    question = "where are they?"
     if exchange.thing:
-        question = _choose(style.where, ask).format(things=f"the {exchange.thing}", they="they")
-    claim = exchange.reply
-    if not isinstance(claim, Claim):
-        return question, _choose(_UNKNOWN, answer)
-    sentence = _statement(claim, meant, _choose(style.verbs, answer))
+        yield _choose(style.where, ask).format(things=f"the {exchange.thing}", they="they")
+    else:
+        yield "where are they?"
+    claim = exchange.claim
+    sentence = short = _statement(claim, meant, _choose(style.verbs, answer))
     if not (claim.agents or claim.source) and claim.amount.kind == "the":
-        places = f"{'not ' if claim.denied else ''}{_places(claim)}."
-        return question, _choose((sentence, places), answer)
-    return question, sentence
+        short = f"{'not ' if claim.denied else ''}{_places(claim)}."
+    yield _choose((sentence, short), answer)
 
 
-def _amount(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    answer = exchange.wordings[1]
-    any_things = exchange.amount.kind == "any" and exchange.thing
-    if any_things:
+def _amount(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
+    asks_any = exchange.amount.kind == "any"
+    they = "they"
+    if asks_any and exchange.thing:
+        they = "there"
         place = _in(exchange.place) if exchange.place else "in there"
-        question = f"are there any {exchange.thing} {place}?"
+        yield f"are there any {exchange.thing} {place}?"
     else:
-        question = f"are {_quantity(exchange.amount, exchange.thing)} {_in(exchange.place)}?"
-    claim = exchange.reply
-    if isinstance(claim, Claim):
-        return question, _with_amount(claim, meant, style, exchange.amount.kind == "any")
-    they = "there" if any_things else "they"
-    phrases = {
-        "yes": ("yes.", f"yes, {they} are."),
-        "no": ("no.", f"no, {they} aren't."),
-        "unknown": _UNKNOWN,
-    }
-    return question, _choose(phrases[claim], answer)
+        yield f"are {_quantity(exchange.amount, exchange.thing)} {_in(exchange.place)}?"
+    if isinstance(exchange.reply, Claim):
+        yield _with_amount(exchange.reply, meant, style, number_may_do=asks_any)
+    else:
+        nt = "n't" if exchange.reply == "no" else ""
+        phrases = (f"{exchange.reply}.", f"{exchange.reply}, {they} are{nt}.")
+        yield _choose(phrases, exchange.wordings[1])
 
 
-def _count(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    ask, answer = exchange.wordings
+def _count(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     if exchange.thing:
         place = _in(exchange.place) if exchange.place else "in there"
-        many = _choose((exchange.thing, f"of the {exchange.thing}"), ask)
-        question = f"how many {many} are {place}?"
+        many = _choose((exchange.thing, f"of the {exchange.thing}"), exchange.wordings[0])
+        yield f"how many {many} are {place}?"
     else:
-        question = f"how many {_choose(('of them ', ''), ask)}are {_in(exchange.place)}?"
-    claim = exchange.reply
-    if isinstance(claim, Claim):
-        return question, _with_amount(claim, meant, style, after_any=True)
-    return question, _choose(_UNKNOWN, answer)
+        of_them = _choose(("of them ", ""), exchange.wordings[0])
+        yield f"how many {of_them}are {_in(exchange.place)}?"
+    yield _with_amount(exchange.claim, meant, style, number_may_do=True)
 
 
-def _what(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _what(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     ask, answer = exchange.wordings
     verb = _choose(style.verbs, ask)
     place = _in(exchange.place) if exchange.place else "in there"
-    question = f"what did {exchange.agent} {verb[0]} {place}?"
-    if not exchange.agent:
-        question = f"what is {place}?"
-    claim = exchange.reply
-    if not isinstance(claim, Claim):
-        return question, _choose(_UNKNOWN, answer)
+    yield f"what did {exchange.agent} {verb[0]} {place}?" if exchange.agent else f"what is {place}?"
+    claim = exchange.claim
     sentence = _statement(claim, meant, verb)
-    return question, _choose(
-        (sentence, sentence if claim.denied else f"{_objects(claim)}."), answer
-    )
+    yield _choose((sentence, sentence if claim.denied else f"{_objects(claim)}."), answer)
 
 
-def _who(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _who(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     ask, answer = exchange.wordings
     _, past = _choose(style.verbs, ask)
-    question = f"who {past} {_the(exchange.thing)} {_in(exchange.place)}?"
-    claim = exchange.reply
-    if not isinstance(claim, Claim):
-        return question, _choose(_UNKNOWN, answer)
+    yield f"who {past} {_the(exchange.thing)} {_in(exchange.place)}?"
+    claim = exchange.claim
     names, nt = _agents(claim), "n't" if claim.denied else ""
-    if claim.agents == (REPLIER,):
-        return question, f"I did{nt}."
-    return question, _choose((f"{names} did{nt}.", f"it was{nt} {names}."), answer)
+    did = f"{names} did{nt}."
+    yield _choose((did, did if names == "I" else f"it was{nt} {names}."), answer)
 
 
-def _still(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _still(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     they = "they" if exchange.thing is None else _the(exchange.thing)
-    question = f"are {they} still {_in(exchange.place)}?"
+    yield f"are {they} still {_in(exchange.place)}?"
     claim, answer = exchange.reply, exchange.wordings[1]
-    if not isinstance(claim, Claim):
-        return question, _choose(("yes, they are.", "yes."), answer)
-    has = "have" if claim.agents == (REPLIER,) else "has"
-    moved = _choose(("moved", f"{has} taken"), answer)
-    return question, f"no, {_agents(claim)} {moved} them to the {claim.places[0]}."
+    if isinstance(claim, Claim):
+        has = "have" if claim.agents == (REPLIER,) else "has"
+        moved = _choose(("moved", f"{has} taken"), answer)
+        yield f"no, {_agents(claim)} {moved} them to the {claim.places[0]}."
+    else:
+        yield _choose(("yes, they are.", "yes."), answer)
 
 
-def _knows(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _knows(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     who, he = _subjects(exchange, meant)
-    they = f"the {exchange.thing}" if exchange.thing else "they"
+    yield f"does {who} know where {f'the {exchange.thing}' if exchange.thing else 'they'} are?"
     knows = "knows" if exchange.reply == "yes" else "doesn't know"
-    reply = _without_claim(exchange, f"{he} does", f"{he} {knows}.")
-    return f"does {who} know where {they} are?", reply
+    yield _yes_or_no(exchange, f"{he} does", f"{he} {knows}.")
 
 
-def _sure(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _sure(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     ask, answer = exchange.wordings
-    question = _choose(("are you sure?", "are you certain?", "and you are sure?"), ask)
-    phrases = {"yes": ("yes, I am.", "yes.", "I am."), "no": ("no, I'm not.", "no.", "I'm not.")}
-    return question, _choose(phrases[str(exchange.reply)], answer)
+    yield _choose(("are you sure?", "are you certain?", "and you are sure?"), ask)
+    i_am = "I am" if exchange.reply == "yes" else "I'm not"
+    yield _choose((f"{exchange.reply}, {i_am}.", f"{exchange.reply}.", f"{i_am}."), answer)
 
 
-def _went(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _went(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     who, he = _subjects(exchange, meant)
-    to = f"to the {exchange.place}" if exchange.place else "there"
-    return f"did {who} go {to}?", _without_claim(exchange, f"{he} did")
+    yield f"did {who} go {f'to the {exchange.place}' if exchange.place else 'there'}?"
+    yield _yes_or_no(exchange, f"{he} did")
 
 
-def _where_to(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
+def _where_to(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     ask, answer = exchange.wordings
     who, he = _subjects(exchange, meant)
-    question = _choose((f"where did {who} go?", f"any idea where {who} went?"), ask)
-    claim = exchange.reply
-    if not isinstance(claim, Claim):
-        return question, _choose(_UNKNOWN, answer)
-    to = f"to {_joined_nouns(claim.places, claim.connective)}"
-    return question, _choose((f"{he} went {to}.", f"{to}."), answer)
+    yield _choose((f"where did {who} go?", f"any idea where {who} went?"), ask)
+    to = f"to {_nouns(exchange.claim.places, exchange.claim.connective)}"
+    yield _choose((f"{he} went {to}.", f"{to}."), answer)
 
 
-def _chat(exchange: Exchange, meant: Exchange, style: Style) -> tuple[str, str]:
-    return _choose(style.small_talk, exchange.wordings[0])
+def _chat(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
+    yield from _choose(style.small_talk, exchange.wordings[0])
 
 
-_PHRASES: dict[str, Callable[[Exchange, Exchange, Style], tuple[str, str]]] = {
+_PHRASES: dict[str, Callable[[Exchange, Exchange, Style], Iterator[str]]] = {
     "did": _did,
     "where": _where,
     "amount": _amount,

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.dialogues.grammar import NUMBERS
-from pragworld_tasks.dialogues.vocabulary import Cast, singular
-from pragworld_tasks.dialogues.world import REPLIER, Mentioned, State
+from pragworld_tasks.dialogues.vocabulary import Cast, Names, singular
+from pragworld_tasks.dialogues.world import REPLIER, State
 
 Fact = Literal[
     "any",  # there are things in the place
@@ -149,7 +149,7 @@ def _is_known_absent(state: State, thing: str, place: str) -> bool:
 
 
 def questions_by_answer(
-    form: QuestionForm, kind: QuestionKind, names: Mentioned, state: State
+    form: QuestionForm, kind: QuestionKind, names: Names, state: State
 ) -> dict[Answer, list[Question]]:
     """Return the questions of the form about the names, by their answer.
 
@@ -170,7 +170,7 @@ def questions_by_answer(
 
 
 def _possible_questions(
-    form: QuestionForm, kind: QuestionKind, names: Mentioned, state: State
+    form: QuestionForm, kind: QuestionKind, names: Names, state: State
 ) -> Iterator[Question]:
     agents: tuple[str, ...] = ("",)
     things: tuple[str, ...] = ("",)
@@ -213,13 +213,13 @@ def question_text(question: Question, cast: Cast) -> str:
         "number": NUMBERS[number],
         "knower": cast.names[knower],
     }
-    if kind not in ("sure", "know"):
-        phrases = _PHRASES[form]
-    elif form in _FACTS:
-        phrases = _KNOWLEDGE_PHRASES[kind, "that"]
-        slots["fact"] = _FACT_CLAUSES[form].format_map(slots)
-    else:
-        phrases = _KNOWLEDGE_PHRASES[kind, form]
+    key: str = form
+    if kind in ("sure", "know"):
+        key = f"{kind} {form}"
+        if form in _FACTS:
+            key = f"{kind} that"
+            slots["fact"] = _PHRASES[f"that {form}"][0].format_map(slots)
+    phrases = _PHRASES[key]
     text = phrases[wording % len(phrases)].format_map(slots)
     if number == 1 and thing:
         text = text.replace(f"one {thing}", f"one {singular(thing)}")
@@ -231,65 +231,52 @@ def question_text(question: Question, cast: Cast) -> str:
     return text[0].upper() + text[1:]
 
 
-_PHRASES: dict[QuestionForm, tuple[str, ...]] = {
-    "any": ("Are there any {things} in the {place}?", "Are there {things} in the {place}?"),
-    "exactly": (
-        "Are there exactly {number} {things} in the {place}?",
-        "Is it true that there are exactly {number} {things} in the {place}?",
-    ),
-    "more than": ("Are there more than {number} {things} in the {place}?",),
-    "all": (
-        "Are all of the {things} in the {place}?",
-        "Are all the {things} in the {place}?",
-        "Is it true that all of the {things} are in the {place}?",
-    ),
-    "some": (
-        "Are at least some of the {things} in the {place}?",
-        "Is it true that at least some of the {things} are in the {place}?",
-    ),
-    "left": (
-        "Did {agent} put any {things} in the {place}?",
-        "Did {agent} leave any {things} in the {place}?",
-    ),
-    "left exactly": (
-        "Did {agent} put exactly {number} {things} in the {place}?",
-        "Did {agent} leave exactly {number} {things} in the {place}?",
-    ),
-    "left all": (
-        "Did {agent} put all of the {things} in the {place}?",
-        "Did {agent} leave all the {things} in the {place}?",
-    ),
-    "left some": (
-        "Did {agent} put at least some of the {things} in the {place}?",
-        "Did {agent} leave at least some of the {things} in the {place}?",
-    ),
-    "went": ("Did {agent} go to the {place}?",),
-    "moved": ("Did {agent} move the {things} to the {place}?",),
-    "told": ("Did {agent} say where the {things} are?",),
-}
-_KNOWLEDGE_PHRASES: dict[tuple[QuestionKind, str], tuple[str, ...]] = {
-    ("sure", "that"): ("Is {knower} sure that {fact}?", "Can {knower} be sure that {fact}?"),
-    ("know", "that"): ("Does {knower} know that {fact}?",),
-    ("sure", "where"): (
-        "Is {knower} sure where the {things} are?",
-        "Is {knower} sure about where the {things} are?",
-    ),
-    ("know", "where"): ("Does {knower} know where the {things} are?",),
-    ("know", "agent knows"): ("Does {agent} know where the {things} are?",),
-    ("sure", "who"): ("Is {knower} sure who put the {things} in the {place}?",),
-    ("know", "who"): (
-        "Does {knower} know who put the {things} in the {place}?",
-        "Does {knower} know who left the {things} in the {place}?",
-    ),
-    ("sure", "how many"): (
-        "Is {knower} sure how many {things} are in the {place}?",
-        "Is {knower} sure about how many {things} are in the {place}?",
-    ),
-    ("know", "how many"): ("Does {knower} know how many {things} are in the {place}?",),
-}
-_FACT_CLAUSES: dict[str, str] = {
-    "any": "there are {things} in the {place}",
-    "exactly": "there are exactly {number} {things} in the {place}",
-    "all": "all of the {things} are in the {place}",
-    "left": "{agent} put {things} in the {place}",
-}
+def _phrases(table: str) -> dict[str, list[str]]:
+    phrases: dict[str, list[str]] = {}
+    for line in table.strip().splitlines():
+        form, _, phrase = line.partition(": ")
+        phrases.setdefault(form, []).append(phrase)
+    return phrases
+
+
+# A phrase in each line, after its form. "sure" and "know" are kinds that have phrases of their own.
+_PHRASES = _phrases("""
+any: Are there any {things} in the {place}?
+any: Are there {things} in the {place}?
+exactly: Are there exactly {number} {things} in the {place}?
+exactly: Is it true that there are exactly {number} {things} in the {place}?
+more than: Are there more than {number} {things} in the {place}?
+all: Are all of the {things} in the {place}?
+all: Are all the {things} in the {place}?
+all: Is it true that all of the {things} are in the {place}?
+some: Are at least some of the {things} in the {place}?
+some: Is it true that at least some of the {things} are in the {place}?
+left: Did {agent} put any {things} in the {place}?
+left: Did {agent} leave any {things} in the {place}?
+left exactly: Did {agent} put exactly {number} {things} in the {place}?
+left exactly: Did {agent} leave exactly {number} {things} in the {place}?
+left all: Did {agent} put all of the {things} in the {place}?
+left all: Did {agent} leave all the {things} in the {place}?
+left some: Did {agent} put at least some of the {things} in the {place}?
+left some: Did {agent} leave at least some of the {things} in the {place}?
+went: Did {agent} go to the {place}?
+moved: Did {agent} move the {things} to the {place}?
+told: Did {agent} say where the {things} are?
+sure that: Is {knower} sure that {fact}?
+sure that: Can {knower} be sure that {fact}?
+know that: Does {knower} know that {fact}?
+that any: there are {things} in the {place}
+that exactly: there are exactly {number} {things} in the {place}
+that all: all of the {things} are in the {place}
+that left: {agent} put {things} in the {place}
+sure where: Is {knower} sure where the {things} are?
+sure where: Is {knower} sure about where the {things} are?
+know where: Does {knower} know where the {things} are?
+know agent knows: Does {agent} know where the {things} are?
+sure who: Is {knower} sure who put the {things} in the {place}?
+know who: Does {knower} know who put the {things} in the {place}?
+know who: Does {knower} know who left the {things} in the {place}?
+sure how many: Is {knower} sure how many {things} are in the {place}?
+sure how many: Is {knower} sure about how many {things} are in the {place}?
+know how many: Does {knower} know how many {things} are in the {place}?
+""")

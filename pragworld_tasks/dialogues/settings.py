@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Vocabulary, domain_vocabulary
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
 from pragworld_tasks.errors import InputError
 
 GENERATOR_VERSION = "1"  # change it whenever the documents of a seed change
@@ -92,7 +92,7 @@ class GeneratorSettings:
             settings["domains"] = tuple(name.strip() for name in settings["domains"].split(","))
         return cls(**settings)
 
-    def vocabulary(self, domain: Domain) -> Vocabulary:
+    def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""
         return domain_vocabulary(
             domain, "held out" if self.split == "test_vocabulary" else "regular"

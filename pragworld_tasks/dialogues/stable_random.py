@@ -35,18 +35,18 @@ class StableRandom:
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
         """Return all of the options in random order."""
-        shuffled = list(options)
+        shuffled, uniform = list(options), self._random
         for last in range(len(shuffled) - 1, 0, -1):
-            other = int(self._random() * (last + 1))
+            other = int(uniform() * (last + 1))
             shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
         return shuffled
 
     def sample(self, options: Sequence[T], size: int) -> list[T]:
         """Return `size` of the options without replacement, or all of them if there are fewer."""
-        remaining = list(options)
+        remaining, uniform = list(options), self._random
         drawn = []
         for last in range(len(remaining) - 1, max(len(remaining) - 1 - size, -1), -1):
-            index = int(self._random() * (last + 1))
+            index = int(uniform() * (last + 1))
             drawn.append(remaining[index])
             remaining[index] = remaining[last]
         return drawn

@@ -372,7 +372,8 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
             return exchanges
     if not rng.happens(0.5):
         return exchanges
-    claim, places, things = first.claim, first.claimed_places, first.claimed_things
+    claim = first.claim
+    agents, things, places = first.claimed
     is_settled = first.reply == "yes" or (
         isinstance(first.reply, Claim) and not claim.denied and claim.connective != "or"
     )
@@ -384,7 +385,7 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     ):
         return exchanges
     forms: list[ExchangeForm] = ["still", "still"]
-    if not first.claimed_agents:
+    if not agents:
         forms += ["who"] * 3
     if not claim.amount.numbers:
         forms += ["count"] * 2

@@ -6,15 +6,14 @@ else.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Domain = Literal["household", "shop", "clinic"]
 VocabularyPart = Literal["regular", "held out"]
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The words that a dialogue may use.
+class Names(NamedTuple):
+    """People, things and places.
 
     Attributes:
         agents: People's names.
@@ -109,14 +108,14 @@ DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)
 
 
 @cache
-def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Vocabulary:
+def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
     """Return the regular vocabulary of a domain, or the one that is held out for a test split.
 
     >>> domain_vocabulary("shop", "held out").places
     ('shed', 'courtyard', 'vault', 'kiosk', 'side passage')
     """
     things, places = _NOUNS[domain][part]
-    return Vocabulary(_AGENTS[part], _split(things), _split(places))
+    return Names(_AGENTS[part], _split(things), _split(places))
 
 
 CASTS: dict[Domain, tuple[Cast, ...]] = {

@@ -20,8 +20,10 @@ sense of, such as an alternative of which one half is denied elsewhere.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Literal, NamedTuple
+
+from pragworld_tasks.dialogues.vocabulary import Names
 
 ExchangeForm = Literal[
     "did",  # did the agent leave the things in the place?
@@ -135,19 +137,14 @@ class Exchange(NamedTuple):
         return reply if isinstance(reply, Claim) else _NO_CLAIM
 
     @property
-    def claimed_agents(self) -> tuple[str, ...]:
-        """The agents of the claim, which default to the one of the question."""
-        return self.claim.agents or ((self.agent,) if self.agent else ())
-
-    @property
-    def claimed_things(self) -> tuple[str, ...]:
-        """The things of the claim, which default to those of the question."""
-        return self.claim.things or ((self.thing,) if self.thing else ())
-
-    @property
-    def claimed_places(self) -> tuple[str, ...]:
-        """The places of the claim, which default to the one of the question."""
-        return self.claim.places or ((self.place,) if self.place else ())
+    def claimed(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """The agents, things and places of the claim, which default to those of the question."""
+        claim = self.claim
+        return (
+            claim.agents or ((self.agent,) if self.agent else ()),
+            claim.things or ((self.thing,) if self.thing else ()),
+            claim.places or ((self.place,) if self.place else ()),
+        )
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -159,8 +156,9 @@ class Exchange(NamedTuple):
     @property
     def things(self) -> tuple[str, ...]:
         """The things that question and reply name."""
-        named = self.claim.things
-        return named if self.thing is None else (self.thing, *named)
+        reply, thing = self.reply, self.thing
+        named = reply.things if isinstance(reply, Claim) else ()
+        return named if thing is None else (thing, *named)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -202,14 +200,13 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
 def resolve_one(exchange: Exchange, before: Exchange) -> Exchange:
     """Resolve one exchange, given the last one before it whose form is not "sure"."""
     form, agent, thing, place, amount, reply, oddity, wordings = exchange
-    slots = agent, thing, place
     if agent is None and form in ASKS_AGENT:
         agent = _only(before.agents)
     if thing is None and form in ASKS_THING:
         thing = _only(before.things)
     if place is None and form in ASKS_PLACE:
         place = _only(before.places)
-    if (agent, thing, place) == slots:
+    if (agent, thing, place) == exchange[1:4]:
         return exchange
     return Exchange(form, agent, thing, place, amount, reply, oddity, wordings)
 
@@ -232,17 +229,9 @@ def exchanges_about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator
             yield exchange
 
 
-class Mentioned(NamedTuple):
-    """The names that a dialogue mentions, in order."""
-
-    agents: tuple[str, ...]
-    things: tuple[str, ...]
-    places: tuple[str, ...]
-
-
-def mentioned(exchanges: Sequence[Exchange]) -> Mentioned:
-    """Return the names that resolved exchanges mention."""
-    return Mentioned(
+def mentioned(exchanges: Sequence[Exchange]) -> Names:
+    """Return the names that resolved exchanges mention, in order."""
+    return Names(
         tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.agents)),
         tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.things)),
         tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.places)),
@@ -363,7 +352,7 @@ class State:
                 raise Unclear("there, and nobody knows where")
             cell = cells[place] = Cell()
         cell.refine(amount)
-        if cell.counted and ("count", thing, place) in self.unanswered:
+        if ("count", thing, place) in self.unanswered and cell.counted:
             raise Unclear("so many, and nobody knows how many")
         if len(cells) > 1 and any(other.whole for other in cells.values()):
             raise Unclear("all of them here, and some there")
@@ -483,33 +472,28 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         Unclear: The exchanges contradict each other.
     """
     state = State()
-    for exchange, after in zip(exchanges, [*exchanges[1:], None], strict=True):
-        claim = exchange.claim
-        if claim.connective and any(
-            len(names) == 2 and names[0] == names[1] for names in claim[:3]
-        ):
-            raise Unclear("the same twice")
-        if _forgets(exchange):
-            raise Unclear("whoever replies does not know what he did himself")
-        if after is not None and after.form == "sure":
+    for exchange, after in pairwise((*exchanges, NOTHING_SAID)):
+        reply = exchange.reply
+        if isinstance(reply, Claim):
+            if reply.connective and any(len(set(names)) < len(names) for names in reply[:3]):
+                raise Unclear("the same twice")
+            forgets = reply.connective in ("or", "if not") and REPLIER in exchange.claimed[0]
+        else:
+            forgets = reply == "unknown" and exchange.agent == REPLIER
+        if forgets:
+            raise Unclear("the replier does not know what he did himself")
+        if after.form == "sure":
             if exchange.oddity:
                 raise Unclear("sure of the reply, or of what is odd")
             if after.reply == "no":
                 exchange = exchange._replace(reply="unknown")
         _UPDATES[exchange.form](state, exchange)
         if exchange.oddity and exchange.oddity.place:
-            things, places = exchange.claimed_things, exchange.claimed_places
+            _, things, places = exchange.claimed
             if len(things) != 1 or len(places) != 1:
                 raise Unclear("which of them moved, and from where")
             state.move(things[0], places[0], exchange.oddity.place, None)
     return state
-
-
-def _forgets(exchange: Exchange) -> bool:
-    """Return whether the reply leaves open what the replier has done."""
-    if exchange.reply == "unknown":
-        return exchange.agent == REPLIER
-    return exchange.claim.connective in ("or", "if not") and REPLIER in exchange.claimed_agents
 
 
 def _question_slots(exchange: Exchange) -> tuple[str, str]:
@@ -530,8 +514,7 @@ def _add_reply(state: State, exchange: Exchange, question: Unanswered | None = N
 def _add_claim(state: State, exchange: Exchange) -> None:
     """Add what the claim says, or what a yes affirms."""
     claim = exchange.claim
-    agents, things = exchange.claimed_agents, exchange.claimed_things
-    places = exchange.claimed_places
+    agents, things, places = exchange.claimed
     if claim.source is not None and not claim.denied:
         for thing in things:
             state.reported.add((thing, claim.source))
@@ -642,7 +625,7 @@ def _went(state: State, exchange: Exchange) -> None:
         agent == name for name, _ in state.went | state.not_went | state.maybe_went
     ):
         raise Unclear("went there, and more is known of where they went")
-    visits = {(agent, place) for place in exchange.claimed_places}
+    visits = {(agent, place) for place in exchange.claimed[2]}
     if exchange.reply == "unknown":
         state.unanswered.add(("where to", agent, ""))
     elif exchange.claim.connective == "or":
