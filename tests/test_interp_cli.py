@@ -1,4 +1,4 @@
-"""The command `pragworld-interp`: what it refuses, and that its options do what they say."""
+"""The command `pragworld-interp`: what it refuses, and the effect of its options."""
 
 import json
 import re
@@ -31,7 +31,7 @@ Run = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs `ablate` or `patch` on two groups out of four, nothing twice; gives the file."""
+    """Run `ablate` or `patch` on two groups of four and return the file; cached by arguments."""
     made: dict[tuple[str, ...], Path] = {}
 
     def run(*arguments: str, model: str = str(tiny_folder()), limit: int = 2) -> Path:
@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def yes(report: LayerReport) -> torch.Tensor:
-    """p(yes), [documents, 1 + layers]."""
+    """Return p(yes), [documents, 1 + layers]."""
     return torch.tensor([document.yes for document in report.documents])
 
 
@@ -58,9 +58,9 @@ def yes(report: LayerReport) -> torch.Tensor:
 def refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Runs a command that is to be refused, and gives the one line that it ends with.
+    """Run a command that must be refused, and return the one line that it ends with.
 
-    There are no results on stdout, and no file is left behind in `tmp_path`.
+    It must write nothing to stdout and leave no file in `tmp_path`.
     """
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PRAGWORLD_DATA", raising=False)
@@ -84,7 +84,7 @@ def refused(
 
 
 def contents(folder: Path) -> dict[Path, bytes | None]:
-    """All files; the cache aside, where a lock stays."""
+    """Return the content of all files outside the cache, where a lock stays."""
     return {
         path: path.read_bytes() if path.is_file() else None
         for path in folder.rglob("*")
@@ -96,9 +96,9 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not JSON \(.*\)$"),
-        (["--metadata", "{\n"], r"^--metadata '{\\n': not JSON \(.*\)$"),
-        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not JSON \(.*\)$"),
+        (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not JSON \(.*\); pass an object"),
+        (["--metadata", "{\n"], r"^--metadata '{\\n': not JSON \(.*\); pass an object"),
+        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not JSON \(.*\); pass an object"),
         (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object$"),
         (["--metadata", '{"grups": 3}'], r"^--metadata: .*'grups' does not exist; choose from groups, seed, "),
         (["--metadata", '{"groups": 0}'], "^--metadata: groups must be at least 1, not 0$"),
@@ -112,8 +112,8 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
 def test_a_wrong_setting_is_named(
     command: str, options: list[str], message: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    said = refused(command, *TINY, *options, "--out", tmp_path / "runs" / "results")
-    assert re.search(message, said), said
+    refusal = refused(command, *TINY, *options, "--out", tmp_path / "runs" / "results")
+    assert re.search(message, refusal), refusal
 
 
 @pytest.mark.parametrize("command", ["ablate", "patch"])
@@ -132,8 +132,8 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_loaded(
     (tmp_path / "file").write_text("mine")
     (tmp_path / "there").mkdir()
     options = ["--model", "no/such-model", *FOUR]
-    said = refused(command, *options, "--out", tmp_path / out)
-    assert re.search(message, said), said
+    refusal = refused(command, *options, "--out", tmp_path / out)
+    assert re.search(message, refusal), refusal
 
 
 def test_data_that_is_nowhere_is_refused_with_what_to_do(
@@ -141,10 +141,10 @@ def test_data_that_is_nowhere_is_refused_with_what_to_do(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_URL", "nowhere")  # no address; nothing goes over the network
     model = ("--model", str(tiny_folder()))
-    said = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
-    assert said.startswith("split 'manual' is not on this machine and ")
-    assert "set PRAGWORLD_DATA to a clone of" in said
-    assert "run `pragworld-tasks data fetch manual`" in said
+    refusal = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
+    assert refusal.startswith("split 'manual' is not on this machine and ")
+    assert "set PRAGWORLD_DATA to a clone of" in refusal
+    assert "run `pragworld-tasks data fetch manual`" in refusal
 
 
 def test_where_nothing_is_altered_there_is_nothing_to_patch(
@@ -159,29 +159,32 @@ def test_where_nothing_is_altered_there_is_nothing_to_patch(
         "--out",
         tmp_path / "out",
     )
-    said = refused("patch", *options)
+    refusal = refused("patch", *options)
     assert (
-        said == "split entity_tracking has no altered variants to patch from; choose another split"
+        refusal
+        == "split entity_tracking has no altered variants to patch from; choose another split"
     )
 
 
 def test_where_the_dialogue_is_not_known_its_positions_are_refused(
     refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    """Nothing would be patched, and every effect be nought."""
+    """Otherwise nothing would be patched, and every effect would be zero."""
     target = tmp_path / "model"
     shutil.copytree(tiny_folder(), target, ignore=shutil.ignore_patterns("__pycache__"))
     tokenizer = AutoTokenizer.from_pretrained(target)
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] | upper }}{% endfor %}"
     tokenizer.save_pretrained(target)
     options = ("--model", target, *FOUR, "--limit", "1", "--chat-template")
-    said = refused("patch", *options, "--positions", "dialogue", "--out", tmp_path / "out")
-    assert re.search(r"`--positions dialogue` is impossible; use `--positions all`$", said), said
+    refusal = refused("patch", *options, "--positions", "dialogue", "--out", tmp_path / "out")
+    assert re.search(r"`--positions dialogue` is impossible; use `--positions all`$", refusal), (
+        refusal
+    )
 
 
 @pytest.fixture
 def files(tmp_path: Path, run: Run) -> Path:
-    """A folder with results, and with files that are none."""
+    """Return a folder with results and with files of other kinds."""
     layers, patching = run("ablate"), run("patch")
     target = tmp_path / "files"
     target.mkdir()
@@ -243,8 +246,8 @@ def test_what_cannot_be_plotted_is_named(
     names: str, message: str, refused: Callable[..., str], files: Path
 ) -> None:
     paths = [files / name for name in names.split()]
-    said = refused("plot", *paths, "--out", files / "figure.png")
-    assert re.search(message, said), said
+    refusal = refused("plot", *paths, "--out", files / "figure.png")
+    assert re.search(message, refusal), refusal
 
 
 @pytest.mark.parametrize("option", [["--metric", "accuracy"], ["--by", "sign"]])
@@ -252,8 +255,10 @@ def test_what_cannot_be_plotted_is_named(
 def test_options_of_one_figure_are_refused_for_others(
     what: list[str], option: list[str], refused: Callable[..., str], files: Path
 ) -> None:
-    said = refused("plot", files / what[0], *what[1:], *option, "--out", files / "figure.png")
-    assert said.startswith("--metric and --by apply to a single panel of files that `ablate` wrote")
+    refusal = refused("plot", files / what[0], *what[1:], *option, "--out", files / "figure.png")
+    assert refusal.startswith(
+        "--metric and --by apply to a single panel of files that `ablate` wrote"
+    )
 
 
 @pytest.mark.parametrize("name", ["layers.json", "patching.jsonl"])
@@ -276,8 +281,8 @@ def test_options_of_one_figure_are_refused_for_others(
 def test_a_figure_goes_where_it_can_be_written(
     name: str, out: str, message: str, refused: Callable[..., str], files: Path
 ) -> None:
-    said = refused("plot", files / name, "--out", files / out)
-    assert re.search(message, said), said
+    refusal = refused("plot", files / name, "--out", files / out)
+    assert re.search(message, refusal), refusal
 
 
 @pytest.mark.parametrize(
@@ -299,16 +304,16 @@ def test_what_cannot_be_compared_is_named(
     names: str, message: str, refused: Callable[..., str], files: Path
 ) -> None:
     paths = [files / name for name in names.split()]
-    said = refused("compare", *paths, "--json", files / "comparison.json")
-    assert re.search(message, said), said
+    refusal = refused("compare", *paths, "--json", files / "comparison.json")
+    assert re.search(message, refusal), refusal
 
 
 def test_a_comparison_goes_where_it_can_be_written(
     refused: Callable[..., str], files: Path
 ) -> None:
     two = (files / "layers.json", files / "layers.json")
-    said = refused("compare", *two, "--json", files / "text.json" / "comparison.json")
-    assert re.search(r"/text\.json is not a folder; choose another path$", said), said
+    refusal = refused("compare", *two, "--json", files / "text.json" / "comparison.json")
+    assert re.search(r"/text\.json is not a folder; choose another path$", refusal), refusal
 
 
 @pytest.mark.parametrize(
@@ -335,14 +340,13 @@ def test_the_command_prints_that_one_line_and_ends_with_an_error(
 
 
 def test_a_limit_takes_the_first_groups_whole(run: Run) -> None:
-    asked = [one for one in documents(generate(GeneratorSettings(groups=4))) if one.group < 2]
+    generated = documents(generate(GeneratorSettings(groups=4)))
+    chosen = [document for document in generated if document.group < 2]
     report = read_layers(run("ablate"))
-    assert (report.data.groups, report.data.documents) == (2, len(asked))
-    assert [one.row for one in report.documents] == [one.row for one in asked]
+    assert (report.data.groups, report.data.documents) == (2, len(chosen))
+    assert [result.row for result in report.documents] == [d.row for d in chosen]
     effects = read_patching(run("patch"))
-    assert [pair.altered for pair in effects.pairs] == [
-        one.row for one in asked if not one.is_original
-    ]
+    assert [pair.altered for pair in effects.pairs] == [d.row for d in chosen if not d.is_original]
 
 
 def test_another_module_and_replacement_run_and_are_recorded(run: Run) -> None:
@@ -397,7 +401,7 @@ def test_pyvene_gives_the_same(
 
 
 def assert_same(one: Path, other: Path) -> None:
-    """The same numbers, near enough."""
+    """Assert that two files hold the same numbers up to rounding."""
     read: Callable[[Path], Any] = read_layers if is_layers(one) else read_patching
     first, second = (numbers(read(path)) for path in (one, other))
     assert first.numel() > 20
@@ -463,10 +467,10 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     capsys.readouterr()
     swept = run(command, model=str(tmp_path))
     lines = capsys.readouterr().err.splitlines()
-    (said,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
-    assert re.search(rf": prompts are padded to one length, not packed as trees: {why}$", said), (
-        said
-    )
+    (refusal,) = (line for line in lines if line.startswith(f"{tmp_path}: "))
+    assert re.search(
+        rf": prompts are padded to one length, not packed as trees: {why}$", refusal
+    ), refusal
     pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
     assert "as trees" not in capsys.readouterr().err  # it never has any
     assert_same(swept, pyvene)
@@ -549,7 +553,7 @@ def test_the_shipped_examples_are_what_the_commands_write(
     assert read(tmp_path / name).data == read(EXAMPLES / name).data
 
 
-def test_without_pyvene_all_is_well_until_it_is_asked_for(
+def test_without_pyvene_only_its_engine_is_refused(
     run: Run, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyvene", None)  # importing it is an ImportError then
@@ -559,8 +563,8 @@ def test_without_pyvene_all_is_well_until_it_is_asked_for(
         arguments = (command, *TINY, "--limit", "1")
         main([*arguments, "--out", str(tmp_path / command)])
         assert_same(tmp_path / command, run(command, limit=1))
-        said = refused(*arguments, "--engine", "pyvene", "--out", tmp_path / "other")
-        assert said == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
+        refusal = refused(*arguments, "--engine", "pyvene", "--out", tmp_path / "other")
+        assert refusal == "--engine pyvene needs pyvene: pip install 'pragworld[interp]'"
 
 
 def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:
@@ -572,3 +576,20 @@ def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:
     _, printed = process.communicate()
     assert process.returncode == 141
     assert printed == ""
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+def test_the_report_of_another_run_is_not_overwritten(
+    command: str, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run(command)
+    before = path.read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        main([command, *TINY, "--limit", "3", "--out", str(path)])
+    assert ended.value.code == 2
+    assert f"{path}: holds a report with another data; choose another --out" in (
+        capsys.readouterr().err
+    )
+    assert path.read_bytes() == before
+    main([command, *TINY, "--limit", "2", "--out", str(path)])  # the same run may be repeated
+    assert path.read_bytes() == before
