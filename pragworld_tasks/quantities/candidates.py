@@ -13,15 +13,7 @@ from pragworld_tasks.quantities.alternatives import (
 )
 from pragworld_tasks.quantities.context import Context, QuantityTarget, find_contexts, stems
 from pragworld_tasks.quantities.conversion import convert
-from pragworld_tasks.quantities.cues import (
-    ASKS_BACK,
-    CUES,
-    DECLINES,
-    HARD_TO_SAY,
-    PREFERS,
-    SAYING,
-    WEIGHTS,
-)
+from pragworld_tasks.quantities.cues import CUES, WEIGHTS, evidence
 from pragworld_tasks.quantities.layout import Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
@@ -48,7 +40,6 @@ _COMPUTED_BEFORE = re.compile(
     r"[+*÷/x-] ?[$(]{0,2}\d[\d,.]*(?! with| where)[^=\n\d]{0,15}"
     r"(?<![ (][a-zA-Z])(?<![ (][a-zA-Z] )= ?[$~≈]?$"
 )
-_SAVES = pattern("saves")
 
 # The end of an answer that is cut off, and steps that may have led to a result.
 _CUT_OFF = re.compile(r"(?:[^\W_]|[-+*/=(,$:;÷])\s*$")
@@ -63,10 +54,6 @@ _GREETING_WORDS = 15  # words of a line before the first
 _SHORT = 12  # words of an answer that is hardly more than its value
 _LONG = 40  # words of an answer that may have been cut off
 _FEW = 4  # quantities in one sentence that make an enumeration
-_BESIDE_THE_POINT = (
-    *("aside", "added", "brackets", "purpose", "relative clause", "component"),
-    *("part by name", "input by name", "as large as given"),
-)
 _LARGE = 0.5  # of a price or an income in the prompt
 _MILLION = 1e6
 _LITTLE, _TRIFLE = 0.1, 0.01  # of the millions that the prompt asks for
@@ -129,12 +116,10 @@ def find_candidates(answer: PlainText, target: QuantityTarget) -> list[Candidate
     greetings = _greetings(layout)
     candidates = []
     for mention, place, context in find_contexts(answer.text, layout, mentions, target):
-        converted = convert(mention, context, target)
-        candidate = Candidate(
-            mention, place, context, converted.low, converted.high, converted.sized
-        )
+        low, high, sized, notes = convert(mention, context, target)
+        candidate = Candidate(mention, place, context, low, high, sized)
         _weigh_words(candidate, target)
-        for note in converted.notes:
+        for note in notes:
             candidate.weigh(note)
         _weigh_arithmetic(candidate, answer.text, target)
         _weigh_place(candidate, answer, layout, greetings)
@@ -178,7 +163,6 @@ def _greetings(layout: Layout) -> int:
 
 
 def _weigh_words(candidate: Candidate, target: QuantityTarget) -> None:
-    """Weigh the words around a quantity."""
     context = candidate.context
     for cue in CUES:
         if abs(cue.weight) > abs(candidate.weights.get(cue.name, 0)) and cue.pattern.search(
@@ -197,7 +181,7 @@ def _weigh_words(candidate: Candidate, target: QuantityTarget) -> None:
     candidate.weigh("foreign heading", off_topic)
     # `save` means an addition, unless the prompt asks for savings.
     asks_savings = "save" in target.topic if target.topic else target.unit.kind == "money"
-    candidate.weigh("added", not asks_savings and _SAVES.search(context.lead))
+    candidate.weigh("added", not asks_savings and pattern("saves").search(context.lead))
 
 
 def _weigh_arithmetic(candidate: Candidate, text: str, target: QuantityTarget) -> None:
@@ -226,7 +210,6 @@ def _weigh_arithmetic(candidate: Candidate, text: str, target: QuantityTarget) -
 
 
 def _weigh_place(candidate: Candidate, answer: PlainText, layout: Layout, greetings: int) -> None:
-    """Weigh where a quantity stands."""
     text, place, line = answer.text, candidate.place, candidate.place.line
     start, end, sized = candidate.mention.start, candidate.mention.end, candidate.sized
     before = text[max(place.start, start - _BEFORE) : start]
@@ -248,8 +231,9 @@ def _weigh_place(candidate: Candidate, answer: PlainText, layout: Layout, greeti
     candidate.weigh("later", times=start / len(text))
     candidate.weigh("brackets", before.count("(") > before.count(")"))
     candidate.weigh("last row", _is_last_row(answer, layout, place))
-    candidate.weigh("first sentence", first and sized and candidate.has(*SAYING))
-    marked = candidate.has(*SAYING, "bold", "alone", "result", "statement", "horizon", "terms")
+    saying = evidence("saying")
+    candidate.weigh("first sentence", first and sized and candidate.has(*saying))
+    marked = candidate.has(*saying, "bold", "alone", "result", "statement", "horizon", "terms")
     candidate.weigh("not stated", not (marked or candidate.has("in heading")))
 
 
@@ -274,11 +258,10 @@ def _is_last_row(answer: PlainText, layout: Layout, place: Place) -> bool:
 
 
 def _weigh_answer(text: str, layout: Layout, candidates: Sequence[Candidate]) -> None:
-    """Weigh what the whole answer says of each quantity."""
     words = len(text.split())
     sized = sum(candidate.sized and not candidate.has("input") for candidate in candidates)
-    declines, asks = DECLINES.search(text), ASKS_BACK.search(text)
-    hard = HARD_TO_SAY.search(text)
+    names = ("declines", "asks_back", "hard_to_say")
+    declines, asks, hard = (pattern(name).search(text) for name in names)
     breaks_off = _CUT_OFF.search(text)
     cut_off = breaks_off and (words > _LONG or not breaks_off[0][0].isalnum())
     cut_off = cut_off and not _ends_like_a_list(layout)
@@ -291,7 +274,7 @@ def _weigh_answer(text: str, layout: Layout, candidates: Sequence[Candidate]) ->
         place = candidate.place
         concludes = candidate.has("boxed", "conclusion", "total", "judgement")
         if words <= _SHORT and len(text) <= _BEFORE:
-            candidate.weigh("short answer", not candidate.has(*_BESIDE_THE_POINT))
+            candidate.weigh("short answer", not candidate.has(*evidence("beside_the_point")))
             rest = f"{text[: candidate.mention.start]} {text[candidate.mention.end :]}"
             candidate.weigh("whole answer", _HEDGES.fullmatch(rest))
         candidate.weigh("only one", sized == 1 and candidate.sized and not candidate.has("input"))
@@ -319,7 +302,6 @@ def _ends_like_a_list(layout: Layout) -> bool:
 
 
 def _weigh_neighbours(candidates: Sequence[Candidate]) -> None:
-    """Weigh what the quantities say of each other."""
     sized = [candidate for candidate in candidates if candidate.sized]
     in_sentence = Counter(candidate.place.start for candidate in sized)
     rows: dict[int, set[int]] = defaultdict(set)
@@ -339,7 +321,7 @@ def _weigh_neighbours(candidates: Sequence[Candidate]) -> None:
 
 def _weigh_preferred(text: str, candidates: Sequence[Candidate]) -> None:
     """Weigh preferences for a quantity by its name: `the moderate case seems the most credible`."""
-    for match in PREFERS.finditer(text):
+    for match in pattern("prefers").finditer(text):
         name = (match["name"] or match["chosen"]).lower()
         for candidate in candidates:
             label = candidate.context.label.lower()

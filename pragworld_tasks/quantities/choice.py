@@ -5,24 +5,18 @@ from collections.abc import Sequence
 
 from pragworld_tasks.quantities.alternatives import OPTION
 from pragworld_tasks.quantities.candidates import Candidate
-from pragworld_tasks.quantities.cues import SAYING
+from pragworld_tasks.quantities.cues import evidence
 from pragworld_tasks.quantities.patterns import pattern
 
 # The least score of an answer: to read a number that is not an answer is worse than to read none.
 # A candidate in doubt, for which one plain cue is not enough, has a weight below `_DOUBT`, or no
 # weight that marks it as the answer.
 _ENOUGH, _ENOUGH_IN_DOUBT, _DOUBT = 2.5, 3.0, -1.5
-_SET_APART = ("alone", "in heading", "bold", "result")  # mark an answer without words
+_MARKED = evidence("saying") + evidence("set_apart")
 
 # A group of alternatives has at least a score of its own. Its members are worded alike, so that
 # their scores differ little. One is preferred if its score is clearly ahead of the others.
 _ENOUGH_FOR_GROUP, _ALIKE, _CLEARLY_AHEAD = 2.0, 5.0, 2.0
-# Weights that no member of a group has, and weights that only its first member can have.
-_NEVER = (
-    *("rate", "input", "operand", "added", "question", "one unit"),
-    *("no unit", "denied", "given", "trifle"),
-)
-_BY_PLACE = ("opens", "first sentence", "alone", "not stated", "only one")
 _ALTERNATIVES_AHEAD = pattern("alternatives_ahead")
 _PERHAPS_AHEAD = pattern("perhaps_alternatives_ahead")
 _PARTS_AHEAD = pattern("parts_ahead")
@@ -40,8 +34,7 @@ def choose_value(candidates: Sequence[Candidate]) -> float | None:
 
 
 def _enough(candidate: Candidate) -> float:
-    """Return the least score that makes a candidate an answer."""
-    in_doubt = min(candidate.weights.values()) < _DOUBT or not candidate.has(*SAYING, *_SET_APART)
+    in_doubt = min(candidate.weights.values()) < _DOUBT or not candidate.has(*_MARKED)
     return _ENOUGH_IN_DOUBT if in_doubt else _ENOUGH
 
 
@@ -55,7 +48,7 @@ def _find_group(candidates: Sequence[Candidate]) -> list[Candidate]:
     sections = [candidate.place.line.section for candidate in candidates]
     for candidate in candidates:
         is_total = candidate.has("total") and not candidate.alternative
-        if is_total or not candidate.sized or candidate.has(*_NEVER):
+        if is_total or not candidate.sized or candidate.has(*evidence("never_in_groups")):
             continue
         line = candidate.place.line
         if line.group >= 0 and OPTION.match(line.section):
@@ -93,7 +86,7 @@ def _is_member(best: Candidate, group: Sequence[Candidate]) -> bool:
 
 def _score_without_place(candidate: Candidate) -> float:
     """Return a candidate's score without the cues that only the first alternative can have."""
-    return candidate.score - sum(candidate.weights.get(name, 0) for name in _BY_PLACE)
+    return candidate.score - sum(candidate.weights.get(name, 0) for name in evidence("by_place"))
 
 
 def _score(group: Sequence[Candidate]) -> float:

@@ -18,10 +18,7 @@ _LONGEST_LEAD, _LONGEST_TAIL, _LONGEST_OPENING, _LONGEST_GAP = 200, 120, 40, 10
 # Where the words about the previous quantity end and those about this one begin.
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 # Where the words about this one end.
-_CLAUSE_ENDS = re.compile(
-    r"[;(—]|\. (?=[A-Z])|, ?(?=but|and|while|though|although|so|which|as|since)"
-)
-_RELATIVE = pattern("relative_clause")
+_CLAUSE_ENDS = pattern("clause_ends")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
 _SPAN = 0.05  # relative difference of equal spans of time: a month and 30 days
 _WORD = re.compile(r"[a-z]{3,40}")
@@ -159,7 +156,7 @@ def _context(
     bracketed = bracket > text.rfind(")", start, mention.start)
     if bracketed:  # the words outside are about something else
         start = bracket
-    lead = _RELATIVE.split(text[start : mention.start][-_LONGEST_LEAD:])[-1]
+    lead = pattern("relative_clause").split(text[start : mention.start][-_LONGEST_LEAD:])[-1]
     announced = line.start - len(line.intro) - _LONGEST_GAP  # an intro with a quantity is no lead
     if (
         place.start == line.start

@@ -1,45 +1,27 @@
 """Conversion of a quantity into the target unit, by its own unit or by the words around it."""
 
-from dataclasses import dataclass
-
 from pragworld_tasks.quantities.context import HORIZON, Context, QuantityTarget
 from pragworld_tasks.quantities.mentions import QuantityMention
 from pragworld_tasks.quantities.numerals import SCALES
 from pragworld_tasks.quantities.patterns import ignoring_case, pattern
 from pragworld_tasks.quantities.units import parse_period
 
-_SCALE_IN_LABEL = pattern("scale_in_label")
-_LEFT_OUT = pattern("unit_left_out")
 _IF = ignoring_case(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
-_PEOPLE = pattern("people")
 _MUCH = 100  # dollars
 _PERIOD = pattern("period")
-_PERIOD_AFTER = pattern("period_after")
 _LABEL_PER = ignoring_case(r"(?:^|[a-z]{4} |[- ]in )per (\w+)")
-_TERM = pattern("term")
 _NEAR = 60  # characters before and after a quantity that are searched for a term
-
-
-@dataclass(frozen=True)
-class ConvertedQuantity:
-    """A quantity in the target unit.
-
-    Attributes:
-        low, high: Its ends, without a sign.
-        sized: Whether it has a unit, if only in its label.
-        notes: Names of the weights for what is doubtful about the conversion, or confirms it.
-    """
-
-    low: float
-    high: float
-    sized: bool
-    notes: tuple[str, ...]
 
 
 def convert(
     mention: QuantityMention, context: Context, target: QuantityTarget
-) -> ConvertedQuantity:
-    """Convert a quantity into the target unit."""
+) -> tuple[float, float, bool, list[str]]:
+    """Convert a quantity into the target unit.
+
+    Returns:
+        Its ends, without a sign; whether it has a unit, if only in its label; and the names of the
+        weights for what is doubtful about the conversion, or confirms it.
+    """
     unit = target.unit
     notes: list[str] = []
     factor, size = 1.0, mention.size
@@ -57,13 +39,12 @@ def convert(
     periodic = per or (_periods(context) and not HORIZON.search(near))
     if rate is None or (target.horizon and unit.kind == "money" and periodic):
         notes.append("rate")
-    if unit.per and mention.per is None and _TERM.search(near):
+    if unit.per and mention.per is None and pattern("term").search(near):
         notes.append("over a term")
     if target.horizon and HORIZON.search(near):
         notes.append("horizon")
     factor *= rate or 1.0
-    low, high = abs(mention.low * factor), abs(mention.high * factor)
-    return ConvertedQuantity(low, high, size is not None, tuple(notes))
+    return abs(mention.low * factor), abs(mention.high * factor), size is not None, notes
 
 
 def _size_left_out(
@@ -72,22 +53,21 @@ def _size_left_out(
     """Return the size of a unit that goes without saying: `plan on two`, `a million a year`."""
     unit = target.unit
     if unit.kind == "money" and (
-        (mention.scale >= unit.size > 1 and not _PEOPLE.search(context.lead))
+        (mention.scale >= unit.size > 1 and not pattern("people").search(context.lead))
         or (unit.per and mention.per and mention.low >= _MUCH)
     ):
         return unit.sized(unit.unit)
-    announced = _LEFT_OUT.search(context.lead)
+    announced = pattern("unit_left_out").search(context.lead)
     if context.size and (announced or (_IF.match(context.tail) and mention.low > 1)):
         return context.size
     return 1.0 if unit.kind == "count" and announced else None
 
 
 def _size_in_label(context: Context, target: QuantityTarget) -> float | None:
-    """Return the size of the unit that a number's column or label names."""
     unit = target.unit
     if unit.kind == "money":
         for text in (context.column, context.label, context.intro):
-            if match := _SCALE_IN_LABEL.search(text):
+            if match := pattern("scale_in_label").search(text):
                 scale = next(filter(None, match.groups()))
                 return SCALES[scale.lower()] * unit.sized(unit.unit)
     named = unit.named_in(context.column) or unit.named_in(context.label)
@@ -98,7 +78,7 @@ def _per(mention: QuantityMention, context: Context, target: QuantityTarget) -> 
     """Return what a quantity is per by its unit, its label, or the words around it, or None."""
     if mention.per is not None:
         return mention.per
-    if target.unit.kind == "money" and (match := _PERIOD_AFTER.match(context.tail)):
+    if target.unit.kind == "money" and (match := pattern("period_after").match(context.tail)):
         return parse_period(match[1] or match[2])
     if target.unit.per and (periods := _periods(context)):
         return parse_period(periods[-1])

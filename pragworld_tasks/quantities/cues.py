@@ -3,11 +3,12 @@
 `cues.toml` beside this module holds them and explains how their weights combine.
 """
 
+import functools
 import re
 from typing import NamedTuple
 
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.quantities.patterns import compile_wording, pattern
+from pragworld_tasks.quantities.patterns import compile_wording
 
 _FILE = read_package_toml(__package__, "cues.toml")
 
@@ -34,11 +35,9 @@ CUES = tuple(
     for where, weight in cue["weight"].items()
 )
 WEIGHTS: dict[str, float] = _FILE["weights"]  # of evidence other than wording
-SAYING: tuple[str, ...] = tuple(_FILE["saying"])  # names of evidence that a quantity is the answer
 
-PREDICTION = pattern("prediction")
-# What an answer says of itself: it prefers an alternative by its name, declines, or asks back.
-PREFERS = pattern("prefers")
-DECLINES = pattern("declines")
-HARD_TO_SAY = pattern("hard_to_say")
-ASKS_BACK = pattern("asks_back")
+
+@functools.cache
+def evidence(group: str) -> tuple[str, ...]:
+    """Return the names of the evidence in a group of `cues.toml`."""
+    return tuple(_FILE["evidence"][group])

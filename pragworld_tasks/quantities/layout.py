@@ -12,11 +12,9 @@ from pragworld_tasks.quantities.plain_text import PlainText
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
 _STEP = pattern("step_heading")
-_TITLE = pattern("title")
 _RULE = re.compile(r"[\s|:+=-]*$")
 # A sentence ends at a stop, except after an abbreviation.
 _STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
-_ABBREVIATED = pattern("abbreviated")
 # The label of a list item or a paragraph: the words before a colon or a dash.
 _LABEL = re.compile(
     r"(?!(?:To|If|When|Because|Since|As) )"
@@ -112,18 +110,16 @@ class Layout:
         return Place(line, starts[index], max(sentence_end, end), label, "")
 
     def _sentences_of(self, line: Line) -> list[int]:
-        """Return where the sentences of a line start."""
         if line.number not in self._sentences:
             starts = [line.start]
             for stop in _STOP.finditer(self.text, line.start, line.end):
                 before = self.text[max(starts[-1], stop.start() - 12) : stop.start()]
-                if not _ABBREVIATED.search(before):
+                if not pattern("abbreviated").search(before):
                     starts.append(stop.end())
             self._sentences[line.number] = starts
         return self._sentences[line.number]
 
     def _read(self) -> Iterator[Line]:
-        """Yield the lines that are not blank."""
         position = number = 0
         for raw in self.text.split("\n"):
             start, end = position, position + len(raw)
@@ -134,7 +130,6 @@ class Layout:
             number += 1
 
     def _line(self, raw: str, start: int, end: int, number: int) -> Line:
-        """Return the line that is written at text[start:end]."""
         indent = len(raw) - len(raw.lstrip())
         heading, bullet = _HEADING.match(raw), _BULLET.match(raw)
         if raw.count("|") >= 2 or raw.lstrip().startswith("|"):
@@ -147,7 +142,7 @@ class Layout:
             and len(raw) <= _LONGEST_HEADING
             and not raw.rstrip(" *_").endswith(".")
             # `Total: $4,600` in bold is not a heading.
-            and not (re.search(r"\d", raw[first:]) and not _TITLE.match(raw, first))
+            and not (re.search(r"\d", raw[first:]) and not pattern("title").match(raw, first))
         )
         kind = "heading" if titled or _STEP.match(raw) else "item" if bullet else "text"
         ordinal = int((bullet and re.sub(r"\D", "", bullet[0])) or 0)
@@ -197,7 +192,6 @@ class Layout:
 
 
 def _cells(raw: str, start: int) -> list[tuple[int, int]]:
-    """Return the places of a row's cells."""
     edges = [match.start() for match in re.finditer(r"\|", raw)]
     bounds = [-1, *edges] if raw[: edges[0]].strip() else edges
     if raw[bounds[-1] + 1 :].strip():

@@ -23,9 +23,6 @@ _COMPOUND = ignoring_case(r" *,? *(?:and +|& *|\+ *)?")
 _AND_MINUTES = ignoring_case(r",? and +")  # `an hour and twenty`
 _ON_A_DAY = ignoring_case(r"\bon an? (?:good|long|full|normal|short)\b")  # refers to a date
 _ALMOST = 0.9
-_RESTATED = pattern("restated")
-_RATE_BEFORE = pattern("rate_before")
-_BARE_AFTER = pattern("bare_after")
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,12 @@ def find_quantities(text: str, target: TargetUnit) -> list[QuantityMention]:
 
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
-    """Return the quantity of one number and its unit, if it is one."""
     start, end, value = number.start, number.end, number.value
     if _SHARE.match(text, end) or _OF_DAY.match(text, end) or _OF_DAY_LATER.match(text, end):
         return None
     unit = target.attached(text, start, end)
     if unit is None:
-        bare = bool(_BARE_AFTER.match(text, end))
+        bare = bool(pattern("bare_after").match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
         if (number.kind in ("part", "article") and number.scale == 1) or not (bare or begins):
             return None
@@ -93,7 +89,7 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
     if number.kind == "article" and (
         target.kind != "measure"
         or _ON_A_DAY.match(text, max(0, start - 3))
-        or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
+        or (not part and pattern("rate_before").search(text, max(0, start - 24), start))
     ):
         return None
     size = target.sized(unit.unit)
@@ -163,7 +159,7 @@ def _without_restated(text: str, mentions: Sequence[QuantityMention]) -> list[Qu
             and last.low == last.high == last.size
             and mention.size not in (None, last.size)
             and _ALMOST * mention.low <= last.low <= mention.high / _ALMOST
-            and _RESTATED.fullmatch(text, last.end, mention.start)
+            and pattern("restated").fullmatch(text, last.end, mention.start)
         ):
             kept[-1] = replace(mention, start=last.start)
         else:

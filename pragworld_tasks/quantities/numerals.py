@@ -4,54 +4,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pragworld_tasks.quantities.patterns import ignoring_case
+from pragworld_tasks.quantities.patterns import pattern, word_list
 
-_ONE_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen"
-)
-_ONES = {word: value for value, word in enumerate(_ONE_WORDS.split())}
-_TEN_WORDS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_TENS = {word: 10 * index for index, word in enumerate(_TEN_WORDS.split(), start=2)}
+_ONES = {word: value for value, word in enumerate(word_list("ones"))}
+_TENS = {word: 10 * index for index, word in enumerate(word_list("tens"), start=2)}
 # Words and letters that multiply the number before them.
-_SCALE_WORDS = {
-    **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5},
-    **{"million": 1e6, "mil": 1e6, "mln": 1e6, "mio": 1e6, "billion": 1e9, "trillion": 1e12},
+SCALES = {
+    **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5, "k": 1e3},
+    **{"million": 1e6, "mil": 1e6, "mln": 1e6, "mio": 1e6, "mm": 1e6, "mn": 1e6, "m": 1e6},
+    **{"billion": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12, "tn": 1e12},
 }
-_SCALE_LETTERS = {"k": 1e3, "m": 1e6, "mm": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "tn": 1e12}
-SCALES = {**_SCALE_WORDS, **_SCALE_LETTERS}
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 
-_TEN = "|".join(_TENS)
-_ONE = "|".join(sorted(_ONES, key=len, reverse=True))
-_SMALL = rf"(?:(?:{_TEN})(?:[ -](?:{_ONE}))?|(?:{_ONE}))"
-_HUNDREDS = rf"(?:(?:{_SMALL}|an?) +hundred(?: +(?:and +)?{_SMALL})?|{_SMALL})"
-_WORDED = rf"{_HUNDREDS}(?: +thousand +(?:and +)?{_HUNDREDS})?"
-_SCALE_WORD = "|".join(sorted(_SCALE_WORDS, key=len, reverse=True))
-# Numbers in digits: `1,234.5`, `1.234.567`, `1 1/2`, `1/2`, `12.5`, `.5`.
-_DIGITS = (
-    r"\d{1,3}(?:,\d{2,3}){0,5},\d{3}(?!\d)(?:\.\d+)?"
-    r"|\d{1,3}(?:\.\d{3}){2,5}(?![\d.]*\d)"
-    r"|\d{1,3}[ -][1-9]/[2-8](?![\d/])|[1-9]/[2-8](?![\d/])"
-    r"|\d+(?:\.\d+)?|\.\d+"
-)
-_NUMERAL = ignoring_case(
-    # No number starts within a word, a number or a path, except in `USD5` and `2h30`.
-    rf"(?:(?<![\w.,/^_])|(?<=USD)|(?<=\dh))(?P<digits>{_DIGITS})"
-    rf"|\b(?:(?P<part>(?:(?:an?|one|two|three)[ -])?(?:half|quarters?|thirds?)(?: +(?:of +)?an?)?)"
-    r"|(?P<single>(?:an?|one) single)"
-    r"|(?P<couple>(?:(?:a|one) +(?:couple|pair)(?: +of)?|couple +of))"
-    rf"|(?P<words>{_WORDED})|(?P<article>an?))(?![\w'])"
-)
-_SCALE = ignoring_case(
-    rf"[ -]?(?:(?P<word>{_SCALE_WORD})s?\b(?!-)|(?P<letter>k|mm|mn|m|bn|b|tn)(?![\w(]))"
-)
-AND_A_PART = ignoring_case(
-    r" +and +(?:(?P<count>an?|one|two|three)[ -]+)?(?P<part>half|quarter|third)s?\b"
-)
+_NUMERAL = pattern("numeral")
+_SCALE = pattern("scale")
+AND_A_PART = pattern("and_a_part")
 _GREATEST = 1e18  # above that, a row of digits is not a quantity
-_POINT = ignoring_case(rf" +point +({_ONE})\b")
+_POINT = pattern("point")
 
 
 @dataclass(frozen=True)
@@ -106,20 +76,14 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
 
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
-    """Return the scale at a place of a text and where it ends."""
     match = _SCALE.match(text, end)
-    if not match:
+    letter = match and match["letter"]
+    if not match or (letter and (kind != "digits" or (letter not in "kK" and not letters))):
         return None
-    if match["word"]:
-        return SCALES[match["word"].lower()], match.end()
-    letter = match["letter"].lower()
-    if kind != "digits" or (letter != "k" and not letters):
-        return None
-    return SCALES[letter], match.end()
+    return SCALES[(match["word"] or letter).lower()], match.end()
 
 
 def _value(written: str, kind: str) -> float:
-    """Return the value of a match of a kind, without its scale."""
     if kind == "digits":
         return _value_of_digits(written)
     words = re.findall(r"[a-z]+", written.lower())

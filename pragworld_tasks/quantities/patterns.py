@@ -1,5 +1,6 @@
 """Regular expressions and vocabularies of English, read from `wording.toml` beside this module."""
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -22,14 +23,21 @@ def ignoring_case(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
+@functools.cache
 def pattern(name: str) -> re.Pattern[str]:
     """Compile the entry of `wording.toml` that has a name."""
     return compile_wording(_wording(name))
 
 
+@functools.cache
 def vocabulary(name: str) -> frozenset[str]:
     """Return the words of the entry of `wording.toml` that has a name."""
-    return frozenset(_wording(name)["words"].split())
+    return frozenset(word_list(name))
+
+
+def word_list(name: str) -> list[str]:
+    """Return the words of the entry of `wording.toml` that has a name, in order."""
+    return _wording(name)["words"].split()
 
 
 def compile_wording(entry: Mapping[str, str]) -> re.Pattern[str]:

@@ -3,24 +3,22 @@
 import re
 
 from pragworld_tasks.quantities.context import Context, QuantityTarget, stems
-from pragworld_tasks.quantities.cues import PREDICTION
 from pragworld_tasks.quantities.numerals import find_numerals
 from pragworld_tasks.quantities.patterns import pattern, vocabulary
 
+_PREDICTION = pattern("prediction")
 _CLAUSE_BEGINS = pattern("clause_begins")
 _LETTERS = re.compile(r"[a-z]+")
 _FIRST_WORDS = 4  # words that identify a subject
 _ARTICLES = {"the", "a", "an", "so", "our"}
 _SUBJECTS = vocabulary("subjects")
-_PURPOSE = pattern("purpose")
-_WHOLES = vocabulary("wholes")
 _HEADINGS = vocabulary("result_headings")
 
 
 def has_foreign_subject(lead: str, target: QuantityTarget) -> bool:
     """Return whether words up to a quantity, with a prediction, are about another subject."""
-    clause = _clause(lead, [match.start() for match in PREDICTION.finditer(lead)][-1])
-    verb = PREDICTION.search(clause)
+    clause = _clause(lead, [match.start() for match in _PREDICTION.finditer(lead)][-1])
+    verb = _PREDICTION.search(clause)
     subject = clause[: verb.start()] if verb else ""
     if verb and (verb[0].endswith(" of") or _LETTERS.findall(verb[0].lower())[0] in _SUBJECTS):
         subject += verb[0]  # `the true cost of …`, `you'd easily …`
@@ -36,11 +34,11 @@ def states(lead: str, target: QuantityTarget) -> bool:
 
 def has_foreign_purpose(tail: str, target: QuantityTarget) -> bool:
     """Return whether a quantity is of, in or for something that the prompt does not ask about."""
-    purpose = _PURPOSE.match(tail)
+    purpose = pattern("purpose").match(tail)
     if not purpose or not target.topic:
         return False
     words = purpose["words"]
-    return not (_WHOLES & set(words.lower().split()) or stems(words) & target.topic)
+    return not (vocabulary("wholes") & set(words.lower().split()) or stems(words) & target.topic)
 
 
 def has_foreign_heading(context: Context, target: QuantityTarget) -> bool:
@@ -50,7 +48,6 @@ def has_foreign_heading(context: Context, target: QuantityTarget) -> bool:
 
 
 def _clause(lead: str, end: int) -> str:
-    """Return the clause that continues at lead[end]."""
     begins = [match.end() for match in _CLAUSE_BEGINS.finditer(lead) if match.end() <= end]
     if begins and lead[: begins[-1]].endswith("and") and not lead[begins[-1] : end].strip():
         begins.pop()  # `a pallet holds … and costs …`

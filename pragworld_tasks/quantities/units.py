@@ -26,22 +26,13 @@ _SPELLINGS = {
     for spelling in spellings.split()
 }
 _ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
-_CURRENCY_BEFORE = re.compile(
-    r"(?:(?<![A-Za-z])(?P<country>AU?|AUD|CA?|CAD|CAN|NZD?|HKD?|SG?|MX|US|USD|U\.S\.|R) ?)?"
-    r"(?P<sign>[$€£¥₹]) ?$|(?P<code>USD|EUR|GBP) ?$"
-)
-_CURRENCY_OF_RANGE = pattern("currency_of_range")
+_CURRENCY_BEFORE = pattern("currency_before")
 _SLANG = ignoring_case(r"(?:\d ?k|grand)$")  # dollars, if the target is money
-_CURRENCY_AFTER = pattern("currency_after")
-_WORD_AFTER = pattern("unit_after")
-_PER = pattern("per")
 _ARTICLE_RATE = vocabulary("article_rate")
-_WHOLE = vocabulary("whole_target")
 
 
 @functools.cache
 def _registry() -> pint.UnitRegistry[Any]:
-    """Return the units of pint together with currencies."""
     import pint
 
     registry: pint.UnitRegistry[Any] = pint.UnitRegistry()
@@ -75,7 +66,6 @@ def _named(word: str) -> str | None:
 
 @functools.cache
 def _dimension(unit: str) -> Any:
-    """Return the dimension that a unit measures, as pint describes it."""
     return _registry().get_dimensionality(unit)
 
 
@@ -90,7 +80,6 @@ def _convertible(unit: str, target: str) -> bool:
 
 @functools.cache
 def _factor(unit: str, target: str) -> float:
-    """Return the factor that converts one unit into another."""
     return 1.0 if unit == target else float(_registry().Quantity(1, unit).to(target).magnitude)
 
 
@@ -138,14 +127,14 @@ class TargetUnit:
     def _currency(self, text: str, start: int, end: int) -> AttachedUnit | None:
         """Return the unit of an amount of money by a sign before it or a word after it."""
         before = _CURRENCY_BEFORE.search(text, max(0, start - 6), start)
-        after = _CURRENCY_AFTER.match(text, end)
+        after = pattern("currency_after").match(text, end)
         if before:
             sign = before["sign"]
             name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"].lower()]
             if sign == "$" and before["country"] not in (None, "US", "U.S.", "USD"):
                 name = "other_dollar"
             begin = before.start()
-        elif ranged := _CURRENCY_OF_RANGE.search(text, max(0, start - 32), start):
+        elif ranged := pattern("currency_of_range").search(text, max(0, start - 32), start):
             name, begin = _CURRENCY_SIGNS[ranged["sign"]], start
         elif _SLANG.search(text, max(start, end - 6), end):
             name, begin = "dollar", start
@@ -159,8 +148,7 @@ class TargetUnit:
         return AttachedUnit(begin, after.end() if after else end, name)
 
     def _measure(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        """Return the unit of a measure by the word after it."""
-        match = _WORD_AFTER.match(text, end)
+        match = pattern("unit_after").match(text, end)
         if not match:
             return None
         word = match["word"]
@@ -172,13 +160,12 @@ class TargetUnit:
         return AttachedUnit(start, match.end(), name)
 
     def _count(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        """Return the unit of a count by the noun after it."""
         match = _counted(self.noun).match(text, end)
         return AttachedUnit(start, match.end(), self.unit) if match else None
 
     def _per_at(self, text: str, end: int) -> tuple[str, int] | None:
         """Return what follows `per` and its like at a place, and where that ends."""
-        match = _PER.match(text, end)
+        match = pattern("per").match(text, end)
         if not match:
             return None
         if match["adverb"]:
@@ -186,9 +173,11 @@ class TargetUnit:
         if match["each"]:
             return "each", match.end()
         word = match["word"].lower()
-        if match[0].lower().lstrip().startswith(("a ", "an ")) and word not in _ARTICLE_RATE:
+        if match[0].lower().lstrip().startswith(("a ", "an ")) and word not in vocabulary(
+            "article_rate"
+        ):
             return None
-        if word in _WHOLE:
+        if word in vocabulary("whole_target"):
             return None
         return _named(word) or word, match.end()
 
@@ -241,13 +230,11 @@ def parse_period(word: str) -> str | None:
 
 
 def _is_time(name: str) -> bool:
-    """Return whether a name is that of a unit of time."""
     return _named(name) is not None and _dimension(name) == _dimension("second")
 
 
 @functools.cache
 def _counted(noun: str) -> re.Pattern[str]:
-    """Compile the pattern of a counted noun that follows its number."""
     end = rf" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
     return ignoring_case(source("before_counted_noun") + end)
 

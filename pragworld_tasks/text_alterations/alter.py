@@ -108,12 +108,10 @@ def altered_text(
 
 
 def _apply(conversation: Conversation, name: str, seed: int) -> AlteredConversation | None:
-    """Return a conversation with an alteration, or None if it is not possible."""
     return _ALGORITHMS[name][0](conversation, random.Random(f"{seed} {name}"))
 
 
 def _alteration_name(alteration: str) -> str:
-    """Return the name of an alteration that may be in another letter case."""
     names = {name.lower(): name for name in ALTERATIONS}
     if alteration.lower() not in names:
         raise InputError(f"no alteration {alteration!r}; choose one of {', '.join(ALTERATIONS)}")

@@ -4,7 +4,6 @@ The lists are those that Algorithms 1 to 5 of the PragWorld paper start from (ap
 entities, those in focus, and the remaining ones, which are all without those in focus.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Self, get_args
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_text
+from pragworld_tasks.files import read_json
 from pragworld_tasks.text_alterations.inflection import number_forms
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
@@ -113,10 +112,7 @@ def read_entities(path: Path) -> Entities:
     Raises:
         InputError: The file cannot be read, or does not hold such lists.
     """
-    try:
-        lists = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})") from error
+    lists = read_json(path)
     if not isinstance(lists, dict):
         raise InputError(f"{path}: not a JSON object; write {{ }} with {', '.join(ENTITY_KINDS)}")
     try:
@@ -180,11 +176,10 @@ class Conversation:
 
 
 def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]:
-    """Return where a conversation mentions the entities, in order.
+    """Return where a conversation mentions the entities, in order, but for speakers' labels.
 
     A mention is of whole words, and of as many as possible: "green peppers" does not mention
-    "peppers" if both are listed, and "all-purpose" does not mention "purpose". Speakers' labels do
-    not mention anybody.
+    "peppers" if both are listed, and "all-purpose" does not mention "purpose".
     """
     named: dict[str, tuple[EntityKind, str]] = {}
     for kind in ENTITY_KINDS:
@@ -236,7 +231,6 @@ _SINGULAR_AFTER = re.compile(r"\s+(?:is|was|has|does)(?:n['\u2019]t)?\b", re.IGN
 
 
 def _is_plural(text: str, entity: str, before: str, after: str) -> bool:
-    """Return whether the text of an object's mention, in its context, is the plural."""
     singular, plural = number_forms(entity)
     if singular != plural:
         return text.lower() == plural.lower()

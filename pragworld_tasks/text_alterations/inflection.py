@@ -90,11 +90,7 @@ def _irregular(word: str, forms: Mapping[str, str]) -> str | None:
 
 # Articles -----------------------------------------------------------------------------------------
 
-_SOUNDS_LIKE_A_VOWEL = re.compile(
-    r"(?!one\b|once|eu|ew|uni(?![nm])|us[aeu]|ut[ei]|ukul|ubiq)[aeiou]|hour|honest|honou?r|heir"
-    r"|8|1[18](?!\d)",
-    re.IGNORECASE,
-)
+_SOUNDS_LIKE_A_VOWEL = re.compile(ENGLISH["sounds_like_a_vowel"], re.IGNORECASE)
 
 
 def article(word: str) -> str:

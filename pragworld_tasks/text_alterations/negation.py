@@ -6,17 +6,8 @@ from dataclasses import replace
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, like_case, word_list
-from pragworld_tasks.text_alterations.noun_phrases import (
-    AFTER_NOUNS,
-    BE,
-    DETERMINERS,
-    PLURAL_VERBS,
-    SINGULAR_VERBS,
-    is_number,
-)
+from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, SINGULAR_VERBS, is_number
 from pragworld_tasks.text_alterations.tokens import (
-    SUBJECTS,
-    WH_WORDS,
     AlteredConversation,
     EntityMention,
     Replacement,
@@ -27,7 +18,7 @@ _NEGATIVES: dict[str, str] = ENGLISH["negatives"]
 _POSITIVES = {negative: positive for positive, negative in _NEGATIVES.items()} | {"cannot": "can"}
 _CONTRACTED = word_list("contracted")
 _YES, _NO = word_list("yes"), word_list("no")
-_OF_SUBJECTS = (*SUBJECTS, *DETERMINERS, *word_list("of_subjects"))
+_OF_SUBJECTS = (*word_list("subjects"), *word_list("determiners"), *word_list("of_subjects"))
 
 
 def negation(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -97,10 +88,9 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Repla
     word, before = sentence.at(place), sentence.before(place)
     if word not in _CONTRACTED and (word not in {*_NEGATIVES, *_POSITIVES, "am"} or not before):
         return []
-    if (
-        before in (*word_list("no_subject"), *_NEGATIVES, *_POSITIVES)
-        or sentence.after(place) in SUBJECTS
-    ):
+    if before in (*word_list("no_subject"), *_NEGATIVES, *_POSITIVES):
+        return []
+    if sentence.after(place) in word_list("subjects"):
         return []
     if {"how", "why", "as", "than", "here"} & {*sentence.all_before(place)}:
         return []
@@ -141,15 +131,15 @@ def _can_be_negated(sentence: Sentence, place: int) -> bool:
     if word in _CONTRACTED:
         return bool(after) and (not word.endswith("'ve") or _is_participle(after))
     if not after:  # a short reply: "he did", "Noah was, but …"
-        is_over = sentence.at(place + 1) in ("", "and", "but")
-        return is_over and not {*WH_WORDS} & {*sentence.all_before(place)} and word != "am"
+        if sentence.at(place + 1) not in ("", "and", "but") or word == "am":
+            return False
+        return not {*word_list("wh_words")} & {*sentence.all_before(place)}
     if word in ("do", "does", "did"):
         return False  # "he did the dishes"
     return word not in ("have", "has", "had") or _is_participle(after)
 
 
 def _is_participle(word: str) -> bool:
-    """Return whether a word looks like a past participle."""
     return word in word_list("participles") or (word.endswith("ed") and word != "need")
 
 
@@ -158,9 +148,8 @@ def _other_polarity(
 ) -> list[Replacement] | None:
     """Return the change of "some" to "any" after a verb, or back; None if another word is unfit."""
     words = [word.lower for word in sentence.words[place + 1 :]]
-    end = next(
-        (index for index, word in enumerate(words) if word in word_list("clause_ends")), len(words)
-    )
+    ends = word_list("clause_ends")
+    end = next((index for index, word in enumerate(words) if word in ends), len(words))
     clause, rest = words[:end], words[end:]
     # Words in the rest of the sentence may depend on the negation, too.
     if old == "any" and ({*unfit, old} & {*rest} or "at all" in sentence.line.lower()):
@@ -178,7 +167,7 @@ def _is_reply(sentence: Sentence, place: int) -> bool:
         return False
     if any(sentence.at(index) not in word_list("interjections") for index in range(place)):
         return False
-    return not sentence.joined(place + 1) or sentence.at(place + 1) in (*SUBJECTS, "there")
+    return sentence.after(place) in ("", "there", *word_list("subjects"))
 
 
 def _with_reply(
@@ -211,9 +200,7 @@ def _with_reply(
 
 # Inconsistent data --------------------------------------------------------------------------------
 
-_AFTER_OBJECTS = {*AFTER_NOUNS, *BE, *PLURAL_VERBS, *SINGULAR_VERBS} - {
-    *word_list("not_after_objects")
-}
+_AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
 
 
 def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
@@ -232,7 +219,7 @@ def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
     if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
         return None
     if not mention.is_plural and not (
-        {"a", "an", "one", *DETERMINERS} & {*ahead} or is_number(ahead[0])
+        {"a", "an", "one", *word_list("determiners")} & {*ahead} or is_number(ahead[0])
     ):
         return None  # half of a compound ("apple juice"), or a mass
     if sentence.joined(last + 1):

@@ -5,11 +5,6 @@ from pragworld_tasks.text_alterations.tokens import EntityMention, Sentence
 
 PLURAL_VERBS: dict[str, str] = ENGLISH["plural_verbs"]
 SINGULAR_VERBS = {plural: singular for singular, plural in PLURAL_VERBS.items()}
-BE = word_list("be")
-DETERMINERS = word_list("determiners")
-PARTS_OF = (*DETERMINERS, *word_list("parts_of"))
-AFTER_NOUNS = word_list("after_nouns")
-OPENERS = word_list("openers")
 
 
 def is_number(word: str) -> bool:
@@ -17,7 +12,10 @@ def is_number(word: str) -> bool:
     return word[:1].isdigit() or all(part in NUMBER_WORDS for part in word.split("-"))
 
 
-_NO_ADJECTIVES = (*AFTER_NOUNS, *DETERMINERS, *PLURAL_VERBS, *SINGULAR_VERBS, "of", "more", "a")
+_NO_ADJECTIVES = (
+    *(*word_list("after_nouns"), *word_list("determiners"), "of", "more", "a"),
+    *(*PLURAL_VERBS, *SINGULAR_VERBS),
+)
 
 
 def noun_at(

@@ -10,22 +10,12 @@ from collections.abc import Callable, Sequence
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
-    AFTER_NOUNS,
-    BE,
-    DETERMINERS,
-    OPENERS,
-    PARTS_OF,
     PLURAL_VERBS,
     SINGULAR_VERBS,
     is_number,
     noun_at,
 )
-from pragworld_tasks.text_alterations.tokens import (
-    WH_WORDS,
-    AlteredConversation,
-    Replacement,
-    Sentence,
-)
+from pragworld_tasks.text_alterations.tokens import AlteredConversation, Replacement, Sentence
 
 
 def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
@@ -78,19 +68,20 @@ def _quantifier(sentence: Sentence, place: int) -> list[Replacement]:
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("all", "some") or before in word_list("no_quantifier_after"):
         return []
-    if before in BE and sentence.before(place - 1) not in ("", *WH_WORDS, *OPENERS):
+    clause_begins = ("", *word_list("wh_words"), *word_list("openers"))
+    if before in word_list("be") and sentence.before(place - 1) not in clause_begins:
         return []  # "there are some", "they are all"
     new = "some" if word == "all" else "all"
     second = sentence.after(place + 1) if after else ""
     if after == "of":
-        changeable = second in PARTS_OF
-    elif word == "all" and after in DETERMINERS:
+        changeable = second in word_list("parts_of")
+    elif word == "all" and after in word_list("determiners"):
         changeable = after in ("these", "those") or second not in (
             *("", "same", "best", "better", "more", "while"),
         )
         new = "some of"
     elif after in ("are", "were", "have"):
-        changeable = before in ("", *OPENERS)
+        changeable = before in ("", *word_list("openers"))
     else:
         noun = None if before == "of" else noun_at(sentence, place + 1, plural=True)
         # "I had some soups" does not speak of particular soups, of which there could be all.
@@ -110,11 +101,9 @@ def _connective(sentence: Sentence, place: int) -> list[Replacement]:
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("and", "or") or not after or after in word_list("fixed_after"):
         return []
-    if (
-        before == after
-        or before in word_list("fixed_before")
-        or f"{before} {after}" in ENGLISH["fixed_pairs"]
-    ):
+    if before == after or before in word_list("fixed_before"):
+        return []
+    if f"{before} {after}" in ENGLISH["fixed_pairs"]:
         return []
     if is_number(after) or (before and is_number(before)):
         return []
@@ -146,30 +135,31 @@ def _joins_clauses(sentence: Sentence, place: int) -> bool:
     """
     after = sentence.after(place)
     if place == 0:
-        is_noun = after in (*DETERMINERS, "a", "an") or sentence.mention_at(1)
+        is_noun = after in (*word_list("determiners"), "a", "an") or sentence.mention_at(1)
         return not sentence.is_question and not is_noun
     if "'" in after and not sentence.mention_at(place + 1):
         return True
     if after == "i":  # "Lily and I", "my brother and I"
         is_name = sentence.words[place - 1].text[0].isupper()
         return not is_name and len(sentence.all_before(place)) != 2
-    if after in ("he", "she", "it", "we", "they", "you", "there", "now", *BE, *WH_WORDS):
+    if after in ("there", "now", *word_list("subjects"), *word_list("be"), *word_list("wh_words")):
         return True
     return not sentence.before(place) and place == 1  # after "yes," or "oh,"
 
 
 def _is_clause(words: Sequence[str]) -> bool:
     """Return whether words after "either" may be a whole clause, which cannot follow "both"."""
-    if words[0] in ("i", "he", "she", "we", "they", "you", "it", "there"):
+    if words[0] in ("there", *word_list("subjects")):
         return True
-    is_phrase = words[0] in AFTER_NOUNS or words[0] in DETERMINERS
-    return not is_phrase and len([word for word in words if word not in DETERMINERS]) > 1
+    determiners = word_list("determiners")
+    is_phrase = words[0] in (*word_list("after_nouns"), *determiners)
+    return not is_phrase and len([word for word in words if word not in determiners]) > 1
 
 
 def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
     last = place + 1
-    if sentence.at(last) in (*DETERMINERS, "a", "an"):
+    if sentence.at(last) in (*word_list("determiners"), "a", "an"):
         last += 1
     if last >= len(sentence.words):
         return None
@@ -184,7 +174,8 @@ def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Repla
     verb = sentence.after(last)
     if verb not in forms or (several and not plural):
         return []
-    is_subject = len([word for word in ahead if word not in (*DETERMINERS, "both", "either")]) == 1
+    not_counted = (*word_list("determiners"), "both", "either")
+    is_subject = len([word for word in ahead if word not in not_counted]) == 1
     if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
         return None
     return [sentence.replace_word(last + 1, forms[verb])]

@@ -17,21 +17,12 @@ from pragworld_tasks.text_alterations.inflection import (
     word_list,
 )
 from pragworld_tasks.text_alterations.noun_phrases import (
-    AFTER_NOUNS,
-    BE,
-    DETERMINERS,
-    OPENERS,
     PLURAL_VERBS,
     SINGULAR_VERBS,
     is_number,
     noun_at,
 )
-from pragworld_tasks.text_alterations.tokens import (
-    WH_WORDS,
-    AlteredConversation,
-    Replacement,
-    Sentence,
-)
+from pragworld_tasks.text_alterations.tokens import AlteredConversation, Replacement, Sentence
 
 _CLOCK = re.compile(r"\b(?:it['\u2019]s|it is|at)\s+[\w -]+\s(?:to|past)\s", re.IGNORECASE)
 _TIME_OR_FRACTION = re.compile(
@@ -94,11 +85,9 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
     if not value or value >= 500_000 or _CLOCK.search(line, sentence.words[0].start, end + 4):
         return False
     before, after = sentence.before(first), sentence.after(last)
-    if (
-        before in word_list("numbered")
-        or after in word_list("of_numbers")
-        or _TIME_OR_FRACTION.match(line, end)
-    ):
+    if before in word_list("numbered") or after in word_list("of_numbers"):
+        return False
+    if _TIME_OR_FRACTION.match(line, end):
         return False
     if text.isdigit():
         is_year = 1000 <= value < 3000 and not is_plural(after)
@@ -113,11 +102,11 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
         return False
     if after in ("or", "to") and is_number(sentence.at(last + 2)):
         return True
-    if after in ("", *AFTER_NOUNS, *PLURAL_VERBS):
+    if after in ("", *word_list("after_nouns"), *PLURAL_VERBS):
         # Without a noun: the whole reply, "there is one", "at least one", "one is there", but not
         # "I want one", "one can see".
-        is_whole = before in ("", "or", "to", *_ABOUT, *BE, "there's")
-        return is_whole and after in ("", "there", "in", *BE)
+        is_whole = before in ("", "or", "to", *_ABOUT, *word_list("be"), "there's")
+        return is_whole and after in ("", "there", "in", *word_list("be"))
     return True
 
 
@@ -171,19 +160,13 @@ def _replacements(
 
 
 def _noun(sentence: Sentence, last: int, *, plural: bool) -> tuple[int, list[Replacement]] | None:
-    """Return where the phrase of a number ends, and the changes of its noun; None if unclear.
-
-    Args:
-        sentence: The sentence.
-        last: The last place of the number.
-        plural: Whether the noun becomes plural, or else singular.
-    """
+    """Return where the phrase of a number ends, and what puts its noun in that number, or None."""
     if sentence.after(last) == "of":  # "two of the pears": the noun stays as it is
         whole = sentence.at(last + 2)
-        if whole in DETERMINERS and (noun := noun_at(sentence, last + 3, plural=True)):
+        if whole in word_list("determiners") and (noun := noun_at(sentence, last + 3, plural=True)):
             return noun[0], []
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
-    if sentence.after(last) in ("", *AFTER_NOUNS, *PLURAL_VERBS, *SINGULAR_VERBS):
+    if sentence.after(last) in ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS):
         return last, []
     noun = noun_at(sentence, last + 1, plural=not plural)
     if noun is None:
@@ -202,21 +185,22 @@ def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[Replace
     verb = sentence.after(place)
     if verb in forms:
         return [sentence.replace_word(place + 1, forms[verb])]
-    return [] if verb in ("", *AFTER_NOUNS, *others) else None
+    return [] if verb in ("", *word_list("after_nouns"), *others) else None
 
 
 def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
     """Return the change of the verb in "there are two", "are there two"; None if unclear."""
     while sentence.before(place) in _ABOUT:
         place -= 1
-    if sentence.before(place) == "there" and sentence.before(place - 1) in BE:
+    if sentence.before(place) == "there" and sentence.before(place - 1) in word_list("be"):
         place -= 1
     verb = sentence.before(place)
     if verb == "there's":
         return [sentence.replace_word(place - 1, "there are")] if plural else []
-    if verb not in BE:
+    if verb not in word_list("be"):
         return []
-    if sentence.before(place - 1) not in ("", "there", *WH_WORDS, *OPENERS):
+    clause_begins = ("", "there", *word_list("wh_words"), *word_list("openers"))
+    if sentence.before(place - 1) not in clause_begins:
         return None  # "they are two"
     forms = PLURAL_VERBS if plural else SINGULAR_VERBS
     return [sentence.replace_word(place - 1, forms[verb])] if verb in forms else []

@@ -7,9 +7,10 @@ refers to now.
 import itertools
 import random
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
+from pragworld_tasks.text_alterations.inflection import ENGLISH
 from pragworld_tasks.text_alterations.tokens import AlteredConversation, EntityKind
 
 
@@ -22,11 +23,7 @@ def variable_swap(conversation: Conversation, rng: random.Random) -> AlteredConv
     Returns:
         The altered conversation, or None if no kind has two entities.
     """
-    choice = _choose(conversation.entities, rng)
-    if choice is None:
-        return None
-    kind, first, second = choice
-    return _replace_entities(conversation, "Variable Swap", kind, {first: second, second: first})
+    return _exchange(conversation, rng, "Variable Swap")
 
 
 def variable_substitution(
@@ -41,38 +38,32 @@ def variable_substitution(
     Returns:
         The altered conversation, or None if no kind has two such entities.
     """
-    choice = _choose(conversation.entities, rng, apart=_joined(conversation))
-    if choice is None:
+    return _exchange(conversation, rng, "Variable Substitution", apart=_joined(conversation))
+
+
+def _exchange(
+    conversation: Conversation,
+    rng: random.Random,
+    alteration: str,
+    apart: Collection[frozenset[str]] = (),
+) -> AlteredConversation | None:
+    """Replace a random entity by another of its kind throughout, and for a swap the reverse."""
+    entities = conversation.entities
+    pairs = {kind: _pairs(entities, kind, apart) for kind in ENTITY_KINDS}
+    kinds = [kind for kind in ENTITY_KINDS if pairs[kind]]
+    if not kinds:
         return None
-    kind, old, new = choice
-    return _replace_entities(conversation, "Variable Substitution", kind, {old: new})
-
-
-def _replace_entities(
-    conversation: Conversation, alteration: str, kind: EntityKind, others: Mapping[str, str]
-) -> AlteredConversation:
-    """Replace some entities of a kind by others throughout."""
+    kind = rng.choice(kinds)
+    old, new = rng.choice(pairs[kind])
+    others = {old: new, new: old} if alteration == "Variable Swap" else {old: new}
     replacements = [
         mention.replace(others[mention.entity])
         for mention in conversation.mentions
         if mention.kind == kind and mention.entity in others
     ]
     # Without a focus, it is unknown what the questions are about.
-    entities = conversation.entities
     can_change = len(entities.remaining(kind)) < 2 if entities.focus(kind) else None
     return conversation.replace(alteration, replacements, can_change)
-
-
-def _choose(
-    entities: Entities, rng: random.Random, apart: Collection[frozenset[str]] = ()
-) -> tuple[EntityKind, str, str] | None:
-    """Return a random kind, an entity of it and the one to replace it; never two kept apart."""
-    pairs = {kind: _pairs(entities, kind, apart) for kind in ENTITY_KINDS}
-    kinds = [kind for kind in ENTITY_KINDS if pairs[kind]]
-    if not kinds:
-        return None
-    kind = rng.choice(kinds)
-    return (kind, *rng.choice(pairs[kind]))
 
 
 def _pairs(
@@ -89,11 +80,7 @@ def _pairs(
     ]
 
 
-_JOINT = re.compile(
-    r",?\s+(?:and|or|if not|to|than|but not|not)\s+(?:(?:in|at|to)\s+)?(?:the\s+|an?\s+)?"
-    r"|,\s+(?:the\s+|an?\s+)?",
-    re.IGNORECASE,
-)
+_JOINT = re.compile(ENGLISH["between_joined"], re.IGNORECASE)
 
 
 def _joined(conversation: Conversation) -> set[frozenset[str]]:

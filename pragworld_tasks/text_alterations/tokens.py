@@ -19,8 +19,6 @@ _WORD = re.compile(r"(?:\d+(?:[.,:/]\d+)*|[^\W_])(?:\w|['\u2019-](?=\w))*")
 _END = re.compile(r"[.?!]+[\"'\u201d\u2019)]*(?=\s|$)|[.?!]*[\"'\u201d\u2019)]*\s*$")
 
 _AUXILIARIES = word_list("auxiliaries")
-WH_WORDS = word_list("wh_words")
-SUBJECTS = word_list("subjects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +256,8 @@ def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterato
 
 def _is_question(words: list[Word]) -> bool:
     """Return whether words begin as a question does, or end in one ("isn't it")."""
-    first = next(
-        (word.lower for word in words if word.lower not in word_list("before_questions")), ""
-    )
+    fillers = word_list("before_questions")
+    first = next((word.lower for word in words if word.lower not in fillers), "")
     tag = [word.lower for word in words[-2:]]
-    ends_in_tag = tag[0] in _AUXILIARIES and tag[-1] in SUBJECTS
-    return first in _AUXILIARIES or first in WH_WORDS or ends_in_tag
+    ends_in_tag = tag[0] in _AUXILIARIES and tag[-1] in word_list("subjects")
+    return first in _AUXILIARIES or first in word_list("wh_words") or ends_in_tag
