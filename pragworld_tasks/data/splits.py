@@ -26,10 +26,11 @@ def generate_documents(**settings: Any) -> list[Document]:
         InputError: A setting does not exist, or its value is impossible.
 
     Examples:
-        >>> documents = generate_documents(groups=2, seed=7)
+        >>> import pragworld_tasks as pt
+        >>> documents = pt.generate(groups=2, seed=7)
         >>> sum(document.is_original for document in documents)
         2
-        >>> documents == generate_documents(groups=2, seed=7)
+        >>> documents == pt.generate(groups=2, seed=7)
         True
     """
     from pragworld_tasks.dialogues.generate import documents, generate

@@ -48,11 +48,11 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
 
     Examples:
         >>> import json, tempfile
-        >>> from pragworld_tasks.data.splits import generate_documents
-        >>> documents = generate_documents(groups=1)
+        >>> import pragworld_tasks as pt
+        >>> documents = pt.generate(groups=1)
         >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
         >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
-        >>> set(read_predictions([path], documents).ours)
+        >>> set(pt.read_predictions([path], documents).ours)
         {'no'}
     """
     by_row: dict[int, tuple[Answer | None, Answer | None]] = {}

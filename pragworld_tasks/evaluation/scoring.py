@@ -291,10 +291,10 @@ def score(
             responses as documents.
 
     Examples:
-        >>> from pragworld_tasks.data.splits import generate_documents
-        >>> documents = generate_documents(groups=10, seed=7)
+        >>> import pragworld_tasks as pt
+        >>> documents = pt.generate(groups=10, seed=7)
         >>> answers = [document.answer for document in documents]
-        >>> report = score(documents, answers)
+        >>> report = pt.score(documents, answers)
         >>> report.robust_acc
         100.0
         >>> report.metrics["yes_acc"].right == answers.count("yes")
