@@ -1,4 +1,4 @@
-"""Sweeps that are killed, run out of memory, or are shared by processes: the results are the same."""
+"""Sweeps that are interrupted, short of memory or shared by processes give the same results."""
 
 import json
 import os
@@ -29,7 +29,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What runs give that nothing happens to."""
+    """Return the files of undisturbed runs."""
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"
@@ -207,7 +207,7 @@ def documented(number: int) -> PromptGroup:
 def test_results_are_those_of_the_documents_whatever_the_units(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
-    """Another budget makes other batches, and the same predictions."""
+    """Another budget gives other batches and the same predictions."""
     out = tmp_path / "layers.json"
     process = run_interp(
         "ablate", *SETTINGS, "--batch-tokens", "5000", "--out", out, OMP_NUM_THREADS="1"

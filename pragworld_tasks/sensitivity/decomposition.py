@@ -44,7 +44,9 @@ class Decomposition:
     """The decomposition of a task's responses.
 
     Attributes:
-        intents, prompts, responses: The numbers of those with a readable response.
+        intents: The number of intents with a readable response.
+        prompts: The number of prompts with a readable response.
+        responses: The number of readable responses.
         published: The published (plug-in) estimates by name: `variance`, `ps`, `as`, `mu`, `mvs`.
             Their intervals are from resampled responses, as in the paper.
         unbiased: The unbiased estimates by name. Their intervals are from resampled paraphrases.

@@ -120,14 +120,14 @@ def survey_task(scenario: str, slot: str) -> str:
             that of `OpenQuestion.survey` does; otherwise such a line is added.
         slot: The slot, with its braces.
     """
-    told, line_break, last = scenario.strip().rpartition("\n")
+    situation, line_break, last = scenario.strip().rpartition("\n")
     if not line_break or slot not in last:
-        told = scenario.strip()
+        situation = scenario.strip()
         last = (
             f"When referring to what stands for it, use the placeholder {slot} instead of a "
             "specific name or number."
         )
-    return _SURVEY.replace("{scenario}", told.strip()).replace("{placeholder}", last)
+    return _SURVEY.replace("{scenario}", situation.strip()).replace("{placeholder}", last)
 
 
 @dataclass(frozen=True)

@@ -108,20 +108,20 @@ class TaskReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
-        found = self.decomposition
+        decomposition = self.decomposition
         return {
             "model": self.samples.model,
             "question": self.samples.question,
             "unit": self.samples.unit,
-            "intents": found.intents,
-            "prompts": found.prompts,
+            "intents": decomposition.intents,
+            "prompts": decomposition.prompts,
             "responses": len(self.samples.values),
             "unreadable": self.samples.unreadable,
-            "published": _estimates_json(found.published),
-            "unbiased": _estimates_json(found.unbiased),
-            "floor": null_if_nan(found.floor),
-            "as_p": null_if_nan(found.as_p),
-            "undefined": found.undefined,
+            "published": _estimates_json(decomposition.published),
+            "unbiased": _estimates_json(decomposition.unbiased),
+            "floor": null_if_nan(decomposition.floor),
+            "as_p": null_if_nan(decomposition.as_p),
+            "undefined": decomposition.undefined,
             "notes": list(self.notes()),
             "agreement": dataclasses.asdict(self.agreement) if self.agreement else None,
         }
@@ -277,13 +277,13 @@ def decompose_samples(
     domains = []
     for model in models:
         for domain in (*DOMAINS, ""):
-            found = [
+            decompositions = [
                 task.decomposition
                 for task in tasks
                 if (task.samples.model, domain_of(task.samples.question)) == (model, domain)
             ]
-            if found:
-                domains.append(_domain_report(model, domain, found))
+            if decompositions:
+                domains.append(_domain_report(model, domain, decompositions))
     return SensitivityReport(scale, tuple(tasks), tuple(domains))
 
 
