@@ -1,9 +1,9 @@
-"""Makes a tiny, randomly initialised Llama with a tokenizer and a chat template, from nothing.
+"""Make a tiny, randomly initialized Llama with a tokenizer and a chat template.
 
     python examples/tiny_model.py FOLDER
 
-Its answers are noise. The tests use it, and so may whoever tries a tool on a model with a chat
-template where none is at hand.
+Its answers are random. The tests use it, and it lets you try a tool on a model with a chat template
+without a download.
 """
 
 import argparse
@@ -20,16 +20,20 @@ CHAT_TEMPLATE = (
     "<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
     "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-PROMPTS = (evaluation_prompt, label_prompt)
 _TEXTS = (
     "Alice: did you see the apples in the kitchen\nBob: yes, Mia left them there",
     "Alice: are all of the oranges in the garage\nBob: no, some of them are in the cellar",
     "Are the oranges in the garage? Yes yes no No",
 )
+_PROMPTS = [
+    prompt({"context": text, "question": text})
+    for text in _TEXTS
+    for prompt in (evaluation_prompt, label_prompt)
+]
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level BPE tokenizer that has " yes" and " no" as tokens and adds BOS."""
+    """Return a byte-level BPE tokenizer that adds BOS and has " yes" and " no" as tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -40,8 +44,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    prompts = (prompt({"context": text, "question": text}) for text in _TEXTS for prompt in PROMPTS)
-    tokenizer.train_from_iterator(prompts, trainer)
+    tokenizer.train_from_iterator(_PROMPTS, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
     )
@@ -56,8 +59,8 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """A Llama of two layers that answers yes, no or nothing by chance, and stops."""
-    torch.manual_seed(3)  # gives a good mix
+    """Return a Llama of two layers that answers yes, no or nothing at random, and then stops."""
+    torch.manual_seed(3)  # this seed gives both answers about equally often
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -74,23 +77,18 @@ def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     yes = tokenizer.convert_tokens_to_ids(["yes", "Ġyes"])
     no = tokenizer.convert_tokens_to_ids(["no", "Ġno"])
     with torch.no_grad():
-        prompts = [
-            prompt({"context": text, "question": text}) for text in _TEXTS for prompt in PROMPTS
-        ]
-        ends = torch.stack(
-            [
-                model.model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, -1]
-                for text in prompts
-            ]
+        inputs = (tokenizer(prompt, return_tensors="pt") for prompt in _PROMPTS)
+        last_states = torch.stack(
+            [model.model(**tokens).last_hidden_state[0, -1] for tokens in inputs]
         )
-        # Yes and no lie at opposite ends of the direction in which the prompts differ most.
-        direction = torch.linalg.svd(ends - ends.mean(0)).Vh[0]
-        center = ends.mean(0) / ends.mean(0).norm()
+        # Yes and no are opposite in the direction in which the prompts differ most.
+        direction = torch.linalg.svd(last_states - last_states.mean(0)).Vh[0]
+        center = last_states.mean(0) / last_states.mean(0).norm()
         direction = direction - (direction @ center) * center
         model.lm_head.weight.zero_()
         model.lm_head.weight[yes] = 10 * direction
         model.lm_head.weight[no] = -10 * direction
-        # What either leaves in the residual stream asks for the end of the answer.
+        # After either answer, the residual stream predicts the end.
         stop = torch.randn(config.hidden_size)
         model.model.embed_tokens.weight[yes + no] = 100 * stop
         model.lm_head.weight[tokenizer.eos_token_id] = 100 * (stop - (stop @ center) * center)
@@ -98,7 +96,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
 
 
 def save_tiny_model(folder: Path) -> None:
-    """Saves model and tokenizer into `folder`."""
+    """Save the model and its tokenizer in `folder`."""
     tokenizer = make_tokenizer()
     make_model(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -106,5 +104,5 @@ def save_tiny_model(folder: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where to save the model")
+    parser.add_argument("folder", type=Path, help="folder to save the model in")
     save_tiny_model(parser.parse_args().folder)

@@ -39,7 +39,7 @@ class Edit(NamedTuple):
     direction: str = ""
 
 
-class _Source(NamedTuple):
+class _Original(NamedTuple):
     """A dialogue to alter; the fields are the arguments of `edits`."""
 
     exchanges: Exchanges
@@ -88,11 +88,11 @@ def edits(
         focus: Names and numbers to alter first, and to introduce first.
         rng: Source of randomness.
     """
-    return _EDITS[alteration](_Source(tuple(exchanges), vocabulary, focus, rng))
+    return _EDITS[alteration](_Original(tuple(exchanges), vocabulary, focus, rng))
 
 
-def _negation(source: _Source) -> Iterator[Edit]:
-    for position, exchange in source.shuffled():
+def _negation(original: _Original) -> Iterator[Edit]:
+    for position, exchange in original.shuffled():
         reply = exchange.reply
         if exchange.oddity or exchange.form in ("still", "chat"):
             continue
@@ -104,16 +104,16 @@ def _negation(source: _Source) -> Iterator[Edit]:
             if reply.connective or reply.amount != THE:
                 continue
             negated = exchange._replace(reply=reply._replace(denied=not reply.denied))
-            yield source.edit({position: negated}, "remove" if reply.denied else "add")
+            yield original.edit({position: negated}, "remove" if reply.denied else "add")
         elif reply == "yes" and exchange.amount != ALL:
-            yield source.edit({position: exchange._replace(reply="no")}, "add")
+            yield original.edit({position: exchange._replace(reply="no")}, "add")
         elif reply == "no":
-            yield source.edit({position: exchange._replace(reply="yes")}, "remove")
+            yield original.edit({position: exchange._replace(reply="yes")}, "remove")
 
 
-def _quantity_change(source: _Source) -> Iterator[Edit]:
-    focus = [int(name) for name in source.focus if name.isdigit()]
-    for position, exchange in source.shuffled():
+def _quantity_change(original: _Original) -> Iterator[Edit]:
+    focus = [int(name) for name in original.focus if name.isdigit()]
+    for position, exchange in original.shuffled():
         kind, numbers = exchange.claim.amount
         if not numbers:
             continue
@@ -122,56 +122,58 @@ def _quantity_change(source: _Source) -> Iterator[Edit]:
             others = [tuple(number + step for number in numbers) for step in (-1, 1)]
         else:
             near = [number + step for number in focus for step in (0, 1)]
-            others = [(n,) for n in (*near, *source.rng.sample(range(1, MOST_NUMBER + 1), 2))]
-        after = [later.form for later in source.exchanges[position + 1 :] if later.form != "sure"]
+            others = [(n,) for n in (*near, *original.rng.sample(range(1, MOST_NUMBER + 1), 2))]
+        after = [later.form for later in original.exchanges[position + 1 :] if later.form != "sure"]
         lowest = 2 if after[:1] in (["still"], ["who"], ["count"]) else 1  # "they" are several
         for other in others:
             if other != numbers and lowest <= other[0] and other[-1] <= MOST_NUMBER:
                 reply = exchange.claim._replace(amount=Amount(kind, other))
-                yield source.edit({position: exchange._replace(reply=reply)})
+                yield original.edit({position: exchange._replace(reply=reply)})
 
 
-def _quantifier_change(source: _Source) -> Iterator[Edit]:
+def _quantifier_change(original: _Original) -> Iterator[Edit]:
     opposite = {ALL: SOME, SOME: ALL}
-    for position, exchange in source.shuffled():
+    for position, exchange in original.shuffled():
         # After any other reply, a changed question would leave the meaning as it is.
         if exchange.amount in opposite and exchange.reply == "yes":
             amount = opposite[exchange.amount]
-            yield source.edit({position: exchange._replace(amount=amount)}, amount.kind)
+            yield original.edit({position: exchange._replace(amount=amount)}, amount.kind)
         if exchange.claim.amount in opposite:
             amount = opposite[exchange.claim.amount]
             reply = exchange.claim._replace(amount=amount)
-            yield source.edit({position: exchange._replace(reply=reply)}, amount.kind)
+            yield original.edit({position: exchange._replace(reply=reply)}, amount.kind)
 
 
-def _connective_change(source: _Source) -> Iterator[Edit]:
-    for position, exchange in source.shuffled():
+def _connective_change(original: _Original) -> Iterator[Edit]:
+    for position, exchange in original.shuffled():
         claim = exchange.claim
         if claim.connective in ("and", "or"):
             connective: Literal["and", "or"] = "or" if claim.connective == "and" else "and"
             altered = exchange._replace(reply=claim._replace(connective=connective))
-            yield source.edit({position: altered}, connective)
+            yield original.edit({position: altered}, connective)
 
 
-def _inconsistent_data(source: _Source) -> Iterator[Edit]:
-    names = source.rng.shuffled(source.names("places"))
-    places = [*(name for name in names if name in source.focus), *names]
-    for position, exchange in source.shuffled():
+def _inconsistent_data(original: _Original) -> Iterator[Edit]:
+    names = original.rng.shuffled(original.names("places"))
+    places = [*(name for name in names if name in original.focus), *names]
+    for position, exchange in original.shuffled():
+        _, things, _ = exchange.claimed
         if (
             exchange.form not in ("did", "where", "amount", "count", "what")
             or exchange.oddity
-            or len(exchange.claimed[1]) != 1
+            or len(things) != 1
             or exchange.reply in ("unknown", "no")
             or exchange.claim.denied
             or is_one(exchange.claim.amount)
         ):
             continue
-        if position + 1 < len(source.exchanges) and source.exchanges[position + 1].form == "sure":
+        after = original.exchanges[position + 1 : position + 2]
+        if after and after[0].form == "sure":
             continue  # "are you sure?" would be ambiguous between the reply and the oddity
         for place in (*places[:2], None):
-            oddity = Oddity(place, source.rng.below(20))
+            oddity = Oddity(place, original.rng.below(20))
             direction = "moving" if place else "staying"
-            yield source.edit({position: exchange._replace(oddity=oddity)}, direction)
+            yield original.edit({position: exchange._replace(oddity=oddity)}, direction)
 
 
 # Variables: people, things, places ----------------------------------------------------------------
@@ -184,14 +186,14 @@ class _Variable(NamedTuple):
         position: Number of the exchange.
         slot: What the name stands for.
         role: Whether the name is in the question, in the claim, its source, or in the oddity.
-        index: Which of the claim's names it is.
+        number: Which of the names in the slot of the claim it is.
         name: The name.
     """
 
     position: int
     slot: Slot
     role: Literal["question", "claim", "source", "oddity"]
-    index: int
+    number: int
     name: str
 
 
@@ -211,10 +213,10 @@ def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
         claimed: tuple[tuple[Slot, tuple[str, ...]], ...]
         claimed = (("agents", agents), ("things", things), ("places", places))
         for slot, names in claimed:
-            for index, name in enumerate(names):
+            for number, name in enumerate(names):
                 # "Lily said she …" has one variable.
                 if name != REPLIER and not (slot == "agents" and name == source):
-                    yield _Variable(position, slot, "claim", index, name)
+                    yield _Variable(position, slot, "claim", number, name)
         if source is not None and source != agent:
             yield _Variable(position, "agents", "source", 0, source)
     if exchange.oddity and exchange.oddity.place:
@@ -223,7 +225,7 @@ def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
 
 def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
     """Return the exchange with another name for the variable."""
-    _, slot, role, index, before = variable
+    _, slot, role, number, before = variable
     if role == "oddity":
         assert exchange.oddity is not None
         return exchange._replace(oddity=exchange.oddity._replace(place=name))
@@ -239,7 +241,7 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
         changes = {"source": name, "agents": agents}
     else:
         names = getattr(claim, slot)
-        changes = {slot: (*names[:index], name, *names[index + 1 :])}
+        changes = {slot: (*names[:number], name, *names[number + 1 :])}
     return exchange._replace(reply=claim._replace(**changes))
 
 
@@ -248,41 +250,41 @@ def _interchangeable(slot: Slot, name: str, other: str) -> bool:
     return name != other and (slot != "agents" or (name in WOMEN) == (other in WOMEN))
 
 
-def _substitution(source: _Source) -> Iterator[Edit]:
-    focus, rng = source.focus, source.rng
+def _substitution(original: _Original) -> Iterator[Edit]:
+    focus, rng = original.focus, original.rng
     known: dict[Slot, list[str]] = {}
     outside_focus = []
-    for position, exchange in source.shuffled():
+    for position, exchange in original.shuffled():
         for variable in rng.shuffled(list(_variables(position, exchange))):
             slot, name = variable.slot, variable.name
             if slot not in known:
-                known[slot] = rng.shuffled(source.names(slot))
+                known[slot] = rng.shuffled(original.names(slot))
             near = [other for other in known[slot] if other in focus]
-            far = [rng.choice(known[slot]), rng.choice(getattr(source.vocabulary, slot))]
+            far = [rng.choice(known[slot]), rng.choice(getattr(original.vocabulary, slot))]
             for other in dict.fromkeys([*near, *far]):
                 if not _interchangeable(slot, name, other):
                     continue
                 if focus and name not in focus and other not in focus:
                     outside_focus.append((variable, other))
                 else:
-                    yield source.edit({position: _renamed(exchange, variable, other)})
+                    yield original.edit({position: _renamed(exchange, variable, other)})
     for variable, other in outside_focus:
-        renamed = _renamed(source.exchanges[variable.position], variable, other)
-        yield source.edit({variable.position: renamed})
+        renamed = _renamed(original.exchanges[variable.position], variable, other)
+        yield original.edit({variable.position: renamed})
 
 
-def _swap(source: _Source) -> Iterator[Edit]:
+def _swap(original: _Original) -> Iterator[Edit]:
     variables = [
         variable
-        for position, exchange in source.shuffled()
-        for variable in source.rng.shuffled(list(_variables(position, exchange)))
+        for position, exchange in original.shuffled()
+        for variable in original.rng.shuffled(list(_variables(position, exchange)))
     ]
-    variables.sort(key=lambda variable: variable.name not in source.focus)
+    variables.sort(key=lambda variable: variable.name not in original.focus)
     for first in variables:
         # Exchanges with names of the focus come first, in either loop.
         partners = [variable for variable in variables if variable.slot == first.slot]
-        if first.name not in source.focus:
-            partners = source.rng.shuffled(partners)
+        if first.name not in original.focus:
+            partners = original.rng.shuffled(partners)
         for second in partners[:4]:
             if not _interchangeable(first.slot, first.name, second.name):
                 continue
@@ -290,12 +292,12 @@ def _swap(source: _Source) -> Iterator[Edit]:
                 continue  # "the hall and the den" means the same when swapped
             altered: dict[int, Exchange] = {}
             for variable, name in ((first, second.name), (second, first.name)):
-                exchange = altered.get(variable.position, source.exchanges[variable.position])
+                exchange = altered.get(variable.position, original.exchanges[variable.position])
                 altered[variable.position] = _renamed(exchange, variable, name)
-            yield source.edit(altered)
+            yield original.edit(altered)
 
 
-_EDITS: dict[str, Callable[[_Source], Iterator[Edit]]] = {
+_EDITS: dict[str, Callable[[_Original], Iterator[Edit]]] = {
     "Negation": _negation,
     "Variable Substitution": _substitution,
     "Quantity Change": _quantity_change,

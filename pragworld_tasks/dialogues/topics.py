@@ -302,13 +302,13 @@ def _moved(scene: Scene) -> list[Exchange]:
     """Where are they? In the hall. Are they still there? No, somebody moved them."""
     rng, thing, place = scene.rng, scene.thing(), scene.place()
     is_statement = rng.happens(0.5)
-    agents = (scene.agent(),) if not is_statement or rng.happens(0.5) else ()
+    agent = scene.agent() if not is_statement or rng.happens(0.5) else None
     move = Claim(places=(scene.place(other_than=place),), agents=(scene.agent(),))
     if is_statement:
-        claim = Claim(agents=agents, places=(place,))
+        claim = Claim(agents=(agent,) if agent else (), places=(place,))
         first = scene.exchange("where", thing=thing, reply=claim)
     else:
-        first = scene.exchange("did", agents[0], thing, place, reply="yes")
+        first = scene.exchange("did", agent, thing, place, reply="yes")
     return [first, scene.exchange("still", reply=move)]
 
 

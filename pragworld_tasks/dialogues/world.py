@@ -477,7 +477,8 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         if isinstance(reply, Claim):
             if reply.connective and any(len(set(names)) < len(names) for names in reply[:3]):
                 raise Unclear("the same twice")
-            forgets = reply.connective in ("or", "if not") and REPLIER in exchange.claimed[0]
+            is_open = reply.connective in ("or", "if not")
+            forgets = is_open and REPLIER in (reply.agents or (exchange.agent,))
         else:
             forgets = reply == "unknown" and exchange.agent == REPLIER
         if forgets:
@@ -621,11 +622,12 @@ def _knows(state: State, exchange: Exchange) -> None:
 def _went(state: State, exchange: Exchange) -> None:
     assert exchange.agent is not None
     agent = exchange.agent
+    _, _, places = exchange.claimed
     if ("where to", agent, "") in state.unanswered or any(
         agent == name for name, _ in state.went | state.not_went | state.maybe_went
     ):
         raise Unclear("went there, and more is known of where they went")
-    visits = {(agent, place) for place in exchange.claimed[2]}
+    visits = {(agent, place) for place in places}
     if exchange.reply == "unknown":
         state.unanswered.add(("where to", agent, ""))
     elif exchange.claim.connective == "or":

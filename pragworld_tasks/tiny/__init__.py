@@ -1,6 +1,7 @@
-"""`pragworld-tiny`: a small model to try everything on, trained on generated dialogues.
+"""The small model `pragworld-tiny`, trained on generated dialogues, to try everything on.
 
-The weights lie beside this file, with `training.json`, the record of how they came to be.
+The weights are in this folder, with a record of their training in `training.json`. The script
+`examples/train_pragworld_tiny.py` trained them.
 """
 
 from pathlib import Path
@@ -9,12 +10,15 @@ from pragworld_tasks.errors import InputError
 
 
 def tiny_folder() -> Path:
-    """The folder that `AutoModelForCausalLM.from_pretrained` takes.
+    """Return the folder of the model, to pass to `AutoModelForCausalLM.from_pretrained`.
+
+    >>> tiny_folder().name
+    'tiny'
 
     Raises:
-        InputError: the installation lacks the weights.
+        InputError: The installation lacks the weights.
     """
-    here = Path(__file__).parent
-    if not (here / "model.safetensors").is_file():
-        raise InputError(f"{here}: no model.safetensors; install pragworld again")
-    return here
+    folder = Path(__file__).parent
+    if not (folder / "model.safetensors").is_file():
+        raise InputError(f"{folder} has no model.safetensors; install pragworld again")
+    return folder
