@@ -1,13 +1,14 @@
 """The dialogue generator: groups of a dialogue, a question about it, and altered variants.
 
-Words alone do not give an answer away, for two reasons:
+Two rules keep the words of a document from giving its answer away:
 
-- Alterations come in pairs. One variant flips the answer. The other has the same alteration in the
-  same direction and does not. So one of the two is a yes and the other a no.
-- A dialogue that answers no question of the chosen form with yes, or none with no, is discarded.
+- Variants come in pairs. Both have the same alteration in the same direction, but one flips the
+  answer and the other does not. So the answer to one is yes, and to the other no.
+- The original must allow two questions of the chosen form, one with the answer yes and one with the
+  answer no.
 
-`GENERATOR_VERSION`, the settings and the number of a group determine it on every machine. It does
-not depend on how many groups are generated.
+`GENERATOR_VERSION`, the settings and the number of a group determine the group, on every machine.
+How many groups are generated makes no difference.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,9 +46,9 @@ from pragworld_tasks.dialogues.world import (
 )
 
 _LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)  # exchanges in a dialogue
-_MOST_WORDS = 4  # that an alteration may change in an utterance, unless it inserts a sentence
-_EDITS = 16  # to try for each alteration
-_DRAFTS = 3  # with one pair of variants, after which one pair is enough
+_MOST_WORDS = 4  # words that an alteration may change in an utterance, inserted sentences aside
+_MOST_EDITS = 16  # edits to try for each alteration
+_MOST_DRAFTS = 3  # dialogues to try before one pair of variants is enough
 _UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))  # apply to nearly all dialogues
 
 
@@ -67,7 +68,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An original or altered dialogue with the answer to its group's question."""
+    """A dialogue with the answer to the question of its group.
+
+    Attributes:
+        dialogue: The original dialogue or an altered one.
+        answer: The gold answer.
+        alteration: One of `documents.ALTERATIONS`, or None for the original.
+        effect: What the alteration does to the answer, or None for the original.
+        changes: The differences from the original: two for a swap, one for any other alteration.
+    """
 
     dialogue: Dialogue
     answer: Answer
@@ -78,7 +87,14 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A question, and the dialogues it is asked about: the original, then its altered variants."""
+    """A question and the dialogues that it is about.
+
+    Attributes:
+        number: Position of the group, from 0.
+        question: The question.
+        question_text: The same as text.
+        variants: The original, followed by the variants altered from it.
+    """
 
     number: int
     question: Question
@@ -87,7 +103,7 @@ class Group:
 
 
 def generate(settings: GeneratorSettings) -> Iterator[Group]:
-    """Generate the groups one by one.
+    """Generate groups one by one, each when it is needed.
 
     >>> group = next(generate(GeneratorSettings(seed=7)))
     >>> [(variant.alteration, variant.effect) for variant in group.variants[:2]]
@@ -98,7 +114,7 @@ def generate(settings: GeneratorSettings) -> Iterator[Group]:
 
 
 def documents(groups: Iterable[Group]) -> Iterator[Document]:
-    """Yield the documents of the groups, with rows from 0.
+    """Yield the documents of the groups: for each group, the original and then its variants.
 
     >>> document = next(documents(generate(GeneratorSettings(seed=7))))
     >>> document.question, document.answer
@@ -221,7 +237,7 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
             variants += _further_pair(draft, question, answer, alteration)
             if len(variants) == most_variants:
                 break
-        if len(variants) < 4 and drafts < _DRAFTS:  # another dialogue may have two pairs
+        if len(variants) < 4 and drafts < _MOST_DRAFTS:  # another dialogue may have two pairs
             continue
         question = question._replace(knower=rng.below(2), wording=rng.below(6))
         text = question_text(question, dialogue.cast)
@@ -297,7 +313,7 @@ class _Draft:
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
         candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
-        for edit in islice(candidates, _EDITS):
+        for edit in islice(candidates, _MOST_EDITS):
             try:
                 resolved = resolve(edit.exchanges)
             except Unclear:

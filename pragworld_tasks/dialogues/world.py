@@ -48,7 +48,7 @@ ASKS_PLACE: frozenset[ExchangeForm] = frozenset(
 )
 Connective = Literal["and", "or", "if not"]
 MOST_NUMBER = 9
-REPLIER = "you"  # the agent's name for the speaker who replies
+REPLIER = "you"  # the agent who is the speaker that replies
 
 
 class Unclear(Exception):  # noqa: N818
@@ -114,8 +114,8 @@ class Exchange(NamedTuple):
     """A question and its reply.
 
     Attributes:
-        agent, thing, place: What the question asks about, as far as its form has it. If the form
-            has it, None refers to the exchange before ("she", "them", "there").
+        agent, thing, place: What the question asks about. If its form asks about such a thing,
+            None stands for a pronoun ("she", "them", "there").
         amount: The amount that the form "amount" asks about.
         reply: Yes, no, "unknown", or a claim.
         wordings: Numbers of the phrases for the question and for the reply.
@@ -290,6 +290,8 @@ Unanswered = tuple[Literal["where", "whether", "count", "who", "where to"], str,
 class State:
     """What the exchanges have established. A "thing" is a kind of things, all of them.
 
+    The methods that add a fact raise `Unclear` if it contradicts the state.
+
     Attributes:
         cells: By thing and place, what is known of the things that are there now.
         acts: By agent, thing and place, what the agent put there, wherever it is now.
@@ -329,8 +331,6 @@ class State:
     reported: set[tuple[str, str]] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
 
-    # Every method that adds a fact raises `Unclear` if the fact contradicts the state.
-
     def cell(self, thing: str, place: str) -> Cell | None:
         """Return what is known of the things in the place, or None if perhaps none are there."""
         cells = self.cells.get(thing)
@@ -344,18 +344,18 @@ class State:
             or (thing, place) in self.vacated
             or ("whether", thing, place) in self.unanswered
         ):
-            raise Unclear("there, and perhaps not there")
+            raise Unclear("in the place, and perhaps not in it")
         cells = self.cells.setdefault(thing, {})
         cell = cells.get(place)
         if cell is None:
             if ("where", thing, "") in self.unanswered or (thing in self.spread and not spread):
-                raise Unclear("there, and nobody knows where")
+                raise Unclear("in the place, and their place is unknown")
             cell = cells[place] = Cell()
         cell.refine(amount)
         if ("count", thing, place) in self.unanswered and cell.counted:
-            raise Unclear("so many, and nobody knows how many")
+            raise Unclear("counted, and their number is unknown")
         if len(cells) > 1 and any(other.whole for other in cells.values()):
-            raise Unclear("all of them here, and some there")
+            raise Unclear("all of them in one place, and some in another")
 
     def put_by(
         self, thing: str, place: str, agents: Sequence[str], one_of_them: bool = False
@@ -366,11 +366,11 @@ class State:
         if one_of_them:
             same, other = other, same
         if cell.by_itself or other or same not in (frozenset(), names):
-            raise Unclear("put there by one, and by another")
+            raise Unclear("put there by one agent, and by another")
         if ("who", thing, place) in self.unanswered or any(
             (agent, thing, place) in self.denied_acts for agent in agents
         ):
-            raise Unclear("put there by one who did not")
+            raise Unclear("put there by an agent who did not do it")
         if one_of_them:
             cell.one_agent_of = names
         else:
@@ -384,9 +384,9 @@ class State:
         """Add that the agent did not put any of the things in the place."""
         cell = self.cell(thing, place)
         if (agent, thing, place) in self.acts or (cell and agent in cell.one_agent_of):
-            raise Unclear("did, and did not")
+            raise Unclear("the agent did it, and did not")
         if place in self.alternatives.get(thing, ()) or (thing, place) in self.vacated:
-            raise Unclear("of two places, one that it was not put in")
+            raise Unclear("an alternative of which one half is denied")
         self.denied_acts.add((agent, thing, place))
 
     def deny_place(self, thing: str, place: str) -> None:
@@ -398,7 +398,7 @@ class State:
             or ("whether", thing, place) in self.unanswered
             or ("count", thing, place) in self.unanswered
         ):
-            raise Unclear("not there, and perhaps there")
+            raise Unclear("not in the place, and perhaps in it")
         self.absent.add((thing, place))
 
     def leave_alternatives(self, thing: str, places: Sequence[str]) -> None:
@@ -409,7 +409,7 @@ class State:
             or any(thing == name for name, _ in self.absent)
             or any(thing == name for _, name, _ in (*self.denied_acts, *self.unanswered))
         ):
-            raise Unclear("one of several, and more is known of it")
+            raise Unclear("an alternative, and more is known of the things")
         self.alternatives[thing] = tuple(places)
 
     def leave_unanswered(self, question: Unanswered) -> None:
@@ -423,27 +423,27 @@ class State:
             or (kind == "count" and ((cell and cell.counted) or (thing, place) in self.absent))
             or (kind == "who" and cell and (cell.agents or cell.one_agent_of or cell.by_itself))
         ):
-            raise Unclear("known, and not known")
+            raise Unclear("answered, and unanswered")
         self.unanswered.add(question)
 
     def know(self, thing: str, agent: str, perhaps: bool = False) -> None:
         """Add that the agent knows where the things are, or knows if an alternative holds."""
         if (thing, agent) in self.not_knowers:
-            raise Unclear("knows, and does not know")
+            raise Unclear("the agent knows, and does not know")
         (self.maybe_knowers if perhaps else self.knowers).add((thing, agent))
 
     def move(self, thing: str, place: str, to: str, agent: str | None) -> None:
         """Add that an agent moved the things in a place to another, or that they moved there."""
         cells = self.cells.get(thing, {})
         if place not in cells or len(cells) > 1 or (thing, place) in self.vacated:
-            raise Unclear("moved from where they are not, or not only")
+            raise Unclear("moved from a place where not all of them are")
         if (
             to == place
             or (thing, to) in self.absent
             or (thing, to) in self.vacated
             or any((thing, to) == fact[1:] for fact in (*self.unanswered, *self.denied_acts))
         ):
-            raise Unclear("moved to where they were, or may be, or are not")
+            raise Unclear("moved to a place where they were, may be or are not")
         cell = cells.pop(place)
         self.vacated.add((thing, place))
         cells[to] = replace(
@@ -476,7 +476,7 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         reply = exchange.reply
         if isinstance(reply, Claim):
             if reply.connective and any(len(set(names)) < len(names) for names in reply[:3]):
-                raise Unclear("the same twice")
+                raise Unclear("the same name twice")
             is_open = reply.connective in ("or", "if not")
             forgets = is_open and REPLIER in (reply.agents or (exchange.agent,))
         else:
@@ -485,14 +485,14 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
             raise Unclear("the replier does not know what he did himself")
         if after.form == "sure":
             if exchange.oddity:
-                raise Unclear("sure of the reply, or of what is odd")
+                raise Unclear("sure of the reply, or of the oddity")
             if after.reply == "no":
                 exchange = exchange._replace(reply="unknown")
         _UPDATES[exchange.form](state, exchange)
         if exchange.oddity and exchange.oddity.place:
             _, things, places = exchange.claimed
             if len(things) != 1 or len(places) != 1:
-                raise Unclear("which of them moved, and from where")
+                raise Unclear("several things or places for an oddity to move")
             state.move(things[0], places[0], exchange.oddity.place, None)
     return state
 
@@ -562,7 +562,7 @@ def _did(state: State, exchange: Exchange) -> None:
 def _where(state: State, exchange: Exchange) -> None:
     assert exchange.thing is not None
     if exchange.thing in state.asked_where:
-        raise Unclear("asked for twice")
+        raise Unclear("their place is asked for twice")
     state.asked_where.add(exchange.thing)
     _add_reply(state, exchange, ("where", exchange.thing, ""))
 
@@ -574,7 +574,7 @@ def _amount(state: State, exchange: Exchange) -> None:
         state.put(thing, place, ANY if exchange.amount == SOME else exchange.amount)
     elif exchange.reply == "no":
         if exchange.amount == ALL:
-            raise Unclear("not all: some, or none")
+            raise Unclear("not all of them: some, or none")
         state.deny_place(thing, place)
     else:
         _add_reply(state, exchange, ("whether", thing, place))
@@ -585,7 +585,7 @@ def _count(state: State, exchange: Exchange) -> None:
     if state.cell(thing, place) is None and any(
         act[1:] == (thing, place) for act in state.denied_acts
     ):
-        raise Unclear("how many of what was not put there")
+        raise Unclear("how many of things that an agent did not put there")
     _add_reply(state, exchange, ("count", thing, place))
 
 
@@ -593,7 +593,7 @@ def _who(state: State, exchange: Exchange) -> None:
     thing, place = _question_slots(exchange)
     cell = state.cell(thing, place)
     if cell is None:
-        raise Unclear("who put them where they are not")
+        raise Unclear("who put things in a place where they are not")
     if isinstance(exchange.reply, Claim):
         known = ALL if cell.whole else ANY  # the reply tells nothing new of the amount
         exchange = exchange._replace(reply=exchange.reply._replace(amount=known))
@@ -605,7 +605,7 @@ def _still(state: State, exchange: Exchange) -> None:
     if isinstance(exchange.reply, Claim):
         state.move(thing, place, exchange.reply.places[0], exchange.reply.agents[0])
     elif exchange.reply != "yes" or state.cell(thing, place) is None:
-        raise Unclear("still there, and perhaps never there")
+        raise Unclear("still in a place where they perhaps never were")
 
 
 def _knows(state: State, exchange: Exchange) -> None:
@@ -615,7 +615,7 @@ def _knows(state: State, exchange: Exchange) -> None:
         state.know(exchange.thing, exchange.agent)
     elif exchange.reply == "no":
         if (exchange.thing, exchange.agent) in state.knowers | state.maybe_knowers:
-            raise Unclear("does not know, and knows")
+            raise Unclear("the agent does not know, and knows")
         state.not_knowers.add((exchange.thing, exchange.agent))
 
 
@@ -626,7 +626,7 @@ def _went(state: State, exchange: Exchange) -> None:
     if ("where to", agent, "") in state.unanswered or any(
         agent == name for name, _ in state.went | state.not_went | state.maybe_went
     ):
-        raise Unclear("went there, and more is known of where they went")
+        raise Unclear("more is known of where the agent went")
     visits = {(agent, place) for place in places}
     if exchange.reply == "unknown":
         state.unanswered.add(("where to", agent, ""))
