@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pragworld_tasks.quantities.patterns import pattern, word_list
+from pragworld_tasks.quantities.patterns import ordered_words, pattern
 
-_ONES = {word: value for value, word in enumerate(word_list("ones"))}
-_TENS = {word: 10 * index for index, word in enumerate(word_list("tens"), start=2)}
+_ONES = {word: value for value, word in enumerate(ordered_words("ones"))}
+_TENS = {word: 10 * index for index, word in enumerate(ordered_words("tens"), start=2)}
 # Words and letters that multiply the number before them.
 SCALES = {
     **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5, "k": 1e3},
@@ -21,7 +21,6 @@ _NUMERAL = pattern("numeral")
 _SCALE = pattern("scale")
 AND_A_PART = pattern("and_a_part")
 _GREATEST = 1e18  # above that, a row of digits is not a quantity
-_POINT = pattern("point")
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
                 end = tail.end()
                 if scale == 1 and (scaled := _scale_at(text, end, kind, letters)):
                     scale, end = scaled
-            elif kind == "words" and (tail := _POINT.match(text, end)):
+            elif kind == "words" and (tail := pattern("point").match(text, end)):
                 value += _ONES[tail[1].lower()] / 10
                 end = tail.end()
                 if scaled := _scale_at(text, end, kind, letters):
@@ -77,8 +76,10 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
     match = _SCALE.match(text, end)
-    letter = match and match["letter"]
-    if not match or (letter and (kind != "digits" or (letter not in "kK" and not letters))):
+    if not match:
+        return None
+    letter = match["letter"] or ""
+    if letter and (kind != "digits" or not (letters or letter in "kK")):
         return None
     return SCALES[(match["word"] or letter).lower()], match.end()
 

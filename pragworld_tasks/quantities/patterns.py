@@ -32,10 +32,10 @@ def pattern(name: str) -> re.Pattern[str]:
 @functools.cache
 def vocabulary(name: str) -> frozenset[str]:
     """Return the words of the entry of `wording.toml` that has a name."""
-    return frozenset(word_list(name))
+    return frozenset(ordered_words(name))
 
 
-def word_list(name: str) -> list[str]:
+def ordered_words(name: str) -> list[str]:
     """Return the words of the entry of `wording.toml` that has a name, in order."""
     return _wording(name)["words"].split()
 

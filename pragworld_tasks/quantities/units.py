@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pint
 
 _FILE = read_package_toml(__package__, "units.toml")
-_SPELLINGS = {
+_SPELLINGS: dict[str, str] = {
     spelling: unit
     for unit, spellings in _FILE["spellings"].items()
     for spelling in spellings.split()

@@ -102,8 +102,7 @@ def article(word: str) -> str:
 
 # Numbers ------------------------------------------------------------------------------------------
 
-_ONES = word_list("ones")
-_TENS = word_list("tens")
+_ONES, _TENS = word_list("ones"), word_list("tens")
 _VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
     word: value for value, word in enumerate(_ONES)
 }
