@@ -1,4 +1,4 @@
-"""`python -m pragworld_interp` is `pragworld-interp`."""
+"""Run the command `pragworld-interp` as `python -m pragworld_interp`."""
 
 from pragworld_interp.cli import main
 

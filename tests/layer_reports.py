@@ -14,7 +14,7 @@ QUICK = SweepSettings(resamples=60, halvings=30)
 
 
 def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0) -> list[Document]:
-    """Groups of these sizes, each an original and its variants."""
+    """Return groups of these sizes, each an original and its variants."""
     generator = np.random.default_rng(seed)
     documents: list[Document] = []
     for group, size in enumerate(sizes):
@@ -39,7 +39,7 @@ def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0)
 
 
 def to_yes(documents: Sequence[Document], correct: Sequence[Sequence[bool]]) -> Floats:
-    """p(yes), [documents, runs], with which each run is right or wrong as said in `correct`."""
+    """Return p(yes), [documents, runs], with which each run is as `correct` as given."""
     gold = np.array([document.answer == "yes" for document in documents])
     return np.where(gold[:, None] == np.array(correct).T, 0.8, 0.3)
 
@@ -70,7 +70,7 @@ def make_report(
 def random_report(
     layers: int, split: Split = "manual", seed: int = 0, name: str = "org/model"
 ) -> LayerReport:
-    """Answers that no two layers change alike; the documents are the same for all seeds."""
+    """Return a report with random answers; the documents are the same for all seeds."""
     documents = make_documents([5] * 40, split)
     yes = np.random.default_rng(seed).random((len(documents), 1 + layers))
     return make_report(documents, yes, name)

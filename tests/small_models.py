@@ -1,4 +1,4 @@
-"""Small random decoders of many architectures, made here, and prompts for them."""
+"""Small random decoders of many architectures, and a tokenizer for them."""
 
 from functools import cache
 from typing import Any
@@ -42,7 +42,7 @@ ARCHITECTURES = tuple(_OWN)
 
 @cache
 def small_model(architecture: str, seed: int = 0) -> Any:
-    """A random causal language model of three layers, in float32."""
+    """Return a random causal language model with three layers, in float32."""
     torch.manual_seed(seed)
     settings = {**_COMMON, **_OWN[architecture]}
     if "n_embd" in settings:  # these have names of their own for what the rest agree on
@@ -61,11 +61,11 @@ def small_model(architecture: str, seed: int = 0) -> Any:
 
 
 class LabelsOnly:
-    """A tokenizer, as far as the labels go."""
+    """A tokenizer that knows the labels only."""
 
     name_or_path = "labels only"
     unk_token_id = None
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
-        """Yes is 5 and no 6."""
+        """Return 5 for yes and 6 for no."""
         return {"input_ids": {" yes": [5], " no": [6]}[text]}

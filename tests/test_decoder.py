@@ -1,4 +1,4 @@
-"""Where blocks, attention and MLP are found, what is refused, and the labels' logits."""
+"""Finding blocks, attention and MLP, refusals, and the logits of the labels."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -70,7 +70,7 @@ def test_an_architecture_without_an_mlp_of_its_own_is_refused_by_name(
 
 
 def tokenizer(**tokens: list[int]) -> Any:
-    """A tokenizer that knows these words, spaces as underscores, and nothing else."""
+    """Return a tokenizer that knows these words, with underscores for spaces, and nothing else."""
 
     class Words(SimpleNamespace):
         def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:

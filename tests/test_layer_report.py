@@ -1,4 +1,4 @@
-"""Statistics over layers against plain loops, SciPy and closed forms; their file."""
+"""The statistics of layers against plain loops, SciPy and closed forms, and their file."""
 
 import dataclasses
 import itertools
@@ -60,8 +60,8 @@ def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
         p = yes[document.row, run]
         return bool(p > 0.5 if document.answer == "yes" else p < 0.5)
 
-    def count(run: int, asked: list[Document]) -> tuple[int, int]:
-        return sum(is_right(document, run) for document in asked), len(asked)
+    def count(run: int, subset: list[Document]) -> tuple[int, int]:
+        return sum(is_right(document, run) for document in subset), len(subset)
 
     groups = [
         list(group) for _, group in itertools.groupby(documents, lambda document: document.group)
@@ -138,7 +138,7 @@ def test_a_layer_that_changes_nothing_is_neutral() -> None:
     assert (layer.stability.both_halves, layer.stability.as_whole) == (1, 1)
 
 
-def test_evidence_is_asked_of_the_corrected_p() -> None:
+def test_evidence_follows_the_corrected_p() -> None:
     documents = make_documents([1] * 20)
     plain = [True] * 20
     ablated = [False] * 6 + [True] * 14  # p = 2 / 2 ** 6, about 0.031
@@ -298,7 +298,7 @@ def test_one_group_has_no_halves() -> None:
 # Identities ---------------------------------------------------------------------------------------
 
 
-def test_a_fingerprint_is_of_everything_that_was_asked() -> None:
+def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
     documents = make_documents([2, 2])
     prompts = ["a", "b", "c", "d"]
     found = {
@@ -336,7 +336,7 @@ def test_titles_are_short_and_differ() -> None:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file to write again and again."""
+    """Return the path of a file that tests overwrite."""
     return tmp_path_factory.mktemp("layers") / "layers.json"
 
 
@@ -377,7 +377,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 
 def changed(content: dict[str, Any], *place: str | int, value: Any) -> dict[str, Any]:
-    """The content with one value replaced; left out where the new one is `...`."""
+    """Return the content with one value replaced, or removed if the new one is `...`."""
     content = json.loads(json.dumps(content))
     inner: Any = content
     for key in place[:-1]:
@@ -460,13 +460,13 @@ def test_a_damaged_file_is_refused_in_a_line_or_read(
     place: tuple[Any, ...], value: Any, file: Path
 ) -> None:
     file.write_text(json.dumps(changed(SMALL, *place, value=value)))
-    said = f"{file}: a report"
+    message = f"{file}: a report"
     try:
         read_layers(file)
     except InputError as error:
-        said = str(error)
-    assert said.startswith(f"{file}: ")
-    assert "\n" not in said
+        message = str(error)
+    assert message.startswith(f"{file}: ")
+    assert "\n" not in message
 
 
 # For people ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Models and adapters from folders, what is refused and how; and what a model receives."""
+"""Loading models and adapters from folders, refusals, and the prompts that models receive."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ TEMPLATE = (
 
 
 def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None = None) -> Tensor:
-    """[1 + layers, prompts, 2], with every MLP ablated in turn."""
+    """Return [1 + layers, prompts, 2] logits, with every MLP ablated in turn."""
     prompts = prompts or tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
     batch = pad_prompts([prompt.ids for prompt in prompts])
     return ablated_logits(decoder, batch, Ablation("mlp"), chunk=1000).cpu()
@@ -48,12 +48,12 @@ def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None 
 
 @pytest.fixture(scope="module")
 def plain() -> Tensor:
-    """Logits of the shipped model as it is."""
+    """Return the logits of the shipped model as it is."""
     return logits_by_layer(load_decoder(Model(TINY))[0])
 
 
 def copied(to: Path, **config: Any) -> Path:
-    """A copy of the shipped model, with other settings in its config.json."""
+    """Copy the shipped model, with other settings in its config.json."""
     target = to / "model"
     shutil.copytree(tiny_folder(), target)
     content = json.loads((target / "config.json").read_text())
@@ -62,7 +62,7 @@ def copied(to: Path, **config: Any) -> Path:
 
 
 def refused(model: Model) -> str:
-    """The message with which it is refused, one line."""
+    """Return the one-line message with which a model is refused."""
     with pytest.raises(InputError) as caught:
         load_decoder(model)
     message = str(caught.value)
@@ -74,7 +74,7 @@ def refused(model: Model) -> str:
 
 
 def shipped(**config: Any) -> Any:
-    """The shipped model, or a random one like it where the config is to differ."""
+    """Return the shipped model, or a random one like it with another config."""
     if not config:
         return AutoModelForCausalLM.from_pretrained(TINY)
     if layers := config.get("num_hidden_layers"):
@@ -85,7 +85,7 @@ def shipped(**config: Any) -> Any:
 
 
 def adapted(model: Any, target: Path, *modules: str) -> Any:
-    """The model with a LoRA adapter that does something, which is saved too."""
+    """Return the model with a LoRA adapter that has an effect, and save the adapter."""
     torch.manual_seed(0)
     model = get_peft_model(model, LoraConfig(target_modules=list(modules), task_type="CAUSAL_LM"))
     for name, parameter in model.named_parameters():
@@ -188,14 +188,14 @@ def test_an_adapter_that_does_not_fit_is_refused_in_one_line(
 ) -> None:
     target = tmp_path / "adapter"
     make(target)
-    said = refused(Model(TINY, adapter=str(target)))
-    assert re.search(rf"^adapter {target}: .*{message}", said), said
+    refusal = refused(Model(TINY, adapter=str(target)))
+    assert re.search(rf"^adapter {target}: .*{message}", refusal), refusal
 
 
 # Models -------------------------------------------------------------------------------------------
 
 
-def test_weights_run_in_the_type_that_is_asked_for(plain: Tensor) -> None:
+def test_weights_run_in_the_requested_type(plain: Tensor) -> None:
     decoder, identity = load_decoder(Model(TINY, dtype="bfloat16"))
     assert (decoder.dtype, identity.dtype) == (torch.bfloat16, "bfloat16")
     assert {p.dtype for p in decoder.model.parameters()} == {torch.bfloat16}
@@ -222,12 +222,12 @@ def test_a_device_map_does_not_change_the_logits(
 @pytest.mark.skipif(find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
 @pytest.mark.parametrize("quantization", ["4bit", "8bit"])
 def test_quantization_without_bitsandbytes_says_what_to_install(quantization: Any) -> None:
-    said = refused(Model(TINY, quantization=quantization))
-    assert re.search(rf"^model {TINY}: .*pip install .*bitsandbytes", said), said
+    refusal = refused(Model(TINY, quantization=quantization))
+    assert re.search(rf"^model {TINY}: .*pip install .*bitsandbytes", refusal), refusal
 
 
 def _only(*names: str) -> Callable[[Path], None]:
-    """Leaves these files in a model's folder and no others."""
+    """Return a function that removes all but these files from a model's folder."""
 
     def make(target: Path) -> None:
         for path in target.iterdir():
@@ -283,8 +283,8 @@ def test_a_folder_that_is_not_a_whole_model_is_refused_in_one_line(
 ) -> None:
     target = copied(tmp_path)
     make(target)
-    said = refused(Model(str(target)))
-    assert re.search(rf"^model {target}: .*{message}", said), said
+    refusal = refused(Model(str(target)))
+    assert re.search(rf"^model {target}: .*{message}", refusal), refusal
 
 
 @pytest.mark.parametrize(
@@ -319,8 +319,8 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
     # transformers copies the code there and imports it.
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "m"))
     monkeypatch.setattr(sys, "path", [*sys.path])
-    said = refused(Model(str(target)))
-    assert said == (
+    refusal = refused(Model(str(target)))
+    assert refusal == (
         f"model {target}: it needs code that comes with it; read the code, then use "
         "--trust-remote-code"
     )
@@ -335,7 +335,7 @@ def test_code_that_comes_with_a_model_runs_only_where_that_is_allowed(
 
 
 def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
-    """The shipped model with a chat template, and with these tokens more."""
+    """Return the shipped model with a chat template and more tokens."""
     target = copied(to)
     tokenizer = AutoTokenizer.from_pretrained(target)
     tokenizer.chat_template = template
@@ -345,7 +345,7 @@ def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
 
 
 def dialogue(decoder: Decoder, prompt: TokenizedPrompt) -> str:
-    """What its dialogue positions hold, which are next to each other."""
+    """Return the text at the dialogue positions, which must be adjacent."""
     positions = sorted(prompt.dialogue)
     assert positions == list(range(positions[0], positions[-1] + 1))
     text: str = decoder.tokenizer.decode([prompt.ids[position] for position in positions])
@@ -399,8 +399,8 @@ def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_p
 
 
 def test_a_template_that_is_not_there_is_refused() -> None:
-    said = refused(Model(TINY, chat_template=True))
-    assert said == f"model {TINY}: the tokenizer has no chat template; leave out --chat-template"
+    refusal = refused(Model(TINY, chat_template=True))
+    assert refusal == f"model {TINY}: the tokenizer has no chat template; leave out --chat-template"
 
 
 @pytest.mark.parametrize("chat_template", [False, True])
@@ -408,11 +408,11 @@ def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path)
     model = templated(tmp_path)
     _config(max_position_embeddings=300)(Path(model.name))
     decoder, _ = load_decoder(model)
-    asked = list(DOCUMENTS)
-    assert len(tokenize_prompts(decoder, asked, chat_template)) == len(asked)
-    asked[3] = dataclasses.replace(asked[3], context="\n".join([asked[3].context] * 9))
+    subset = list(DOCUMENTS)
+    assert len(tokenize_prompts(decoder, subset, chat_template)) == len(subset)
+    subset[3] = dataclasses.replace(subset[3], context="\n".join([subset[3].context] * 9))
     with pytest.raises(
         InputError,
         match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
     ):
-        tokenize_prompts(decoder, asked, chat_template)
+        tokenize_prompts(decoder, subset, chat_template)

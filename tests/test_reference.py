@@ -1,4 +1,4 @@
-"""Two engines and plain loops with hooks give the same, on every architecture; what patching is."""
+"""Both engines and plain loops with hooks agree on every architecture; properties of patching."""
 
 import importlib
 import logging
@@ -38,7 +38,7 @@ PROMPTS = [  # the first five are of one group
     [BOS, *TURNS[:5], 33, 44, *TURNS[5:], *QUESTION],  # inserted
     [BOS, *TURNS[:4], *TURNS[6:], *QUESTION],  # deleted
     [BOS, *TURNS[:3], 50, *TURNS[4:], *QUESTION, 12, 13],  # replaced, and other last tokens
-    [BOS, *TURNS[:2], 88, *TURNS[1:], *QUESTION],  # the beginning they share goes on behind 88
+    [BOS, *TURNS[:2], 88, *TURNS[1:], *QUESTION],  # the shared beginning continues after 88
     [BOS, 70, 71, *TURNS[:2]],
 ]
 PAIRS = [
@@ -64,17 +64,17 @@ def small_decoder(architecture: str) -> Decoder:
 
 @pytest.fixture(autouse=True)
 def _spans_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that attention is computed in spans even for trees as small as these."""
+    """Compute attention in spans even for trees as small as these."""
     monkeypatch.setattr(tree_attention, "SHORTEST", 2)
     monkeypatch.setattr(tree_attention, "LONGEST", 4)
     monkeypatch.setattr(tree_attention, "WORTHWHILE", 1.0)
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_said(
+def _nothing_is_printed(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> Iterator[None]:
-    """No test here makes anything print or warn."""
+    """Assert that no test here prints or warns."""
     yield
     assert capsys.readouterr() == ("", "")
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
@@ -90,7 +90,7 @@ def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
 
 
 def ablated_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation) -> Tensor:
-    """[1 + layers, prompts, 2]."""
+    """Compute [1 + layers, prompts, 2] logits."""
     columns = []
     for prompt in prompts:
         column = [label_logits(decoder, prompt)]
@@ -236,7 +236,7 @@ def test_patching(decoder: Decoder) -> None:
 
 
 def test_all_of_these_take_trees(decoder: Decoder) -> None:
-    """Else the tests above would not test them."""
+    """Otherwise the tests above would not cover trees."""
     assert supports_trees(decoder)
 
 
@@ -272,7 +272,7 @@ def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch)
     decoder = small_decoder("qwen2")
 
     def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("an engine was asked that should not have been")
+        raise AssertionError("an engine ran that should not have")
 
     with monkeypatch.context() as patch:
         patch.setattr(Decoder, "label_logits", refuse)
@@ -350,7 +350,7 @@ def test_patching_the_final_residual_gives_the_altered_answer(decoder: Decoder) 
 
 
 def altered_at(place: int) -> list[list[int]]:
-    """The long original with a token replaced, two put in, one taken out there; without BOS."""
+    """Return the long original with a token replaced, two inserted, or one deleted; without BOS."""
     before, after = LONG[:place], LONG[place:]
     return [[*before, 95, *after[1:]], [*before, 95, 94, *after], [*before, *after[1:]]]
 
@@ -361,7 +361,7 @@ VARIANTS = [variant for place in (4, 10, 16, 22, 28) for variant in altered_at(p
 
 @both_engines
 def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -> None:
-    """What the released script does to models whose tokenizer puts BOS in front.
+    """The released script does this to models whose tokenizer adds BOS.
 
     It aligns ids without BOS, and patches residuals of runs with it. So every position is taken for
     the one before it: the last is never patched, and where a token was replaced by another, the
@@ -401,7 +401,7 @@ HOOKS = (
 
 
 def state(model: nn.Module) -> list[object]:
-    """What an intervention could leave behind."""
+    """Return what an intervention could leave behind."""
     hooks = [dict(getattr(each, name)) for each in model.modules() for name in HOOKS]
     forwards = [each for each in model.modules() if "forward" in vars(each)]
     trained = [each.requires_grad for each in model.parameters()]
@@ -421,7 +421,7 @@ def test_the_model_is_left_as_it_was(decoder: Decoder) -> None:
     assert torch.equal(label_logits(decoder, ORIGINAL), logits)
 
 
-def test_hooks_of_others_are_kept_and_heard() -> None:
+def test_hooks_of_others_are_kept_and_called() -> None:
     decoder = small_decoder("llama")
     recorded: list[Tensor] = []
     mlp = decoder.blocks[1].mlp

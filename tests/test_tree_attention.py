@@ -1,4 +1,4 @@
-"""Attention over trees, branch by branch."""
+"""Attention over trees, computed branch by branch."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from pragworld_interp.tree_attention import Span, TreeAttention, spans
 
 
 def a_tree(branches: int, length: int = 60) -> list[list[int]]:
-    """Prompts that share their first tokens."""
+    """Return prompts that share their first tokens."""
     return [[1] * length + [2 + branch] * length for branch in range(branches)]
 
 
@@ -95,7 +95,7 @@ def test_other_attention_is_left_alone() -> None:
 
 
 class Scores(TorchFunctionMode):
-    """Counts the scores that attention computes."""
+    """A mode that counts the scores that attention computes."""
 
     def __init__(self) -> None:
         super().__init__()

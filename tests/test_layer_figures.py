@@ -1,4 +1,4 @@
-"""Figures: that they show the numbers, that nothing overlaps or is cut off, and their files."""
+"""Figures show the numbers, nothing overlaps or is cut off, and their files are whole."""
 
 import subprocess
 import sys
@@ -65,7 +65,7 @@ FIGURES: dict[str, Callable[[Path], None]] = {
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that were saved, laid out as they were."""
+    """Return the figures that were saved, with their layout."""
     found: list[Figure] = []
     save = Figure.savefig
 
@@ -78,7 +78,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
 
 def curves(axes: Axes) -> list[tuple[list[float], list[float]]]:
-    """The points of each model's line, in the order of models."""
+    """Return the points of each model's line, in the order of models."""
     return [
         (np.asarray(line.get_xdata()).tolist(), np.asarray(line.get_ydata()).tolist())
         for line in axes.lines
@@ -88,7 +88,7 @@ def curves(axes: Axes) -> list[tuple[list[float], list[float]]]:
 
 
 def levels(axes: Axes) -> list[float]:
-    """Where the horizontal lines are."""
+    """Return the heights of the horizontal lines."""
     return [
         float(np.asarray(line.get_ydata())[0])
         for line in axes.lines

@@ -1,4 +1,4 @@
-"""Similarity of layers across models against SciPy, plain loops and what chance must give."""
+"""The comparison of layers between models against SciPy, plain loops and properties of chance."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ from pragworld_tasks.evaluation.metrics import Floats
 
 
 def with_effects(effects: Floats, report: LayerReport | None = None) -> LayerReport:
-    """A report whose layers have these effects, in points, and signs to match."""
+    """Return a report whose layers have these effects, in points, and signs to match."""
     report = report or random_report(1)
     layer = report.layers[0]
     return dataclasses.replace(
