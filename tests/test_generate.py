@@ -1,4 +1,4 @@
-"""Generated splits: labels, balance, disjointness, determinism; and the files they are written to."""
+"""Test generated splits, their labels, balance, disjointness and determinism, and their files."""
 
 import csv
 import dataclasses
@@ -24,15 +24,16 @@ from pragworld_tasks.dialogues.display import select_groups
 from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
 from pragworld_tasks.dialogues.questions import FORMS, evaluate
-from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratorSettings
+from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratedSplit, GeneratorSettings
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.tracking import tracking_documents
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary, singular
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, domain_vocabulary, singular
 from pragworld_tasks.dialogues.world import interpret
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import alteration_category, length_bucket, question_type
 
-# Of the documents of five groups of every split. If it changes, so must `GENERATOR_VERSION`.
+# Checksum of the documents of five groups of every split. If it changes, change
+# `GENERATOR_VERSION`.
 CHECKSUM = "1beb939a3116e83f581a24c34a4baaeec3f736c5c42ea83b9b646a63fe6d7d7e"
 
 
@@ -46,15 +47,15 @@ def all_documents(groups: list[Group]) -> list[Document]:
     return list(documents(groups))
 
 
-def yes_share(some: Sequence[Document]) -> float:
-    return sum(document.answer == "yes" for document in some) / len(some)
+def yes_share(members: Sequence[Document]) -> float:
+    return sum(document.answer == "yes" for document in members) / len(members)
 
 
 def test_the_same_settings_give_the_same_documents_on_every_machine() -> None:
     code = """
 import hashlib
 from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratorSettings
+from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratedSplit, GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 digest = hashlib.sha256()
 for split in GENERATED_SPLITS:
@@ -74,7 +75,7 @@ print(digest.hexdigest())
         assert process.stdout.strip() == CHECKSUM
 
 
-def test_a_group_does_not_depend_on_how_many_are_made_nor_on_other_randomness() -> None:
+def test_a_group_does_not_depend_on_the_number_of_groups_nor_on_other_randomness() -> None:
     settings = GeneratorSettings(groups=3, seed=2, split="train")
     random.seed(5)
     assert list(generate(settings)) == [make_group(settings, number) for number in range(3)]
@@ -90,7 +91,7 @@ def test_seeds_and_splits_give_different_dialogues() -> None:
     assert len(contexts) == 3 * len(GENERATED_SPLITS)
 
 
-def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
+def test_the_evaluator_gives_the_answers_and_the_answers_give_the_effects(
     groups: list[Group],
 ) -> None:
     for group in groups:
@@ -103,7 +104,9 @@ def test_answers_are_what_the_evaluator_says_and_effects_what_the_answers_say(
             assert (variant.effect == "flip") == (variant.answer != original.answer)
 
 
-def test_every_alteration_comes_in_pairs_of_a_flip_and_none(groups: list[Group]) -> None:
+def test_every_alteration_has_one_variant_that_flips_and_one_that_does_not(
+    groups: list[Group],
+) -> None:
     for group in groups:
         counts = Counter((variant.alteration, variant.effect) for variant in group.variants[1:])
         assert 1 <= len(counts) / 2 <= 3
@@ -111,13 +114,17 @@ def test_every_alteration_comes_in_pairs_of_a_flip_and_none(groups: list[Group])
             assert counts[alteration, "flip"] == counts[alteration, "invariant"] == 1
 
 
-def test_what_is_recorded_as_changed_is_what_changed(groups: list[Group]) -> None:
+def test_the_recorded_changes_are_the_differences_between_the_dialogues(
+    groups: list[Group],
+) -> None:
     for group in groups:
         original, *variants = group.variants
         for variant in variants:
             assert variant.changes
             changed = {change.utterance: change for change in variant.changes}
-            for number, (old, new) in enumerate(zip(original.dialogue.lines, variant.dialogue.lines, strict=True)):
+            for number, (old, new) in enumerate(
+                zip(original.dialogue.lines, variant.dialogue.lines, strict=True)
+            ):
                 if number not in changed:
                     assert old == new
                     continue
@@ -148,12 +155,12 @@ def test_yes_and_no_are_balanced_however_documents_are_broken_down(
         by_class: dict[str, list[Document]] = defaultdict(list)
         for document in all_documents:
             by_class[breakdown(document)].append(document)
-        for name, some in by_class.items():
-            assert len(some) >= 200, name
-            assert 0.45 <= yes_share(some) <= 0.55, name
+        for name, members in by_class.items():
+            assert len(members) >= 200, name
+            assert 0.45 <= yes_share(members) <= 0.55, name
 
 
-def test_whoever_always_says_the_same_is_never_robust(groups: list[Group]) -> None:
+def test_every_group_has_both_answers(groups: list[Group]) -> None:
     for group in groups:
         assert {variant.answer for variant in group.variants} == {"yes", "no"}
 
@@ -163,7 +170,7 @@ def test_all_types_of_questions_and_alterations_occur(all_documents: list[Docume
     assert {document.alteration for document in all_documents} == {None, *ALTERATIONS}
 
 
-def test_the_breakdown_by_words_finds_the_type_that_was_asked(groups: list[Group]) -> None:
+def test_the_breakdown_recognizes_the_kind_of_every_question(groups: list[Group]) -> None:
     for group, document in zip(groups, (next(documents([group])) for group in groups), strict=True):
         assert question_type(document) == group.question.kind, document.question
 
@@ -212,11 +219,11 @@ def test_only_test_vocabulary_has_the_held_out_words() -> None:
             assert any(f" {thing} " in text for thing in regular.things) != is_held_out
 
 
-def test_there_are_enough_words() -> None:
-    all_words = [domain_vocabulary(domain, "regular") for domain in DOMAINS]
-    assert len({name for each in all_words for name in each.agents}) >= 60
-    assert len({name for each in all_words for name in each.things}) >= 60
-    assert len({name for each in all_words for name in each.places}) >= 30
+def test_the_vocabulary_is_large_and_its_parts_are_disjoint() -> None:
+    vocabularies = [domain_vocabulary(domain, "regular") for domain in DOMAINS]
+    assert len({name for vocabulary in vocabularies for name in vocabulary.agents}) >= 60
+    assert len({name for vocabulary in vocabularies for name in vocabulary.things}) >= 60
+    assert len({name for vocabulary in vocabularies for name in vocabulary.places}) >= 30
     for domain in DOMAINS:
         regular, held_out = (
             domain_vocabulary(domain, "regular"),
@@ -257,36 +264,37 @@ def test_a_held_out_alteration_is_in_every_group_of_test_and_in_none_of_train(
     split=st.sampled_from(GENERATED_SPLITS),
     domains=st.sets(st.sampled_from(DOMAINS), min_size=1),
 )
-def test_any_settings_give_good_english_as_far_as_rules_tell(
-    seed: int, split: str, domains: set[str]
+def test_any_settings_give_english_that_breaks_no_known_rule(
+    seed: int, split: GeneratedSplit, domains: set[Domain]
 ) -> None:
-    settings = GeneratorSettings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))  # type: ignore[arg-type]
+    settings = GeneratorSettings(groups=1, seed=seed, split=split, domains=tuple(sorted(domains)))
     group = make_group(settings, 0)
     for variant in group.variants:
         for number, line in enumerate(variant.dialogue.lines):
-            label, _, said = line.partition(": ")
+            label, _, utterance = line.partition(": ")
             assert label == variant.dialogue.cast.labels[number % 2]
-            assert said[0].isupper()
-            assert said[-1] in ".?"
+            assert utterance[0].isupper()
+            assert utterance[-1] in ".?"
             assert "  " not in line
             assert "None" not in line
             wrong = r"\b(one are|are one(?! or)|there is (two|three)|I does|you does|i)\b"
-            assert not re.search(wrong, said.replace("One", "one")), said
+            assert not re.search(wrong, utterance.replace("One", "one")), utterance
     assert group.question_text.endswith("?")
 
 
 # Files --------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path: Path) -> None:
-    made = list(generate(GeneratorSettings(groups=40, seed=9)))
-    assert write_groups(made, tmp_path / "x.csv") == sum(len(group.variants) for group in made)
-    assert read_generated(tmp_path / "x.csv") == list(documents(made))
+def test_a_file_in_the_released_format_reads_back_as_the_same_documents(tmp_path: Path) -> None:
+    groups = list(generate(GeneratorSettings(groups=40, seed=9)))
+    assert write_groups(groups, tmp_path / "x.csv") == sum(len(group.variants) for group in groups)
+    assert read_generated(tmp_path / "x.csv") == list(documents(groups))
     # And so does the reader of the released manual split, but for the split's name.
     as_manual = [
-        dataclasses.replace(one, split="generated") for one in read_manual(tmp_path / "x.csv")
+        dataclasses.replace(document, split="generated")
+        for document in read_manual(tmp_path / "x.csv")
     ]
-    assert as_manual == list(documents(made))
+    assert as_manual == list(documents(groups))
     with (tmp_path / "x.csv").open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert {row["Perturbation Category"] for row in rows} == {"-", *ALTERATIONS}
@@ -297,8 +305,8 @@ def test_what_is_written_as_the_released_format_reads_back_as_the_same(tmp_path:
 def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> None:
     from datasets import Dataset, load_from_disk
 
-    made = list(generate(GeneratorSettings(groups=5)))
-    write_groups(made, tmp_path / name)
+    groups = list(generate(GeneratorSettings(groups=5)))
+    write_groups(groups, tmp_path / name)
     if name == "x.jsonl":
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()
         read = [json.loads(line) for line in lines]
@@ -307,25 +315,22 @@ def test_other_formats_hold_the_same_documents(tmp_path: Path, name: str) -> Non
     else:
         read = load_from_disk(str(tmp_path / name)).to_list()
     names = [field.name for field in dataclasses.fields(Document)]
-    found = [Document(**{field: record[field] for field in names}) for record in read]
-    assert found == list(documents(made))
+    read_documents = [Document(**{field: record[field] for field in names}) for record in read]
+    assert read_documents == list(documents(groups))
     assert read[1]["changes"] == [
-        dataclasses.asdict(change) for change in made[0].variants[1].changes
+        dataclasses.asdict(change) for change in groups[0].variants[1].changes
     ]
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
-    def failing() -> list[Group]:
-        raise InputError("half way")
-
-    def made() -> Iterator[Group]:
+    def failing_groups() -> Iterator[Group]:
         yield from generate(GeneratorSettings(groups=2))
-        failing()
+        raise InputError("half way")
 
     for name in ("x.csv", "x.jsonl", "x.parquet", "x"):
         with pytest.raises(InputError):
-            write_groups(made(), tmp_path / name)
+            write_groups(failing_groups(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
@@ -337,12 +342,15 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
         (["--out", "x.csv", "--split", "dev"], "there is no generated split 'dev'; use train,"),
         (["--out", "x.csv", "--domains", "house"], "there is no domain 'house'; use household,"),
         (["--out", "x.csv", "--domains", ""], "there is no domain ''; use household,"),
-        (["--out", "x.csv", "--held-out-alteration", "Swap"], "there is no alteration 'Swap'; use Negation,"),
+        (
+            ["--out", "x.csv", "--held-out-alteration", "Swap"],
+            "there is no alteration 'Swap'; use Negation,",
+        ),
         ([], "pass either --out FILE, to write, or --show, to read"),
         (["--out", "x.csv", "--show"], "pass either --out FILE, to write, or --show, to read"),
     ],
 )
-def test_impossible_settings_are_refused_in_one_line(
+def test_invalid_settings_fail_with_one_line(
     arguments: list[str], message: str, tmp_path: Path
 ) -> None:
     arguments = [str(tmp_path / word) if word.startswith("x.") else word for word in arguments]
@@ -353,7 +361,7 @@ def test_impossible_settings_are_refused_in_one_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_generate_writes_and_says_how_many(tmp_path: Path) -> None:
+def test_generate_writes_the_documents_and_prints_their_number(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "x.csv"
     process = run_command("generate", "--groups", "6", "--seed", "4", "--out", str(path))
     assert process.returncode == 0, process.stderr
@@ -371,45 +379,47 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
         assert sum(f"{alteration}, flip: " in group for group in shown) >= 3, alteration
 
 
-def test_show_picks_what_is_missing_only_where_it_has_to() -> None:
-    made = list(generate(GeneratorSettings(groups=60)))
-    assert select_groups(made, 5, (), least=0) == made[:5]
-    assert select_groups(made, 7, ["not to be had"], least=9) == made[:7]
-    needed = select_groups(made, 20, ALTERATIONS, least=3)
-    assert len(needed) == 20
+def test_show_takes_the_first_groups_unless_an_alteration_is_missing() -> None:
+    groups = list(generate(GeneratorSettings(groups=60)))
+    assert select_groups(groups, 5, (), least=0) == groups[:5]
+    assert select_groups(groups, 7, ["not to be had"], least=9) == groups[:7]
+    selected = select_groups(groups, 20, ALTERATIONS, least=3)
+    assert len(selected) == 20
     for alteration in ALTERATIONS:
-        has = [alteration in {variant.alteration for variant in one.variants} for one in needed]
+        has = [
+            alteration in {variant.alteration for variant in group.variants} for group in selected
+        ]
         assert sum(has) >= 3
 
 
 # Entity tracking ----------------------------------------------------------------------------------
 
 
-def test_topics_that_exclude_each_other_end_in_an_error_rather_than_never() -> None:
-    """Nobody is asked twice where they went, and a dialogue has four people at most."""
+def test_topics_that_exclude_each_other_raise_an_error() -> None:
+    """A dialogue asks only once where a person went, and has at most four people."""
     known = domain_vocabulary("household", "regular")
     with pytest.raises(ValueError, match="no dialogue of 10 exchanges in 'household' with gone"):
         compose("household", known, 10, ["gone"] * 10, StableRandom("in vain"))
 
 
-def test_tracking_asks_about_growing_beginnings_with_either_answer() -> None:
-    made = list(tracking_documents(GeneratorSettings(groups=60)))
-    assert yes_share(made) == 0.5
+def test_tracking_has_growing_contexts_and_balanced_answers() -> None:
+    tracking = list(tracking_documents(GeneratorSettings(groups=60)))
+    assert yes_share(tracking) == 0.5
     by_dialogue: dict[int, list[Document]] = defaultdict(list)
-    for document in made:
+    for document in tracking:
         by_dialogue[document.group].append(document)
     assert len(by_dialogue) == 60
-    for some in by_dialogue.values():
-        for one, next_one in pairwise(some):
-            assert next_one.context.startswith(one.context)
-    assert {document.row for document in made} == set(range(len(made)))
-    assert all(question_type(document) in FORMS for document in made)
+    for members in by_dialogue.values():
+        for document, after in pairwise(members):
+            assert after.context.startswith(document.context)
+    assert {document.row for document in tracking} == set(range(len(tracking)))
+    assert all(question_type(document) in FORMS for document in tracking)
 
 
-def test_turns_ago_counts_the_exchanges_since_what_is_asked_was_spoken_of() -> None:
-    made = list(tracking_documents(GeneratorSettings(groups=40)))
-    assert {document.turns_ago for document in made} >= {0, 1, 2, 3, 5}
-    for document in made:
+def test_turns_ago_counts_the_exchanges_since_the_things_were_mentioned() -> None:
+    tracking = list(tracking_documents(GeneratorSettings(groups=40)))
+    assert {document.turns_ago for document in tracking} >= {0, 1, 2, 3, 5}
+    for document in tracking:
         assert document.turns_ago is not None
         if document.turns_ago == 0:
             continue

@@ -1,13 +1,12 @@
-"""The real lm_eval command on generated dialogues, with the model that comes with pragworld."""
+"""Test the real lm_eval command on generated dialogues, with the model `pragworld-tiny`."""
 
 import json
-from collections.abc import Sequence
 
 import pytest
 from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
@@ -26,7 +25,7 @@ TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_t
 
 @pytest.fixture(scope="module")
 def fresh(lm_eval: LmEval) -> Evaluation:
-    """All generated tasks on fresh data."""
+    """All generated tasks on new data."""
     return lm_eval(
         "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "16",
         "--tasks", "pragworld_generated_all", "--log_samples",
@@ -34,8 +33,8 @@ def fresh(lm_eval: LmEval) -> Evaluation:
     )  # fmt: skip
 
 
-def asked(evaluation: Evaluation, task: str) -> list[Document]:
-    """The documents as lm-eval's samples have them."""
+def evaluated_documents(evaluation: Evaluation, task: str) -> list[Document]:
+    """Return the documents in lm-eval's samples."""
     names = Document.__dataclass_fields__
     return [
         Document(**{name: sample["doc"][name] for name in names})
@@ -46,50 +45,52 @@ def asked(evaluation: Evaluation, task: str) -> list[Document]:
 @pytest.mark.parametrize("task", TASKS)
 def test_metadata_reaches_the_generator(fresh: Evaluation, task: str) -> None:
     assert fresh.returncode == 0, fresh.log
-    assert asked(fresh, task) == list(documents(generate(SETTINGS)))
+    assert evaluated_documents(fresh, task) == list(documents(generate(SETTINGS)))
 
 
 @pytest.mark.parametrize("task", TRACKING)
-def test_so_it_does_in_entity_tracking(fresh: Evaluation, task: str) -> None:
-    assert asked(fresh, task) == list(tracking_documents(SETTINGS))
+def test_metadata_reaches_generated_entity_tracking(fresh: Evaluation, task: str) -> None:
+    assert evaluated_documents(fresh, task) == list(tracking_documents(SETTINGS))
 
 
 @pytest.mark.parametrize("task", [*TASKS, *TRACKING])
-def test_prompts_are_the_papers(fresh: Evaluation, task: str) -> None:
+def test_the_prompts_are_those_of_the_paper(fresh: Evaluation, task: str) -> None:
     prompt = evaluation_prompt if task == "pragworld_generated" else label_prompt
     for sample in fresh.samples(task):
         assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
 
 
-def answers(evaluation: Evaluation, task: str) -> Sequence[str | None]:
-    """What the model answered, read independently of the task's own scoring."""
-    found: list[str | None] = []
+def answers(evaluation: Evaluation, task: str) -> list[Answer | None]:
+    """Return the answers of the model, read independently of the task's own scoring."""
+    read: list[Answer | None] = []
     for sample in evaluation.samples(task):
         if task.endswith("_mc"):
             yes, no = (float(value) for value, _ in sample["filtered_resps"])
-            found.append("yes" if yes > no else "no")
+            read.append("yes" if yes > no else "no")
         else:
-            found.append(read_answer(sample["filtered_resps"][0]))
-    return found
+            read.append(read_answer(sample["filtered_resps"][0]))
+    return read
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_table_is_what_the_answers_give(fresh: Evaluation, task: str) -> None:
-    run = to_run(asked(fresh, task), answers(fresh, task))  # type: ignore[arg-type]
+def test_the_table_follows_from_the_answers(fresh: Evaluation, task: str) -> None:
+    run = to_run(evaluated_documents(fresh, task), answers(fresh, task))
     shown = fresh.metrics(task)
-    for name, one in tallies(run).items():
-        assert shown[name] == pytest.approx(one.share, nan_ok=True), name
+    for name, tally in tallies(run).items():
+        assert shown[name] == pytest.approx(tally.share, nan_ok=True), name
 
 
 @pytest.mark.parametrize("task", TRACKING)
-def test_accuracy_is_shown_by_how_long_ago_it_was_said(fresh: Evaluation, task: str) -> None:
+def test_accuracy_is_broken_down_by_turns_ago(fresh: Evaluation, task: str) -> None:
     by_turns: dict[int | None, list[bool]] = {}
-    for document, answer in zip(asked(fresh, task), answers(fresh, task), strict=True):
+    for document, answer in zip(
+        evaluated_documents(fresh, task), answers(fresh, task), strict=True
+    ):
         by_turns.setdefault(document.turns_ago, []).append(answer == document.answer)
     shown = fresh.metrics(task)
     for name, turns in TURNS_AGO.items():
-        right = [one for turn, some in by_turns.items() if turn in turns for one in some]
-        assert shown[name] == pytest.approx(sum(right) / len(right))
+        correct = [item for turn, items in by_turns.items() if turn in turns for item in items]
+        assert shown[name] == pytest.approx(sum(correct) / len(correct))
 
 
 def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
@@ -107,12 +108,12 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
         ({"domains": 5}, "domains must be a list of domains, not 5; use household, shop, clinic"),
     ],
 )
-def test_impossible_metadata_is_refused(metadata: dict[str, object], message: str) -> None:
+def test_invalid_metadata_raises_an_error(metadata: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         GeneratorSettings.from_metadata(metadata)
 
 
-def test_a_mistake_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
+def test_invalid_metadata_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
         *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')
     )
@@ -121,7 +122,8 @@ def test_a_mistake_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
     assert "Traceback" not in evaluation.log
 
 
-def test_other_metadata_is_none_of_our_business() -> None:
-    made = harness.generated_dataset(groups=2, pretrained="x", domains="shop", split="test_long")
+def test_other_metadata_is_ignored() -> None:
+    dataset = harness.generated_dataset(groups=2, pretrained="x", domains="shop", split="test_long")
     expected = GeneratorSettings(groups=2, domains=("shop",), split="test_long")
-    assert made["test"]["context"] == [one.context for one in documents(generate(expected))]
+    expected_contexts = [document.context for document in documents(generate(expected))]
+    assert dataset["test"]["context"] == expected_contexts

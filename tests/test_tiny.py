@@ -1,4 +1,4 @@
-"""`pragworld-tiny`: what it has to be, from a fresh evaluation; and that its script makes such models."""
+"""Test `pragworld-tiny` by evaluating it, and the script that trains it."""
 
 import json
 import subprocess
@@ -23,19 +23,19 @@ from pragworld_tasks.tiny import tiny_folder
 
 @pytest.fixture(scope="module")
 def scores() -> dict[str, float]:
-    """Metrics on a fresh test split by Prompt 2, the likelier label."""
+    """Metrics on a new test split, with Prompt 2 and the likelier label as the answer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
-    asked = list(documents(generate(GeneratorSettings(groups=300, seed=20_261_121))))
+    test = list(documents(generate(GeneratorSettings(groups=300, seed=20_261_121))))
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
-    for start in range(0, len(asked), 64):
-        prompts = [label_prompt(as_record(one)) for one in asked[start : start + 64]]
+    for start in range(0, len(test), 64):
+        prompts = [label_prompt(as_record(document)) for document in test[start : start + 64]]
         with torch.no_grad():
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
             logits = model(**batch).logits[:, -1, labels]
         answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
-    return {name: one.share for name, one in tallies(to_run(asked, answers)).items()}
+    return {name: tally.share for name, tally in tallies(to_run(test, answers)).items()}
 
 
 def as_record(document: Document) -> dict[str, str]:
@@ -65,17 +65,17 @@ def test_it_is_small_and_its_labels_are_single_tokens() -> None:
 def test_the_record_of_its_training_is_beside_it() -> None:
     record = json.loads((tiny_folder() / "training.json").read_text(encoding="utf-8"))
     model = AutoModelForCausalLM.from_pretrained(tiny_folder())
-    assert record["parameters"] == sum(p.numel() for p in model.parameters())
+    assert record["parameters"] == sum(parameter.numel() for parameter in model.parameters())
     assert record["settings"]["steps"] == record["course"][-1]["step"]
 
 
-def test_the_command_prints_where_it_is() -> None:
+def test_the_command_prints_the_folder() -> None:
     process = run_command("tiny")
     assert process.returncode == 0, process.stderr
     assert process.stdout == f"{tiny_folder()}\n"
 
 
-def test_the_training_script_makes_a_model_that_loads(tmp_path: Path) -> None:
+def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     script = ROOT / "examples" / "train_pragworld_tiny.py"
     command = [sys.executable, str(script), str(tmp_path / "model"), "--steps", "3", "--seed", "5"]
     subprocess.run(command, check=True, capture_output=True)
