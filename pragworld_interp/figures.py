@@ -39,7 +39,7 @@ _ROLE_MARKERS: dict[Literal["useful", "harmful"], str] = {"useful": "v", "harmfu
 
 def accuracy_figure(
     layer_reports: Mapping[str, LayerReport],
-    path: Path,
+    path: str | Path,
     metric: Metric = "accuracy",
     by: By = "evidence",
     horizontal: Horizontal = "layer",
@@ -62,12 +62,12 @@ def accuracy_figure(
         >>> from pragworld_interp import EXAMPLES, accuracy_figure, read_layer_files
         >>> with TemporaryDirectory() as folder:
         ...     reports = read_layer_files([EXAMPLES / "layers.json"])
-        ...     accuracy_figure(reports, Path(folder) / "figure.png", by="sign")
+        ...     accuracy_figure(reports, f"{folder}/figure.png", by="sign")
     """
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    with figure_file(path, 7, 3.8) as figure:
+    with figure_file(Path(path), 7, 3.8) as figure:
         axes = figure.subplots()
         labels = []
         for look, (name, report) in zip(LOOKS, layer_reports.items(), strict=False):
@@ -92,7 +92,7 @@ def accuracy_figure(
 
 
 def alterations_figure(
-    layer_reports: Mapping[str, LayerReport], path: Path, horizontal: Horizontal = "layer"
+    layer_reports: Mapping[str, LayerReport], path: str | Path, horizontal: Horizontal = "layer"
 ) -> None:
     """Draw accuracy by ablated layer: one panel for each category of alteration and for originals.
 
@@ -126,7 +126,7 @@ def alterations_figure(
 
 def patching_figure(
     panels: Mapping[str, Mapping[str, PatchedProbability]],
-    path: Path,
+    path: str | Path,
     title: str = "",
     horizontal: Horizontal = "layer",
 ) -> None:
@@ -330,14 +330,14 @@ def _add_legend(figure: "Figure", handles: Sequence["Artist"]) -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
-def _first_comparable(layer_reports: Mapping[str, LayerReport], path: Path) -> LayerReport:
+def _first_comparable(layer_reports: Mapping[str, LayerReport], path: str | Path) -> LayerReport:
     """Return the first report once all are known to fit into one figure."""
     _check_models(layer_reports, path)
     check_comparable(layer_reports)
     return next(iter(layer_reports.values()))
 
 
-def _check_models(models: Mapping[str, object], path: Path) -> None:
+def _check_models(models: Mapping[str, object], path: str | Path) -> None:
     if not models:
         raise InputError(f"{path}: there is nothing to draw; give at least one model")
     if len(models) > len(LOOKS):
@@ -348,11 +348,11 @@ def _check_models(models: Mapping[str, object], path: Path) -> None:
 
 
 @contextmanager
-def _small_multiples(path: Path, panels: int) -> Iterator[tuple["Figure", list["Axes"]]]:
+def _small_multiples(path: str | Path, panels: int) -> Iterator[tuple["Figure", list["Axes"]]]:
     """Open a figure of panels that share their axes, and write it to `path` afterwards."""
     columns = min(_COLUMNS, panels)
     rows = -(-panels // columns)
-    with figure_file(path, max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)) as figure:
+    with figure_file(Path(path), max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)) as figure:
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes in grid[panels:]:
             axes.set_visible(False)

@@ -186,7 +186,7 @@ def write_patching(report: PatchingReport, path: Path) -> None:
     write_whole(path, text.encode())
 
 
-def is_patching_file(path: Path) -> bool:
+def is_patching_file(path: str | Path) -> bool:
     """Return whether a file begins as `write_patching` writes it, in any version.
 
     Raises:

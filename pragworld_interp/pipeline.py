@@ -11,12 +11,7 @@ import torch
 from pragworld_interp import ablation, loading, packing, patching, runs
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
-from pragworld_interp.layer_report import (
-    Intervention,
-    LayerReport,
-    read_layers,
-    write_layers,
-)
+from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
 from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import (
     PairEffect,
@@ -189,7 +184,7 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
 def _check_report(
     out: Path, read: Callable[[Path], LayerReport | PatchingReport], sweep: SweepInputs, **own: Any
 ) -> None:
-    """Refuse to overwrite a file that is not the report of this very run."""
+    """Refuse to overwrite a file that is not a report of the same run."""
     if out.is_file():
         report = read(out)
         for name, value in {"model": sweep.model, "data": sweep.data, **own}.items():

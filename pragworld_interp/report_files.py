@@ -14,7 +14,7 @@ from pragworld_interp.patching_report import (
 from pragworld_tasks.errors import InputError
 
 
-def read_layer_files(paths: Sequence[Path]) -> dict[str, LayerReport]:
+def read_layer_files(paths: Sequence[str | Path]) -> dict[str, LayerReport]:
     """Read layer reports and return them by a short, unique title of each model.
 
     Raises:
@@ -35,7 +35,7 @@ def read_layer_files(paths: Sequence[Path]) -> dict[str, LayerReport]:
 
 
 def read_patching_panels(
-    paths: Sequence[Path], by_alteration: bool = False
+    paths: Sequence[str | Path], by_alteration: bool = False
 ) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
     """Read patching reports and average the effects of the pairs that are kept.
 
