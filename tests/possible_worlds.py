@@ -1,11 +1,11 @@
-"""What a dialogue establishes, by brute force: a check on `world.interpret`, written without it.
+"""What a dialogue establishes, by brute force: an independent check of `world.interpret`.
 
-Of every kind of things all worlds are listed that the dialogue allows: how many of them lie where,
-who put them there, and where they were before. A question gets a yes where what it asks holds in
-all of these worlds; so what was never said gets a no.
+For every kind of things, list all worlds that the dialogue allows: how many of them are where, who
+put them there, and where they were before. The answer to a question is yes if what it asks holds in
+all of these worlds, so it is no if the dialogue does not mention it.
 
-A few values stand for all that nobody has mentioned: two strangers, two places, the numbers 1 and 99.
-(Two of each, since with one alone it would be settled who it was, where, and how many.)
+A few values stand for everything that the dialogue does not mention: two strangers, two places, and
+the numbers 1 and 99. There are two of each, because a single one would be known.
 """
 
 import itertools
@@ -31,7 +31,7 @@ UNNAMED_NUMBERS = (1, 99)
 
 
 class Batch(NamedTuple):
-    """Things of one kind in one place, and who put them there together; nobody: by themselves."""
+    """Things of one kind in one place and who put them there; nobody, if they moved by themselves."""
 
     number: int
     authors: frozenset[str]
@@ -39,12 +39,12 @@ class Batch(NamedTuple):
 
 NOBODY: frozenset[str] = frozenset()
 NOTHING = Batch(0, NOBODY)
-Layout = dict[str, Batch]  # where things of one kind lie at one moment, by place; no empty ones
-History = list[Layout]  # the same from moment to moment; they only ever change as they move
+Layout = dict[str, Batch]  # the things of one kind at one moment, by place, without empty batches
+History = list[Layout]  # a layout for each moment; only moves change it
 
 
 class Move(NamedTuple):
-    """All that lay in one place is put in another; by nobody, if by itself."""
+    """A move of all things in one place to another, by nobody if they moved by themselves."""
 
     origin: str
     to: str
@@ -52,7 +52,7 @@ class Move(NamedTuple):
 
 
 class Either(NamedTuple):
-    """Of two kinds of things one is in the place, at what is the one's moment and the other's."""
+    """Two kinds of things, one of which is in the place, each at a moment of its own story."""
 
     things: tuple[str, str]
     moments: tuple[int, int]
@@ -61,16 +61,16 @@ class Either(NamedTuple):
 
 @dataclass
 class Story:
-    """What is said of one kind of things. A moment is the number of moves before it.
+    """What the dialogue says about one kind of things. A moment is the number of moves before it.
 
     Attributes:
-        places: all that are named, each with the groups of people named as having put things there.
-        numbers: all that are named.
-        moves: one after the other.
-        of_batches: at a moment, of a place and what lies there: what has to hold everywhere.
-        of_layouts: at a moment, of the places together.
-        knowing, ignorant: who is said to know at a moment where the things are, or not to.
-        told: who is reported to have said so.
+        places: The mentioned places, each with the groups of people who may have put things there.
+        numbers: The mentioned numbers.
+        moves: The moves in order.
+        of_batches: Conditions on every place and its batch, each with its moment.
+        of_layouts: Conditions on the whole layout, each with its moment.
+        knowing, ignorant: Moment and person who knows, or does not know, where the things are.
+        told: Who said where the things are.
     """
 
     places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
@@ -87,15 +87,17 @@ class Story:
         """The latest moment."""
         return len(self.moves)
 
-    # What can be said
+    # Facts to add
 
     def counts(self, place: str, fits: Callable[[int], bool]) -> None:
-        """The number of things in the place is one that fits."""
+        """Add a condition on the number of things in the place."""
         self.places[place]
-        self.of_batches.append((self.now, lambda where, it: where != place or fits(it.number)))
+        self.of_batches.append(
+            (self.now, lambda where, batch: where != place or fits(batch.number))
+        )
 
     def amounts(self, place: str, amount: Amount) -> None:
-        """So many of the things are in the place."""
+        """Add that an amount of the things is in the place."""
         kind, numbers = amount
         self.numbers.update(numbers)
         if kind in ("number", "either"):
@@ -110,52 +112,55 @@ class Story:
             self.of_layouts.append((self.now, lambda layout: len(layout) > 1))
 
     def all_in_each_of(self, places: Sequence[str]) -> None:
-        """There are things in all of the places, and none elsewhere."""
+        """Add that there are things in each of the places, and none elsewhere."""
         for place in places:
             self.counts(place, bool)
         self._none_outside(places)
 
     def all_in_one_of(self, places: Sequence[str]) -> None:
-        """All of the things are in exactly one of the places."""
+        """Add that all of the things are in exactly one of the places."""
         for place in places:
             self.all_or_none_in(place)
         self._none_outside(places)
         self.of_layouts.append((self.now, bool))
 
     def all_or_none_in(self, place: str) -> None:
-        """All of the things are in the place, or none of them."""
+        """Add that all of the things are in the place, or none of them."""
         self.places[place]
         self.of_layouts.append((self.now, lambda layout: place not in layout or len(layout) == 1))
 
     def _none_outside(self, places: Sequence[str]) -> None:
-        self.of_batches.append((self.now, lambda where, it: where in places or not it.number))
+        self.of_batches.append((self.now, lambda where, batch: where in places or not batch.number))
 
     def put_by(self, place: str, groups: Sequence[frozenset[str]]) -> None:
-        """If there are things in the place, one of the groups of people put them there."""
+        """Add that one of the groups put the things in the place, if there are any."""
         self.places[place].update(groups)
         self.of_batches.append(
-            (self.now, lambda where, it: where != place or not it.number or it.authors in groups)
+            (
+                self.now,
+                lambda where, batch: where != place or not batch.number or batch.authors in groups,
+            )
         )
 
     def never_put_by(self, place: str, agent: str) -> None:
-        """The agent has put none of the things in the place, now or before."""
+        """Add that the agent has put none of the things in the place, now or before."""
         self.places[place]
         for moment in range(self.now + 1):
             self.of_batches.append(
-                (moment, lambda where, it: where != place or agent not in it.authors)
+                (moment, lambda where, batch: where != place or agent not in batch.authors)
             )
 
-    def moves_on(self, move: Move) -> None:
-        """The things move, and that begins a new moment."""
+    def add_move(self, move: Move) -> None:
+        """Add a move, which begins a new moment."""
         self.places[move.to]
         self.moves.append(move)
 
-    # What it allows
+    # Histories that fit the facts
 
     def knowers(self, history: History, moment: int) -> set[str]:
-        """Who has to know where the things are: who put them there, and who is said to know.
+        """Return who put the things there, and who is said to know where they are.
 
-        What people knew before a move is gone with it.
+        A move ends what people knew before it.
         """
         if moment:
             authors = set(self.moves[moment - 1].authors)
@@ -164,7 +169,7 @@ class Story:
         return authors | {agent for when, agent in self.knowing if when == moment}
 
     def histories(self) -> Iterator[History]:
-        """All that fit what is said."""
+        """Yield all histories that fit the facts."""
         places = [*self.places, *UNNAMED_PLACES]
         at_first = [fits for moment, fits in self.of_batches if not moment]
         options = [
@@ -176,7 +181,8 @@ class Story:
             for place in places
         ]
         for batches in itertools.product(*options):
-            layout = {place: it for place, it in zip(places, batches, strict=True) if it.number}
+            occupied = zip(places, batches, strict=True)
+            layout = {place: batch for place, batch in occupied if batch.number}
             history = self._moved(layout)
             if history and self._fits(history):
                 yield history
@@ -191,9 +197,9 @@ class Story:
                 yield Batch(number, authors)
 
     def _moved(self, layout: Layout) -> History | None:
-        """What becomes of the things, if the moves are possible.
+        """Return the history that starts with the layout, or None if a move is impossible.
 
-        What lies in one place was put there together. So nothing joins what is there already.
+        All things in one place were put there together, so no move leads to an occupied place.
         """
         history = [layout]
         for origin, to, authors in self.moves:
@@ -220,17 +226,17 @@ class Story:
 class PossibleWorlds:
     """The worlds that a dialogue allows.
 
-    Things of different kinds have nothing to do with each other, nor with where people went, so
-    their histories are kept apart: each goes with any of the others. The exception is "the pears or
-    the plums": there, a history is kept if some history of the other kind goes with it. (That is
-    enough, as no kind of things is in two such pairs.)
+    Kinds of things are independent of each other and of where people went, so each has histories of
+    its own, and they combine freely. The exception is "the pears or the plums": a history of one
+    kind stays if it is compatible with some history of the other. That is enough, because no kind
+    of things is in two such pairs.
 
     Attributes:
-        histories: by kind of things.
-        journeys: by agent, the sets of places where they may have gone.
+        histories: The possible histories by kind of things.
+        journeys: The possible sets of places by agent who may have gone there.
 
     Raises:
-        ValueError: the dialogue cannot be read: "them", but of what?
+        ValueError: The dialogue has no meaning, for example because of an ambiguous "them".
     """
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
@@ -239,25 +245,25 @@ class PossibleWorlds:
         self._trips: dict[str, list[tuple[tuple[str, ...], int]]] = defaultdict(list)
         resolved = _resolved(exchanges)
         for exchange, after in zip(resolved, [*resolved[1:], None], strict=True):
-            taken_back = after is not None and after.form == "sure" and after.reply == "no"
-            if exchange.reply != "unknown" and not taken_back:
-                self._hear(exchange)
+            is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
+            if exchange.reply != "unknown" and not is_withdrawn:
+                self._add_exchange(exchange)
         self.histories = {thing: list(story.histories()) for thing, story in self._stories.items()}
         for either in self._eithers:
             self._exclude(either)
         self.journeys = {agent: list(_journeys(trips)) for agent, trips in self._trips.items()}
 
     def __bool__(self) -> bool:
-        """Whether there is any world."""
+        """Return whether there is any world."""
         return all(self.histories.values()) and all(self.journeys.values())
 
-    # What is said
+    # Facts
 
-    def _hear(self, exchange: Exchange) -> None:
+    def _add_exchange(self, exchange: Exchange) -> None:
         form, agent, thing, place = exchange.form, exchange.agent, exchange.thing, exchange.place
         reply = exchange.reply
         if form in ("went", "where to"):
-            self._hear_of_journey(exchange)
+            self._add_journey(exchange)
         elif form == "knows" and agent and thing:
             story = self._stories[thing]
             (story.knowing if reply == "yes" else story.ignorant).add((story.now, agent))
@@ -265,11 +271,11 @@ class PossibleWorlds:
             self._stories[thing].counts(place, bool)
             if isinstance(reply, Claim):
                 move = Move(place, reply.places[0], frozenset(reply.agents))
-                self._stories[thing].moves_on(move)
+                self._stories[thing].add_move(move)
         elif isinstance(reply, Claim):
-            self._hear_claim(exchange, reply)
+            self._add_claim(exchange, reply)
         elif form == "did" and reply == "yes":
-            self._hear_claim(exchange, Claim())
+            self._add_claim(exchange, Claim())
         elif form == "did" and thing and place and agent:
             self._stories[thing].never_put_by(place, agent)
         elif form == "amount" and thing and place:
@@ -285,9 +291,9 @@ class PossibleWorlds:
             (thing,), (place,) = claim.things or (thing,), claim.places or (place,)
             assert thing is not None
             assert place is not None
-            self._stories[thing].moves_on(Move(place, exchange.oddity.place, NOBODY))
+            self._stories[thing].add_move(Move(place, exchange.oddity.place, NOBODY))
 
-    def _hear_claim(self, exchange: Exchange, claim: Claim) -> None:
+    def _add_claim(self, exchange: Exchange, claim: Claim) -> None:
         agents = claim.agents or ((exchange.agent,) if exchange.agent else ())
         things = claim.things or ((exchange.thing,) if exchange.thing else ())
         places = claim.places or ((exchange.place,) if exchange.place else ())
@@ -300,11 +306,11 @@ class PossibleWorlds:
                     story.counts(place, lambda count: not count)
             return
         is_choice = claim.connective in ("or", "if not")
-        # People put things somewhere together, or one of them did.
+        # The people acted together, or one of them did.
         groups = [frozenset({agent}) for agent in agents] if is_choice else [frozenset(agents)]
         if is_choice and len(things) > 1:
             if any(thing in either.things for either in self._eithers for thing in things):
-                raise ValueError("one of two, of which one is one of two")
+                raise ValueError("an alternative inside an alternative")
             moments = (stories[0].now, stories[1].now)
             self._eithers.append(Either((things[0], things[1]), moments, places[0]))
         for story in stories:
@@ -325,8 +331,8 @@ class PossibleWorlds:
                 for place in places:
                     story.put_by(place, groups)
 
-    def _hear_of_journey(self, exchange: Exchange) -> None:
-        """Of the places that are named, the agent went to all, to one, or to none."""
+    def _add_journey(self, exchange: Exchange) -> None:
+        """Add that the agent went to all of the places, to one, or to none."""
         assert exchange.agent is not None
         places: tuple[str, ...] = (exchange.place,) if exchange.place else ()
         visited = 0 if exchange.reply == "no" else 1
@@ -336,7 +342,7 @@ class PossibleWorlds:
         self._trips[exchange.agent].append((places, visited))
 
     def _exclude(self, either: Either) -> None:
-        """Keeps the histories of each of two kinds of things that go with one of the other."""
+        """Keep the histories of either kind that are compatible with some history of the other."""
         sides = list(zip(either.things, either.moments, strict=True))
         there = [
             [either.place in history[moment] for history in self.histories[thing]]
@@ -348,13 +354,13 @@ class PossibleWorlds:
                 history for history, is_there in histories if (not is_there) in others
             ]
 
-    # What is asked
+    # Questions
 
     def answer(self, question: Question) -> bool | None:
-        """Whether what is asked holds in all worlds.
+        """Return whether what the question asks holds in all worlds.
 
-        None: it asks who put things somewhere, or how many are there, and there are none; or they
-        came there by themselves.
+        Return None if it asks who put things in a place, or how many are there, and there are none
+        or they moved there by themselves.
         """
         form, _, agent, thing, place, number, *_ = question
         if form == "went":
@@ -375,7 +381,7 @@ class PossibleWorlds:
             place = UNNAMED_PLACES[0]
         if form in ("who", "how many"):
             batches = {history[-1].get(place, NOTHING) for history in histories}
-            settled = {it.authors if form == "who" else it.number for it in batches}
+            settled = {batch.authors if form == "who" else batch.number for batch in batches}
             if batches == {NOTHING} or settled == {NOBODY}:
                 return None
             return NOTHING not in batches and len(settled) == 1
@@ -393,7 +399,7 @@ class PossibleWorlds:
 
 
 def _holds(fact: str, layout: Layout, place: str, number: int) -> bool:
-    """Whether so many of the things are in the place."""
+    """Return whether the fact about the things in the place holds in the layout."""
     count = layout.get(place, NOTHING).number
     if fact == "exactly":
         return count == number
@@ -403,7 +409,7 @@ def _holds(fact: str, layout: Layout, place: str, number: int) -> bool:
 
 
 def _journeys(trips: list[tuple[tuple[str, ...], int]]) -> Iterator[frozenset[str]]:
-    """All sets of places of which, for each trip, so many are among its own."""
+    """Yield all sets of places that contain the right number of places of every trip."""
     places = {place for named, _ in trips for place in named}
     for size in range(len(places) + 1):
         for went in map(frozenset, itertools.combinations(places, size)):
@@ -412,18 +418,18 @@ def _journeys(trips: list[tuple[tuple[str, ...], int]]) -> Iterator[frozenset[st
 
 
 def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
-    """The exchanges with names for "she", "them" and "there": the only ones just mentioned."""
+    """Replace "she", "them" and "there" by the only name that the exchange before mentions."""
     resolved = []
     mentioned: list[set[str | None]] = [set(), set(), set()]
     for exchange in exchanges:
-        if exchange.form == "sure":  # are you sure of what has just been mentioned?
+        if exchange.form == "sure":  # "are you sure?" is about the exchange before it
             resolved.append(exchange)
             continue
         asked = [exchange.agent, exchange.thing, exchange.place]
         for slot, forms in enumerate((ASKS_AGENT, ASKS_THING, ASKS_PLACE)):
             if exchange.form in forms and asked[slot] is None:
                 if len(mentioned[slot]) != 1 or REPLIER in mentioned[slot]:
-                    raise ValueError(f"none, or several, to refer to: {mentioned[slot]}")
+                    raise ValueError(f"a pronoun with no referent, or several: {mentioned[slot]}")
                 (asked[slot],) = mentioned[slot]
         agent, thing, place = asked
         resolved.append(exchange._replace(agent=agent, thing=thing, place=place))

@@ -1,4 +1,4 @@
-"""What generated dialogues establish, against all worlds that they allow, listed by brute force."""
+"""Compare what dialogues establish with all worlds that they allow, listed by brute force."""
 
 import itertools
 from collections import Counter
@@ -14,18 +14,26 @@ from pragworld_tasks.dialogues.compose import Dialogue, compose
 from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate, question_text
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
-from pragworld_tasks.dialogues.world import REPLIER, Claim, Exchange, Unclear, interpret, resolve
+from pragworld_tasks.dialogues.world import (
+    REPLIER,
+    Claim,
+    Exchange,
+    State,
+    Unclear,
+    interpret,
+    resolve,
+)
 
 CHUNKS = 8
-DIALOGUES = 2500  # in a chunk, at least
-SEEDS = 500  # in a chunk; each makes a dialogue, and others of it
-LONGEST = 4  # in exchanges
+DIALOGUES = 2500  # fewest dialogues in a chunk
+SEEDS = 500  # seeds in a chunk; each gives a dialogue and altered versions of it
+LONGEST = 4  # most exchanges in a dialogue
 OF_AGENTS = ("agent knows", "went", "moved", "told")
-EDITS = 2  # at most, of a dialogue, by each alteration
+EDITS = 2  # most versions of a dialogue for each alteration
 
 
 def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
-    """A dialogue and others made of it, each with the alteration that made it, or "original"."""
+    """Yield a dialogue and versions of it, each with its alteration, or "original"."""
     rng = StableRandom(seed)
     domain = rng.choice(DOMAINS)
     dialogue = compose(
@@ -38,16 +46,16 @@ def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
             alteration, dialogue.exchanges, domain_vocabulary(domain, "held out"), (), rng
         )
         for _, (exchanges, _) in zip(range(EDITS), altered, strict=False):
-            made = replace(dialogue, exchanges=exchanges)
-            yield alteration, made
+            version = replace(dialogue, exchanges=exchanges)
+            yield alteration, version
             if rng.happens(0.5):
-                yield alteration, jumbled(made, rng)
+                yield alteration, jumbled(version, rng)
 
 
 def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
-    """The dialogue with two people and two kinds of things for all, in random order.
+    """Return the exchanges in random order, with only two people and two kinds of things.
 
-    So more is said of the same things than `compose` would ever say.
+    So they say more about the same things than `compose` ever does.
     """
     try:
         exchanges = resolve(dialogue.exchanges)
@@ -79,7 +87,7 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
 
 
 def devices(dialogue: Dialogue) -> Iterator[str]:
-    """What means of saying things the dialogue makes use of."""
+    """Yield the means of expression that the dialogue uses."""
     exchanges = dialogue.exchanges
     for exchange, after in zip(exchanges, [*exchanges[1:], None], strict=True):
         reply = exchange.reply
@@ -95,12 +103,12 @@ def devices(dialogue: Dialogue) -> Iterator[str]:
                     yield f"joined: {exchange.form}, {slot}, {reply.connective}"
         if exchange.oddity:
             moved = "moving" if exchange.oddity.place else "staying"
-            taken_back = after is not None and after.form == "sure" and after.reply == "no"
-            yield f"oddity: {moved}{', taken back' if taken_back else ''}"
+            is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
+            yield f"oddity: {moved}{', withdrawn' if is_withdrawn else ''}"
 
 
 def questions(dialogue: Dialogue) -> Iterator[Question]:
-    """All that can be asked about the people, things, places and numbers that are mentioned."""
+    """Yield all questions about the people, things, places and numbers that the dialogue mentions."""
     agents: set[str] = set()
     things: set[str] = set()
     places: set[str] = set()
@@ -109,8 +117,8 @@ def questions(dialogue: Dialogue) -> Iterator[Question]:
         agents.update(exchange.agents)
         things.update(exchange.things)
         places.update(exchange.places)
-        said = exchange.claim.amount.numbers
-        numbers.update(number - less for number in said for less in (0, 1))
+        claimed = exchange.claim.amount.numbers
+        numbers.update(number - step for number in claimed for step in (0, 1))
     for kind, forms in FORMS.items():
         for form in forms:
             left = form.startswith("left")
@@ -125,9 +133,9 @@ def questions(dialogue: Dialogue) -> Iterator[Question]:
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int) -> None:
+def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: int) -> None:
     done: set[tuple[Exchange, ...]] = set()
-    made_by: Counter[str] = Counter()
+    versions_of: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     understood: Counter[str] = Counter()
     answers: dict[tuple[str, str], Counter[bool | None]] = {
@@ -144,14 +152,14 @@ def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int)
                 continue
             understood.update(set(devices(dialogue)))
             done.add(dialogue.exchanges)
-            made_by[alteration] += 1
+            versions_of[alteration] += 1
             worlds = PossibleWorlds(dialogue.exchanges)
             assert worlds, ("a contradiction", dialogue.lines)
             for question in questions(dialogue):
                 answer = evaluate(question, state)
                 answers[question.kind, question.form][answer] += 1
                 if answer is None and question.form != "how many":
-                    continue  # people would argue
+                    continue  # people would disagree
                 assert answer is worlds.answer(question), (
                     dialogue.lines,
                     question_text(question, dialogue.cast),
@@ -159,10 +167,14 @@ def test_a_question_gets_a_yes_where_it_holds_in_all_possible_worlds(chunk: int)
                 )
     assert len(done) >= DIALOGUES
     for alteration in ("original", *ALTERATIONS):
-        assert made_by[alteration] >= 50, made_by
+        assert versions_of[alteration] >= 50, versions_of
     for kind_and_form, counts in answers.items():
         assert counts[True] >= 50, (kind_and_form, counts)
         assert counts[False] >= 50, (kind_and_form, counts)
         assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
     for device, times in tried.items():
         assert understood[device] >= times // 10, (device, times)
+
+
+def test_no_exchanges_establish_nothing() -> None:
+    assert interpret([]) == State()
