@@ -113,7 +113,7 @@ def verbalize(
 
     Args:
         exchanges: The exchanges, in which None becomes "them" or "there".
-        resolved: The same from `world.resolve`, which determine "he" and "she".
+        resolved: The same exchanges from `world.resolve`, which determine "he" and "she".
         domain: The domain whose phrases to use.
         cast: The speakers.
     """
@@ -184,7 +184,7 @@ def _number(amount: Amount) -> str:
 
 
 def _quantity(amount: Amount, thing: str | None, pronoun: str = "them") -> str:
-    """Return an amount of the things, or of "them". All of them are "the things" or the pronoun."""
+    """Return "three of the pears", "some of them", or, for all, "the pears" or the pronoun."""
     if amount.kind == "the":
         return f"the {thing}" if thing else pronoun
     quantity = amount.kind if amount.kind in ("all", "some", "any") else _number(amount)
@@ -226,14 +226,14 @@ def _attribution(claim: Claim, meant: Exchange) -> str:
 
 
 def _yes_or_no(exchange: Exchange, clause: str, *longer: str) -> str:
-    """Return a reply from yes or no, and a clause that repeats the question's subject and verb."""
+    """Return a reply of yes or no. The clause is its subject and verb, as in "she did"."""
     clause += "n't" if exchange.reply == "no" else ""
     phrases = (f"{exchange.reply}.", f"{clause}.", f"{exchange.reply}, {clause}.", *longer)
     return _choose(phrases, exchange.wordings[1])
 
 
-def _with_amount(claim: Claim, meant: Exchange, style: Style, number_may_do: bool) -> str:
-    """Return a claim of an amount in a phrase that may leave out what the question has said."""
+def _with_amount(claim: Claim, meant: Exchange, style: Style, number_suffices: bool) -> str:
+    """Return a claim of an amount, which may leave out what the question has said."""
     wording = meant.wordings[1]
     sentence = _statement(claim, meant, _choose(style.verbs, wording))
     if claim.agents or claim.source:
@@ -243,10 +243,10 @@ def _with_amount(claim: Claim, meant: Exchange, style: Style, number_may_do: boo
         return _choose((sentence, f"{claim.amount.kind} of them {are}."), wording)
     amount = _number(claim.amount)
     phrases = (sentence, f"{amount} {are} there.", f"there {are} {amount} there.", f"{amount}.")
-    return _choose(phrases if number_may_do else phrases[:2], wording)
+    return _choose(phrases if number_suffices else phrases[:2], wording)
 
 
-# Forms of exchanges: each yields the question, then the reply if it is not "I don't know" ---------
+# Forms of exchanges: each yields the question and then the reply, unless it is "I don't know" -----
 
 
 def _did(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
@@ -289,7 +289,7 @@ def _amount(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     else:
         yield f"are {_quantity(exchange.amount, exchange.thing)} {_in(exchange.place)}?"
     if isinstance(exchange.reply, Claim):
-        yield _with_amount(exchange.reply, meant, style, number_may_do=asks_any)
+        yield _with_amount(exchange.reply, meant, style, number_suffices=asks_any)
     else:
         nt = "n't" if exchange.reply == "no" else ""
         phrases = (f"{exchange.reply}.", f"{exchange.reply}, {they} are{nt}.")
@@ -304,7 +304,7 @@ def _count(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
     else:
         of_them = _choose(("of them ", ""), exchange.wordings[0])
         yield f"how many {of_them}are {_in(exchange.place)}?"
-    yield _with_amount(exchange.claim, meant, style, number_may_do=True)
+    yield _with_amount(exchange.claim, meant, style, number_suffices=True)
 
 
 def _what(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:

@@ -6,7 +6,6 @@ has to keep them apart.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.world import (
@@ -21,12 +20,12 @@ from pragworld_tasks.dialogues.world import (
     Connective,
     Exchange,
     ExchangeForm,
+    Reply,
 )
 
 _SMALL_TALK = 6  # phrases for small talk in each domain
 _WORDINGS = 12  # a multiple of every number of phrases in `grammar`
 
-Reply = Literal["yes", "no", "unknown"] | Claim
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
 _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = ("yes", "yes", "no", "no", "unknown")
@@ -60,7 +59,7 @@ class Scene:
         return Exchange(form, agent, thing, place, amount, reply, wordings=wordings)
 
     def agent(self) -> str:
-        """Return a person who may put things somewhere: now and then the replier."""
+        """Return a person who may put things somewhere, now and then the replier."""
         return REPLIER if self.rng.happens(0.12) else self.rng.choice(self.agents)
 
     def person(self) -> str:
@@ -68,15 +67,15 @@ class Scene:
         return self.rng.choice(self.agents)
 
     def traveller(self) -> str:
-        """Return a person of whom the dialogue has not said yet where they went, if it can."""
+        """Return a person whose journey the dialogue has not mentioned, as long as there is one."""
         return self._travellers.pop() if self._travellers else self.person()
 
     def thing(self) -> str:
-        """Return things that the dialogue has not mentioned yet, if it can."""
+        """Return things that the dialogue has not mentioned, as long as there are any."""
         return self.things.pop() if len(self.things) > 1 else self.rng.choice(self.things)
 
     def place(self, other_than: str | None = None) -> str:
-        """Return a place."""
+        """Return a place, other than the given one."""
         return self.rng.choice([place for place in self.places if place != other_than])
 
     def two(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class Scene:
         return tuple(self.rng.sample(names, 2))
 
     def small_talk(self) -> int:
-        """Return the number of a phrase that the dialogue has not used yet, if it can."""
+        """Return the number of a phrase that the dialogue has not used, as long as there is one."""
         return self._small_talk.pop() if self._small_talk else 0
 
     def number(self) -> Amount:
@@ -110,7 +109,7 @@ class Scene:
 
 Topic = Callable[[Scene], list[Exchange]]
 
-# Topics -------------------------------------------------------------------------------------------
+# Topics: the docstring of each is an example ------------------------------------------------------
 
 
 def _somewhere(scene: Scene) -> list[Exchange]:
@@ -222,7 +221,7 @@ def _contents(scene: Scene) -> list[Exchange]:
 
 
 def _act(scene: Scene, denied: bool) -> list[Exchange]:
-    """Somebody put the things somewhere, or did not."""
+    """Did somebody leave the things in the hall? She did. Or, if denied: She did not."""
     agent, thing, place = scene.agent(), scene.thing(), scene.place()
     if scene.rng.happens(0.6):
         return [scene.exchange("did", agent, thing, place, reply="no" if denied else "yes")]
@@ -247,7 +246,7 @@ def _knows(scene: Scene, reply: Reply) -> list[Exchange]:
 
 
 def _polar(scene: Scene, denied: bool) -> list[Exchange]:
-    """A yes or a no, or a statement with or without a "not"."""
+    """Are there any of the things in the hall? Yes. Or, if denied: No."""
     rng = scene.rng
     kind = rng.below(6)
     reply: Reply = "no" if denied else "yes"
@@ -265,7 +264,7 @@ def _polar(scene: Scene, denied: bool) -> list[Exchange]:
 
 
 def _quantified(scene: Scene, amount: Amount, by_agent: bool) -> list[Exchange]:
-    """Are all of them there? All of them are. Or, by an agent: somebody left all of them there."""
+    """Are all of them there? All of them are. Or, by an agent: Somebody left all of them there."""
     rng = scene.rng
     agents = (scene.agent(),) if by_agent or rng.happens(0.2) else ()
     thing, place = scene.thing(), scene.place()
@@ -277,7 +276,7 @@ def _quantified(scene: Scene, amount: Amount, by_agent: bool) -> list[Exchange]:
 
 
 def _connected(scene: Scene, connective: Connective, by_agent: bool) -> list[Exchange]:
-    """Names that "and" or "or" joins; by an agent: in what somebody put somewhere."""
+    """Where are the things? In the hall and the den. Or, by an agent: Somebody left them there."""
     rng = scene.rng
     slot = rng.below(3) if by_agent else rng.below(4)
     agents: tuple[str, ...] = ()
@@ -313,7 +312,7 @@ def _moved(scene: Scene) -> list[Exchange]:
 
 
 def _report(scene: Scene) -> list[Exchange]:
-    """Somebody said where things are."""
+    """Where are the things? Somebody said they are in the hall."""
     rng, person = scene.rng, scene.person()
     agents: tuple[str, ...] = (person,) if rng.happens(0.5) else ()
     if rng.happens(0.4):

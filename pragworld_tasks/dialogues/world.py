@@ -94,6 +94,7 @@ class Claim(NamedTuple):
     denied: bool = False
 
 
+Reply = Literal["yes", "no", "unknown"] | Claim
 _NO_CLAIM = Claim()
 
 
@@ -126,7 +127,7 @@ class Exchange(NamedTuple):
     thing: str | None = None
     place: str | None = None
     amount: Amount = THE
-    reply: Literal["yes", "no", "unknown"] | Claim = "unknown"
+    reply: Reply = "unknown"
     oddity: Oddity | None = None
     wordings: tuple[int, int] = (0, 0)
 
