@@ -68,7 +68,7 @@ def test_originals_only() -> None:
     ("arguments", "message"),
     [
         (("mannual",), "^split 'mannual' does not exist; choose from manual, .*generated$"),
-        (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\)$"),
+        (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\); pass an object"),
         (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object$"),
         (
             ("generated", '{"group": 3}'),
