@@ -97,7 +97,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     """Parse the JSON object that was passed to an option.
 
     Raises:
-        InputError: The text is no JSON object.
+        InputError: The text is not a JSON object.
     """
     try:
         given = json.loads(text)

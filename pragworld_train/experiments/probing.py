@@ -27,7 +27,7 @@ from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import read_text, write_json
+from pragworld_tasks.files import read_json, write_json
 from pragworld_tasks.formatting import format_interval, markdown_table
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
@@ -125,13 +125,11 @@ def read_probe_report(path: Path) -> ProbeReport:
     Raises:
         InputError: The file is not such a report.
     """
+    content = read_json(path)
+    check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"], "pragworld-train probe")
     try:
-        content = json.loads(read_text(path))
-        check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"], "pragworld-train probe")
         return ProbeReport(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
-    except InputError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(
             f"{path}: not a file that `pragworld-train probe` writes ({error})"
         ) from error
