@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def _add_link(commands: Commands) -> None:
     add_command(
         commands,
         "path",
-        lambda _: print(links.task_folder()),
+        _path,
         "print the folder of the tasks, for lm-eval's --include_path",
         example='lm_eval --include_path "$(pragworld-tasks path)" --tasks pragworld_manual …',
     )
@@ -98,6 +99,16 @@ def _add_link(commands: Commands) -> None:
         "list the tasks and groups",
         example="pragworld-tasks list",
     )
+
+
+def _path(_: argparse.Namespace) -> None:
+    print(links.task_folder())
+    if links.is_linked():
+        print(
+            "the tasks are linked into lm-eval: leave out --include_path, or lm-eval warns about "
+            "each of them; `pragworld-tasks unlink` undoes the linking",
+            file=sys.stderr,
+        )
 
 
 def _list(_: argparse.Namespace) -> None:

@@ -5,7 +5,10 @@ folder would not do: lm-eval's search does not enter linked folders. Files that 
 are found relative to the target of its link, so they need no links.
 """
 
+import contextlib
+import errno
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -32,6 +35,14 @@ def task_descriptions() -> dict[str, str]:
     }
 
 
+def is_linked() -> bool:
+    """Return whether an installed lm-eval finds the tasks without `--include_path`."""
+    try:
+        return _links(_linked_folder()) == {path.name: path for path in task_files()}
+    except InputError:  # no lm-eval, or somebody else's files
+        return False
+
+
 def link() -> str:
     """Link the tasks into the installed lm-eval and return a report. May be repeated.
 
@@ -39,19 +50,17 @@ def link() -> str:
         InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
     """
     folder = _linked_folder()
-    present = {path.name: path.readlink() for path in _links(folder)}
     wanted = {path.name: path for path in task_files()}
-    if present == wanted:
+    if _links(folder) == wanted:
         return f"{len(wanted)} tasks and groups are already linked in {folder}"
     try:
-        folder.mkdir(exist_ok=True)
-        for name in present.keys() - wanted.keys():  # left by an older version
-            (folder / name).unlink(missing_ok=True)
-        for name, target in wanted.items():
-            # Created beside and renamed, so that several processes can link at once.
-            new = folder / f".{name}.{uuid4()}"
-            new.symlink_to(target)
-            new.replace(folder / name)
+        # Other processes may link and unlink at the same time. Each ends only once it has seen what
+        # it wants, so the last one to end leaves all links or none.
+        while True:
+            with contextlib.suppress(FileNotFoundError, FileExistsError):  # unlinked meanwhile
+                _place(wanted, folder)
+            if _links(folder).keys() == wanted.keys():
+                break
     except OSError as error:
         raise InputError(
             f"{folder}: {error.strerror}; pass --include_path {task_folder()} to lm_eval instead"
@@ -66,17 +75,32 @@ def unlink() -> str:
         InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
     """
     folder = _linked_folder()
-    links = _links(folder)
-    if not links:
+    linked = _links(folder)
+    if not linked:
         return f"no tasks are linked in {folder}"
     try:
-        for path in links:
-            path.unlink(missing_ok=True)
-        if not any(folder.iterdir()):
-            folder.rmdir()
+        while present := _links(folder):  # as in `link`
+            for name in present:
+                (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+    except FileNotFoundError:  # another process has removed it
+        pass
     except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; make it writable") from error
-    return f"unlinked {len(links)} tasks and groups from {folder}"
+        if error.errno != errno.ENOTEMPTY:  # hidden files, or another process links again
+            raise InputError(f"{folder}: {error.strerror}; make it writable") from error
+    return f"unlinked {len(linked)} tasks and groups from {folder}"
+
+
+def _place(wanted: Mapping[str, Path], folder: Path) -> None:
+    """Create or replace the links to the wanted files, by name, and remove others."""
+    folder.mkdir(exist_ok=True)
+    for name in _links(folder).keys() - wanted.keys():  # left by an older version
+        (folder / name).unlink(missing_ok=True)
+    for name, target in wanted.items():
+        # Created beside and renamed, which replaces a link of an older version.
+        new = folder / f".{name}.{uuid4()}"
+        new.symlink_to(target)
+        new.replace(folder / name)
 
 
 def _linked_folder() -> Path:
@@ -92,17 +116,29 @@ def _linked_folder() -> Path:
     )
 
 
-def _links(folder: Path) -> list[Path]:
-    """Return the links in the folder, even broken ones: an older version's files may be gone.
+def _links(folder: Path) -> dict[str, Path]:
+    """Return the links in the folder and their targets, which may be gone with an older version.
 
     Raises:
         InputError: The folder holds something else, so somebody else created it.
     """
-    if not folder.exists():
-        return []
-    entries = sorted(folder.iterdir()) if folder.is_dir() else [folder]
-    visible = [entry for entry in entries if not entry.name.startswith((".", "__"))]
-    for entry in visible:
-        if not (entry.is_symlink() and entry.readlink().parent.name == task_folder().name):
+    try:
+        entries = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        if not (folder.is_file() or folder.is_symlink()):
+            return {}
+        entries = [folder]
+    links = {}
+    for entry in entries:
+        if entry.name.startswith((".", "__")):
+            continue
+        try:
+            target = entry.readlink()
+        except FileNotFoundError:  # another process has unlinked it
+            continue
+        except OSError:  # no link
+            target = entry
+        if target.parent.name != task_folder().name:
             raise InputError(f"{entry}: not created by `pragworld-tasks link`; move it away")
-    return visible
+        links[entry.name] = target
+    return links

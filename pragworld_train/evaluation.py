@@ -11,7 +11,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import task_folder
+from pragworld_tasks.link import is_linked, task_folder
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import TaskChange, compare_tasks
@@ -49,7 +49,8 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
     from lm_eval.tasks import TaskManager
 
-    manager = TaskManager(include_path=str(task_folder()))
+    # Included as well, linked tasks would make lm-eval warn about each of them.
+    manager = TaskManager(include_path=None if is_linked() else str(task_folder()))
     for task in tasks:
         if not manager.match_tasks([task]):
             raise InputError(f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`")

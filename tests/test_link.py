@@ -1,11 +1,15 @@
 """Linking the tasks into lm-eval's folder. tests/test_install.py does it with real installations."""
 
 import importlib.machinery
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import link, task_descriptions, task_files, task_folder, unlink
 
@@ -67,6 +71,41 @@ def test_several_processes_may_link_at_once(tasks: Path) -> None:
         said = [future.result() for future in [threads.submit(link) for _ in range(8)]]
     assert all("linked" in text for text in said)
     assert linked(tasks) == {path.name: path for path in task_files()}
+
+
+def test_processes_that_link_and_unlink_at_once_leave_all_links_or_none(tasks: Path) -> None:
+    (tasks.parent / "__init__.py").touch()
+    environment = {**os.environ, "PYTHONPATH": str(tasks.parents[1])}
+    programs = [
+        f"from pragworld_tasks.link import {name}\nfor _ in range(50): {name}()"
+        for name in ("link", "unlink", "link", "unlink")
+    ]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        for program in programs
+    ]
+    assert [process.communicate()[1] for process in processes] == [""] * 4
+    if (tasks / "pragworld").exists():
+        assert linked(tasks) == {path.name: path for path in task_files()}
+
+
+def test_a_dangling_link_in_place_of_the_folder_is_left_alone(tasks: Path) -> None:
+    (tasks / "pragworld").symlink_to("/gone/mine")
+    with pytest.raises(InputError, match="pragworld: not created by `pragworld-tasks link`"):
+        link()
+
+
+def test_path_says_that_it_is_not_needed_while_the_tasks_are_linked(
+    tasks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command, said in ((link, ["the tasks are linked into lm-eval"]), (unlink, [])):
+        command()
+        main(["path"])
+        output = capsys.readouterr()
+        assert output.out == f"{task_folder()}\n"
+        assert [line.partition(":")[0] for line in output.err.splitlines()] == said
 
 
 def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
