@@ -27,6 +27,8 @@ def a_run() -> Run:
         is_original=np.append(True, group[1:] != group[:-1]),
         flips=flips,
         keeps=~flips,
+        disputed=np.zeros(DOCUMENTS, dtype=np.bool_),
+        undetermined=np.zeros(DOCUMENTS, dtype=np.bool_),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from lm_eval.api.samplers import ContextSampler
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit, to_records
+from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.articulations import (
@@ -29,6 +29,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     score_response,
     share,
     share_stderr,
+    to_records,
 )
 from pragworld_tasks.sensitivity.world_model_tasks import (
     all_responses,

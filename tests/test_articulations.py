@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
 
-from pragworld_tasks.data.documents import to_records
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.articulations import (
@@ -24,6 +23,7 @@ from pragworld_tasks.evaluation.articulations import (
 )
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.evaluation.task_metrics import to_records
 from pragworld_tasks.tiny import tiny_folder
 
 

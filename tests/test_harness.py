@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
-from pragworld_tasks.data.documents import Document, to_records
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -20,7 +20,7 @@ from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import to_released_run, to_run
-from pragworld_tasks.evaluation.task_metrics import Clustered
+from pragworld_tasks.evaluation.task_metrics import Clustered, to_records
 from pragworld_tasks.harness import (
     ZeroShotOnly,
     released_dataset,

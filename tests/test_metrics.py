@@ -40,6 +40,8 @@ def make_run(
         is_original=is_original,
         flips=flips,
         keeps=~is_original & ~flips,
+        disputed=np.arange(len(gold)) % 3 == 1,
+        undetermined=(np.array(gold) == NO) & (np.arange(len(gold)) % 4 == 0),
     )
 
 
@@ -62,6 +64,8 @@ def test_metrics_against_brute_force(run: Run) -> None:
         return sum(right[i] for i in asked) / len(asked) if asked else math.nan
 
     groups = [[i for i in places if run.group[i] == g] for g in sorted(set(run.group))]
+    undisputed = [[i for i in group if not run.disputed[i]] for group in groups]
+    undisputed = [group for group in undisputed if group]
     expected = {
         "robust_acc": sum(all(right[i] for i in group) for group in groups) / len(groups),
         "acc": share(list(places)),
@@ -72,6 +76,11 @@ def test_metrics_against_brute_force(run: Run) -> None:
         "flip_acc": share([i for i in places if run.flips[i]]),
         "invariant_acc": share([i for i in places if run.keeps[i]]),
         "unreadable": sum(run.predicted == UNREADABLE) / len(run.gold),
+        "robust_acc_undisputed": sum(all(right[i] for i in group) for group in undisputed)
+        / len(undisputed),
+        "acc_undisputed": share([i for i in places if not run.disputed[i]]),
+        "determined_acc": share([i for i in places if not run.undetermined[i]]),
+        "undetermined_acc": share([i for i in places if run.undetermined[i]]),
     }
     found = {name: one.share for name, one in tallies(run).items()}
     assert found == pytest.approx(expected, nan_ok=True)

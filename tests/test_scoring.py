@@ -85,6 +85,10 @@ def test_corrected_figures_of_gpt35(gpt35: dict[str, Any]) -> None:
         "flip_acc": (100, 139, 71.94),
         "invariant_acc": (189, 273, 69.23),
         "unreadable": (0, 500, 0.0),
+        "robust_acc_undisputed": (40, 87, 45.98),
+        "acc_undisputed": (355, 483, 73.50),
+        "determined_acc": (334, 479, 69.73),
+        "undetermined_acc": (21, 21, 100.0),
     }
     assert gpt35["groups"] == 88
 

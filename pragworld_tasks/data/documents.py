@@ -1,9 +1,10 @@
 """The one record type: a question about a conversation, from whichever split it comes."""
 
-from collections import Counter
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
@@ -65,18 +66,13 @@ def has_alterations(split: Split) -> bool:
     return not split.endswith("entity_tracking")
 
 
-def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
-    """Return the documents as dictionaries with two more keys.
+def documents_digest(documents: Sequence[Document]) -> str:
+    """Return the SHA-256 digest, in hexadecimal, of contexts, questions and gold answers in order.
 
-    `group_size` and `released_group_size` are the numbers of documents in the complete groups.
+    Two runs with the same digest were measured on the same documents with the same labels.
     """
-    sizes = Counter(document.group for document in documents)
-    released_sizes = Counter(document.released_group for document in documents)
-    return [
-        {
-            **asdict(document),
-            "group_size": sizes[document.group],
-            "released_group_size": released_sizes[document.released_group],
-        }
-        for document in documents
-    ]
+    digest = hashlib.sha256()
+    for document in documents:
+        content = [document.context, document.question, document.answer]
+        digest.update(json.dumps(content).encode() + b"\n")
+    return digest.hexdigest()

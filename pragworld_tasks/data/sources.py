@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeGuard
 from urllib.parse import quote
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
+from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_text
@@ -47,6 +47,8 @@ class ReleasedFile:
         documents, groups: number of each in the file.
         yes: number of documents with the gold answer yes.
         read: the file's reader.
+        digest: `documents_digest` of the file's documents; None where the whole file has never been
+            seen here.
     """
 
     path: str
@@ -55,10 +57,19 @@ class ReleasedFile:
     groups: int
     yes: int
     read: Callable[[Path], list[Document]]
+    digest: str | None = None
 
 
 FILES: dict[Split, ReleasedFile] = {
-    "manual": ReleasedFile("Manual_Dataset_500_Final.csv", 375_830, 500, 88, 277, read_manual),
+    "manual": ReleasedFile(
+        "Manual_Dataset_500_Final.csv",
+        375_830,
+        500,
+        88,
+        277,
+        read_manual,
+        "3a17e02f370694cecc7553b727c8b36349faf8fe0fe691065b84960583fbeb26",
+    ),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
     "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),
     "entity_tracking": ReleasedFile(
@@ -68,6 +79,7 @@ FILES: dict[Split, ReleasedFile] = {
         15,
         182,
         read_entity_tracking,
+        "308c152917bdca3437968e93b678d10c930669966e3265e6133d6d9bca4d36b6",
     ),
 }
 
@@ -108,7 +120,9 @@ def load_split(split: str) -> list[Document]:
 
 
 def deviations(documents: Sequence[Document]) -> list[str]:
-    """Return how the counts of a split's documents differ from the released file's, in words.
+    """Return how a split's documents differ from the released file's, in words.
+
+    Counts come first. Where they agree, the digest shows a text or a gold answer that differs.
 
     Args:
         documents: at least one document, all of one split.
@@ -119,7 +133,15 @@ def deviations(documents: Sequence[Document]) -> list[str]:
         ("groups", len({document.group for document in documents}), released.groups),
         ("answers yes", sum(document.answer == "yes" for document in documents), released.yes),
     )
-    return [f"{found} {what} instead of {known}" for what, found, known in counts if found != known]
+    differences = [
+        f"{found} {what} instead of {known}" for what, found, known in counts if found != known
+    ]
+    digest = documents_digest(documents)
+    if not differences and released.digest and digest != released.digest:
+        differences = [
+            f"texts or gold answers differ (digest {digest:.12} instead of {released.digest:.12})"
+        ]
+    return differences
 
 
 def locate(split: ReleasedSplit) -> Location | None:

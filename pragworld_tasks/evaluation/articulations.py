@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.data.documents import Document, to_records
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.evaluation.task_metrics import shown_error
+from pragworld_tasks.evaluation.task_metrics import shown_error, to_records
 from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import entropy_components
 

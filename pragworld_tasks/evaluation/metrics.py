@@ -36,6 +36,8 @@ class Run:
             accuracy: `group`, or a part of it (the released grouping cuts some groups in two).
         is_original: whether the document is its group's original.
         flips, keeps: whether the alteration flips or keeps the answer; neither for originals.
+        disputed: whether all blind readings contradict the gold answer.
+        undetermined: whether the gold answer, no, rests on "what was never said is no".
     """
 
     gold: Ints
@@ -45,6 +47,8 @@ class Run:
     is_original: Bools
     flips: Bools
     keeps: Bools
+    disputed: Bools
+    undetermined: Bools
 
     @property
     def correct(self) -> Bools:
@@ -120,21 +124,31 @@ def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
     )
 
 
-def robust_tally(correct: ArrayLike, robust_group: ArrayLike, group: ArrayLike) -> Tally:
+def robust_tally(
+    correct: ArrayLike,
+    robust_group: ArrayLike,
+    group: ArrayLike,
+    covered: ArrayLike | None = None,
+) -> Tally:
     """Return the tally of robust accuracy: groups with every document right (paper, section 5).
 
     Args:
         correct: [documents] whether the answer is right.
         robust_group: [documents] the group of which all documents have to be right.
         group: [documents] the independent group that `robust_group` is, or is a part of, from 0.
+        covered: [documents] whether the document counts; all of them by default. A group without
+            any that does is left out.
 
     Examples:
         >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
         0.5
     """
     names, first, number = np.unique(robust_group, return_index=True, return_inverse=True)
-    wrong = np.bincount(number, weights=~np.asarray(correct, dtype=np.bool_), minlength=len(names))
-    return tally(wrong == 0, np.ones(len(names)), np.asarray(group)[first])
+    wrong = ~np.asarray(correct, dtype=np.bool_)
+    counts = np.ones_like(wrong) if covered is None else np.asarray(covered, dtype=np.bool_)
+    wrong_in_group = np.bincount(number, weights=wrong & counts, minlength=len(names))
+    covered_in_group = np.bincount(number, weights=counts, minlength=len(names))
+    return tally(wrong_in_group == 0, covered_in_group > 0, np.asarray(group)[first])
 
 
 def tallies(run: Run) -> dict[str, Tally]:
@@ -142,7 +156,8 @@ def tallies(run: Run) -> dict[str, Tally]:
 
     Robust accuracy counts groups, all others documents: all of them, those with gold answer yes or
     no, originals, altered variants, and variants that flip or keep the answer. `unreadable` counts
-    responses in which no answer can be read.
+    responses in which no answer can be read. The last four concern the labels themselves: without
+    the disputed documents, and with labels that what was said does or does not determine.
     """
     correct, everything = run.correct, np.ones_like(run.correct)
 
@@ -159,6 +174,10 @@ def tallies(run: Run) -> dict[str, Tally]:
         "flip_acc": accuracy(run.flips),
         "invariant_acc": accuracy(run.keeps),
         "unreadable": tally(run.predicted == UNREADABLE, everything, run.group),
+        "robust_acc_undisputed": robust_tally(correct, run.robust_group, run.group, ~run.disputed),
+        "acc_undisputed": accuracy(~run.disputed),
+        "determined_acc": accuracy(~run.undetermined),
+        "undetermined_acc": accuracy(run.undetermined),
     }
 
 

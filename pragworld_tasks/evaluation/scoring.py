@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pragworld_tasks.data.documents import Answer, Document, Split, has_alterations
+from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS
 from pragworld_tasks.evaluation.metrics import (
@@ -53,6 +54,7 @@ SCHEMA_VERSION = 1
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 _GOLD: tuple[Answer, ...] = ("yes", "no")
 _WITHOUT_ALTERATIONS = ("acc", "yes_acc", "no_acc", "unreadable")
+_OF_READ_LABELS = ("robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc")
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class ScoreReport:
         if self.split == "synthetic":
             return {}
         released = to_released_run(self.documents, self.predictions.released)
-        return _shares(shown_tallies(released, self.split))
+        shown = shown_tallies(released, self.split)
+        return _shares({name: shown[name] for name in shown if name not in _OF_READ_LABELS})
 
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
@@ -197,7 +200,7 @@ class ScoreReport:
             + (["released scoring", "%"] if self.published else []),
             [
                 [name, *_cells(share), format_interval(share.interval)]
-                + (_cells(self.published[name]) if self.published else [])
+                + (_cells(self.published.get(name)) if self.published else [])
                 for name, share in self.metrics.items()
             ],
         )
@@ -359,6 +362,7 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
     if len(answers) != len(documents):
         raise ValueError(f"{len(answers)} answers to {len(documents)} documents")
     group = _integers(document.group for document in documents)
+    readings = readings_of(documents)
     return Run(
         gold=_integers(_SIGNS[document.answer] for document in documents),
         predicted=_integers(_SIGNS[answer] for answer in answers),
@@ -367,6 +371,8 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
         is_original=_booleans(document.is_original for document in documents),
         flips=_booleans(document.effect == "flip" for document in documents),
         keeps=_booleans(document.effect == "invariant" for document in documents),
+        disputed=_booleans(bool(read and read.is_disputed) for read in readings),
+        undetermined=_booleans(bool(read and read.is_undetermined) for read in readings),
     )
 
 
@@ -380,10 +386,16 @@ def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | No
 
 
 def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
-    """Return the metrics that make sense for the split: without alterations, only some do."""
-    shown = tallies(run)
-    names = shown if has_alterations(split) else _WITHOUT_ALTERATIONS
-    return {name: shown[name] for name in shown if name in names}
+    """Return the metrics that the split has.
+
+    Only some make sense without alterations, and only the manual split has read labels.
+    """
+    return {
+        name: shown
+        for name, shown in tallies(run).items()
+        if (has_alterations(split) or name in _WITHOUT_ALTERATIONS)
+        and (split == "manual" or name not in _OF_READ_LABELS)
+    }
 
 
 def _named(mapping: Mapping[str, Value], name: str, what: str) -> Value:
@@ -421,7 +433,9 @@ def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:
     }
 
 
-def _cells(share: Share) -> list[str]:
+def _cells(share: Share | None) -> list[str]:
+    if share is None:
+        return ["-", "-"]
     return [f"{share.right}/{share.total}", format_percent(share.percent)]
 
 

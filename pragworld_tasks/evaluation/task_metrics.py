@@ -14,12 +14,13 @@ lm-eval's N/A for the standard error of ours.)
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
@@ -57,14 +58,41 @@ class InGroup(NamedTuple):
     Attributes:
         group: the document's group, which is independent of other groups.
         robust_group: the group of which all documents have to be right.
-        size: number of documents that `robust_group` has in the whole split.
-        right: 1.0 or 0.0.
+        size: number of documents that `robust_group` has in the whole split and the metric covers.
+        right: 1.0 or 0.0; None where the metric does not cover the document.
     """
 
     group: int
     robust_group: int
     size: int
-    right: float
+    right: float | None
+
+
+def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Return all documents of a split as dictionaries, with what their items need to know.
+
+    `group_size`, `released_group_size` and `undisputed_group_size` are the numbers of documents in
+    the complete groups; the last one without those whose label is disputed. `documents_digest` is
+    the split's, so that every sample says what it was measured on.
+    """
+    digest = documents_digest(documents)
+    sizes = Counter(document.group for document in documents)
+    released_sizes = Counter(document.released_group for document in documents)
+    undisputed_sizes = Counter(
+        document.group
+        for document, readings in zip(documents, readings_of(documents), strict=True)
+        if not (readings and readings.is_disputed)
+    )
+    return [
+        {
+            **asdict(document),
+            "group_size": sizes[document.group],
+            "released_group_size": released_sizes[document.released_group],
+            "undisputed_group_size": undisputed_sizes[document.group],
+            "documents_digest": digest,
+        }
+        for document in documents
+    ]
 
 
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
@@ -92,7 +120,10 @@ def _items(
     """
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
     shown = shown_tallies(to_run([document], [answer]), document.split)
-    sizes = {"robust_acc": (document.group, record["group_size"])}
+    sizes = {
+        "robust_acc": (document.group, record["group_size"]),
+        "robust_acc_undisputed": (document.group, record["undisputed_group_size"]),
+    }
     if document.split == "manual":
         released = tallies(to_released_run([document], [released_answer]))
         shown |= {f"{name}_published": released[name] for name in PUBLISHED}
@@ -108,7 +139,7 @@ def _items(
     for name, one in shown.items():
         right = float(one.right.sum()) if one.total.any() else None
         if name in sizes:
-            in_group = InGroup(document.group, *sizes[name], float(one.right.sum()))
+            in_group = InGroup(document.group, *sizes[name], right)
             items |= {name: in_group, f"{name}_stderr": in_group}
         else:
             items |= {name: right, f"{name}_stderr": Clustered(document.group, right)}
@@ -133,6 +164,7 @@ def share_stderr(items: Sequence[Clustered]) -> float | str:
 
 def robust_share(items: Sequence[InGroup]) -> float:
     """Return the share of complete groups with every document right; NaN where there are none."""
+    items = _covered(items)
     whole = _of_whole_groups(items)
     groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
     if whole_groups < groups:
@@ -146,7 +178,7 @@ def robust_share(items: Sequence[InGroup]) -> float:
 
 def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
     """Return the standard error of `robust_share`; N/A where it is not defined."""
-    return shown_error(_robust_tally(_of_whole_groups(items)).standard_error)
+    return shown_error(_robust_tally(_of_whole_groups(_covered(items))).standard_error)
 
 
 def shown_error(standard_error: float) -> float | str:
@@ -158,6 +190,10 @@ def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
     """Return the items of complete groups."""
     present = Counter(item.robust_group for item in items)
     return [item for item in items if present[item.robust_group] == item.size]
+
+
+def _covered(items: Sequence[InGroup]) -> list[InGroup]:
+    return [item for item in items if item.right is not None]
 
 
 def _robust_tally(items: Sequence[InGroup]) -> Tally:

@@ -1,0 +1,99 @@
+"""Three blind readings of the manual split: which gold labels they dispute, and which they miss.
+
+Three language-model annotators of one family read all 500 questions, blind to the gold labels and
+to each other, and answered yes, no or unknown with a reason. Being of one family, they are not as
+independent of each other as three people would be. Nothing here changes a label: the readings say
+which figures to report beside the released ones.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from typing import Literal
+
+from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.files import read_json_lines
+
+Reading = Literal["yes", "no", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReadings:
+    """What the three annotators answered to one document of the manual split.
+
+    Attributes:
+        row: the document's row in the released file, from 0.
+        document: the digest of the document that was read, with its gold answer.
+        gold: the released gold answer.
+        readings: the three answers.
+        sure: whether each annotator was sure.
+        reasons: a note of each annotator; empty where there was nothing to say.
+    """
+
+    row: int
+    document: str
+    gold: Answer
+    readings: tuple[Reading, ...]
+    sure: tuple[bool, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The three answers by the split's convention that what was never said is no."""
+        return tuple("no" if reading == "unknown" else reading for reading in self.readings)
+
+    @property
+    def majority(self) -> Answer:
+        """The answer of at least two annotators, unknown counted as no."""
+        return "yes" if self.answers.count("yes") >= 2 else "no"
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether all three annotators contradict the gold answer."""
+        return self.gold not in self.answers
+
+    @property
+    def is_undetermined(self) -> bool:
+        """Whether the label rests on "never said is no": gold is no, at least two read unknown."""
+        return self.gold == "no" and self.readings.count("unknown") >= 2
+
+
+@functools.cache
+def label_readings() -> tuple[LabelReadings, ...]:
+    """Return the readings of all rows of the released manual split, in their order.
+
+    Examples:
+        >>> sum(readings.is_disputed for readings in label_readings())
+        17
+        >>> sum(readings.is_undetermined for readings in label_readings())
+        21
+    """
+    with as_file(files(__package__) / "label_readings.jsonl") as path:
+        return tuple(
+            LabelReadings(
+                record["row"],
+                record["document"],
+                record["gold"],
+                tuple(record["readings"]),
+                tuple(record["sure"]),
+                tuple(record["why"]),
+            )
+            for _, record in read_json_lines(path)
+        )
+
+
+def readings_of(documents: Sequence[Document]) -> list[LabelReadings | None]:
+    """Return the readings of each document; None for one that was not read.
+
+    A document of the manual split whose text or gold answer is not the released one was not read.
+    """
+    return [
+        _by_document().get(documents_digest([document])) if document.split == "manual" else None
+        for document in documents
+    ]
+
+
+@functools.cache
+def _by_document() -> dict[str, LabelReadings]:
+    return {readings.document: readings for readings in label_readings()}

@@ -1,0 +1,121 @@
+"""The audit of the manual split's labels: its claims recomputed, and the metrics that follow."""
+
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.data.label_readings import LabelReadings, label_readings, readings_of
+from pragworld_tasks.data.readers import read_manual
+from pragworld_tasks.data.sources import FILES, deviations
+from pragworld_tasks.evaluation.scoring import score
+
+DISPUTED = [*range(125, 135), 366, 450, 453, 454, 455, 480, 481]
+
+
+@pytest.fixture(scope="module")
+def documents(released: Path) -> list[Document]:
+    return read_manual(released / FILES["manual"].path)
+
+
+@pytest.fixture(scope="module")
+def original_readings(released: Path) -> list[dict[str, Any]]:
+    """The readings as their annotators wrote them."""
+    lines = (released / "label_readings.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_the_shipped_readings_are_the_original_ones(
+    documents: list[Document], original_readings: list[dict[str, Any]]
+) -> None:
+    shipped = label_readings()
+    for document, original, readings in zip(documents, original_readings, shipped, strict=True):
+        assert readings == LabelReadings(
+            original["row"],
+            documents_digest([document]),
+            document.answer,
+            tuple(original["readings"]),
+            tuple(original["sure"]),
+            tuple(original["why"]),
+        )
+
+
+def test_the_claims_follow_from_the_readings(
+    documents: list[Document], original_readings: list[dict[str, Any]]
+) -> None:
+    as_answers = [
+        ["no" if reading == "unknown" else reading for reading in original["readings"]]
+        for original in original_readings
+    ]
+    gold = [document.answer for document in documents]
+    contradictions = [
+        sum(a != g for a in answers) for answers, g in zip(as_answers, gold, strict=True)
+    ]
+    rows = {n: [row for row, count in enumerate(contradictions) if count == n] for n in (1, 2, 3)}
+    assert rows == {1: [65, 268], 2: [123, 336], 3: DISPUTED}
+    assert len({documents[row].group for row in DISPUTED}) == 5
+    for annotator, agreements in enumerate((480, 480, 483)):
+        assert sum(a[annotator] == g for a, g in zip(as_answers, gold, strict=True)) == agreements
+    between = [sum(a[i] == a[j] for a in as_answers) for i, j in ((0, 1), (0, 2), (1, 2))]
+    assert set(between) == {497, 498}
+    unknown = [
+        row
+        for row, original in enumerate(original_readings)
+        if original["readings"].count("unknown") >= 2
+    ]
+    assert len(unknown) == 21
+    assert {gold[row] for row in unknown} == {"no"}
+
+    shipped = readings_of(documents)
+    assert [read.row for read in shipped if read and read.is_disputed] == DISPUTED
+    assert [read.row for read in shipped if read and read.is_undetermined] == unknown
+
+
+def test_metrics_leave_out_the_disputed_documents(documents: list[Document]) -> None:
+    """Against a count by hand over a run that is wrong on one undisputed row of group 0 only."""
+    answers = [document.answer for document in documents]
+    answers[0] = "yes" if answers[0] == "no" else "no"
+    for row in DISPUTED:
+        answers[row] = "yes" if answers[row] == "no" else "no"
+    report = score(documents, answers)
+    groups = {document.group for document in documents if document.row not in DISPUTED}
+    assert len(groups) == 87
+    shares = {name: (share.right, share.total) for name, share in report.metrics.items()}
+    assert shares["robust_acc_undisputed"] == (86, 87)
+    assert shares["acc_undisputed"] == (482, 483)
+    assert shares["determined_acc"][1] == 479
+    assert shares["undetermined_acc"][1] == 21
+    assert shares["determined_acc"][0] + shares["undetermined_acc"][0] == shares["acc"][0] == 482
+    assert shares["robust_acc"] == (88 - 6, 88)
+
+
+def test_the_readings_give_the_ceiling_of_the_split(documents: list[Document]) -> None:
+    readings = [read for read in readings_of(documents) if read]
+    report = score(documents, [read.majority for read in readings])
+    wrong = {document.group for document in documents if document.row in [*DISPUTED, 123, 336]}
+    assert report.metrics["robust_acc"].right == 88 - len(wrong)
+    assert report.metrics["acc_undisputed"].right == 483 - 2
+
+
+def test_a_changed_document_was_not_read(documents: list[Document]) -> None:
+    turned = dataclasses.replace(documents[125], answer="no")
+    reworded = dataclasses.replace(documents[126], question=documents[126].question + " Surely?")
+    elsewhere = dataclasses.replace(documents[127], split="generated")
+    assert readings_of([turned, reworded, elsewhere]) == [None, None, None]
+
+
+def test_two_swapped_labels_are_not_the_released_file(documents: list[Document]) -> None:
+    """The counts of documents, groups and yeses stay the same; only the digest differs."""
+    changed = list(documents)
+    by_answer = {document.answer: document for document in documents}
+    assert Counter(document.answer for document in documents)["yes"] == 277
+    for document in by_answer.values():
+        turned = "no" if document.answer == "yes" else "yes"
+        changed[document.row] = dataclasses.replace(document, answer=turned)
+    assert deviations(documents) == []
+    (difference,) = deviations(changed)
+    assert "gold answers differ" in difference
