@@ -28,7 +28,7 @@ class Evaluation:
         self.stdout = process.stdout
         self.log = process.stderr
         results = sorted(output.rglob("results_*.json"))
-        self.results: dict[str, Any] = json.loads(results[-1].read_text()) if results else {}
+        self.results: dict[str, Any] = read_strictly(results[-1].read_text()) if results else {}
         self._output = output
 
     def metrics(self, task: str) -> dict[str, float]:
@@ -45,6 +45,15 @@ class Evaluation:
         """A task's samples, in the order of the documents."""
         lines = self.samples_file(task).read_text().splitlines()
         return sorted((json.loads(line) for line in lines), key=lambda sample: sample["doc_id"])
+
+
+def read_strictly(text: str) -> Any:
+    """Read JSON, and refuse NaN and infinities, which Python writes although JSON has none."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} in a JSON file")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 LmEval = Callable[..., Evaluation]
@@ -89,8 +98,7 @@ def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> No
         expected |= {f"{name}_published": published[name] for name in PUBLISHED}
     shown = evaluation.metrics(task)
     for name, one in expected.items():
-        assert shown.pop(name) == pytest.approx(one.share, nan_ok=True)
-        error = "N/A" if math.isnan(one.standard_error) else one.standard_error
-        assert shown.pop(f"{name}_stderr") == pytest.approx(error)
+        for metric, value in ((name, one.share), (f"{name}_stderr", one.standard_error)):
+            assert shown.pop(metric) == ("N/A" if math.isnan(value) else pytest.approx(value))
         shown.pop(f"{name}_stderr_stderr", None)  # lm-eval's own N/A
     assert shown == {}

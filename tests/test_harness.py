@@ -1,5 +1,6 @@
 """What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
 
+import json
 import math
 import random
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lm_eval.api.metrics import aggregate_subtask_metrics
 from lm_eval.tasks._yaml_loader import load_yaml
 from places import SAMPLES
 
@@ -68,10 +70,8 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
         expected[f"{name}_published"] = released[name]
     assert set(found) == {end for name in expected for end in (name, f"{name}_stderr")}
     for name, one in expected.items():
-        assert found[name] == pytest.approx(one.share, nan_ok=True)
-        error = found[f"{name}_stderr"]
-        expected_error = "N/A" if math.isnan(one.standard_error) else one.standard_error
-        assert error == pytest.approx(expected_error)
+        for metric, value in ((name, one.share), (f"{name}_stderr", one.standard_error)):
+            assert found[metric] == ("N/A" if math.isnan(value) else pytest.approx(value))
 
 
 def test_the_task_files_list_the_metrics_that_there_are() -> None:
@@ -115,11 +115,20 @@ def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -
     assert "robust accuracy: 1 of 2 groups lack documents" in caplog.text
 
 
-def test_without_a_whole_group_robust_accuracy_is_not_a_number() -> None:
+def test_without_a_whole_group_robust_accuracy_is_not_available() -> None:
     items = collect([score_response(record, ["yes"]) for record in RECORDS[1:3]])
-    assert math.isnan(robust_share(items["robust_acc"]))
+    assert robust_share(items["robust_acc"]) == "N/A"
     assert robust_share_stderr(items["robust_acc"]) == "N/A"
-    assert math.isnan(share(items["original_acc"]))
+    assert share(items["original_acc"]) == "N/A"
+
+
+def test_the_average_over_a_metric_that_is_not_available_is_not_either() -> None:
+    """As lm-eval computes it, whichever kinds of numbers the other tasks' metrics are."""
+    undefined = share([None])
+    for weighted in (True, False):
+        for values in ([undefined, 0.5], [np.float64(0.5), undefined], [0.5, undefined, 1]):
+            assert aggregate_subtask_metrics(values, [10] * len(values), weighted) == "N/A"
+    assert json.loads(json.dumps(undefined)) == "N/A"
 
 
 def test_few_shot_examples_are_refused() -> None:

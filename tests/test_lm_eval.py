@@ -1,5 +1,6 @@
 """The real lm_eval command on our tasks, with a small Hugging Face model made here."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.link import task_files
 
 PAPER = ("pragworld_manual", "pragworld_synthetic", "pragworld_entity_tracking")
 TASKS = [task + kind for kind in ("", "_label", "_mc") for task in PAPER]
@@ -117,6 +119,36 @@ def test_a_limit_leaves_out_the_groups_that_it_cuts(
     assert len(samples) == 6
     first_group = [sample["acc"] for sample in samples[:4]]
     assert evaluation.metrics("pragworld_manual_mc")["robust_acc"] == float(all(first_group))
+
+
+def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: Path) -> None:
+    """With one document a task, most metrics cover none. The results are JSON all the same."""
+    for path in task_files():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "both.yaml").write_text(
+        "group: both\ntask: [pragworld_generated, pragworld_generated_mc]\n"
+        "aggregate_metric_list: [{metric: acc}, {metric: robust_acc}, {metric: altered_acc}]\n"
+    )
+    groups = ("both", "pragworld", "pragworld_mc", "world_model_finance")
+    tasks = (*groups, "pragworld_generated_entity_tracking", "pragworld_manual_articulation")
+    evaluation = lm_eval(
+        *("--model", "dummy", "--tasks", ",".join(tasks), "--limit", "1"),
+        *("--include_path", str(tmp_path), "--metadata", '{"groups": 2}'),
+    )
+    assert evaluation.returncode == 0, evaluation.log
+    assert set(evaluation.results["groups"]) >= set(groups)
+    of_group = evaluation.metrics("both")
+    assert isinstance(of_group["acc"], float)
+    assert of_group["robust_acc"] == of_group["robust_acc_stderr"] == "N/A"
+    assert of_group["altered_acc"] == "N/A"
+    for name in ("yes_acc", "no_acc"):
+        values = [evaluation.metrics(task)[name] for task in PAPER]
+        assert (evaluation.metrics("pragworld")[name] == "N/A") == ("N/A" in values)
+    assert "N/A" in values
+    assert evaluation.metrics("pragworld_generated_entity_tracking")["acc_0_turns_ago"] != "N/A"
+    assert evaluation.metrics("pragworld_manual_articulation")["robust_acc"] == "N/A"
+    assert evaluation.metrics("world_model_finance_car")["ps"] == "N/A"
+    assert re.search(r"robust_acc *\|↑ *\|N/A *\|± *\| *N/A", evaluation.stdout)
 
 
 def test_few_shot_examples_are_refused(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:

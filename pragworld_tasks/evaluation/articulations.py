@@ -20,7 +20,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.evaluation.task_metrics import shown_error, to_records
+from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, to_records
 from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import entropy_components
 
@@ -122,14 +122,14 @@ def score_worded_likelihoods(
 # Aggregations -------------------------------------------------------------------------------------
 
 
-def articulation_share(items: Sequence[tuple[str, Worded]]) -> float:
-    """Return one of `METRICS` over the groups with every document in every wording."""
-    return _tally(items).share
+def articulation_share(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:
+    """Return one of `METRICS` over the groups with every document in every wording; N/A if none."""
+    return shown_value(_tally(items).share)
 
 
-def articulation_share_stderr(items: Sequence[tuple[str, Worded]]) -> float | str:
+def articulation_share_stderr(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:
     """Return the standard error of a metric, clustered by group; N/A where it is not defined."""
-    return shown_error(_tally(items).standard_error)
+    return shown_value(_tally(items).standard_error)
 
 
 def _tally(items: Sequence[tuple[str, Worded]]) -> Tally:

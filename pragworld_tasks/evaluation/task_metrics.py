@@ -9,6 +9,9 @@ Each metric comes with a `<metric>_stderr`, which is where lm-eval looks for a m
 error. lm-eval shows N/A for aggregations that are not its own; our standard error, with documents
 clustered by group, takes that place. (The results file also holds a `<metric>_stderr_stderr`,
 lm-eval's N/A for the standard error of ours.)
+
+A metric may cover no document, or with `--limit` no complete group. It is then N/A too, because
+JSON has no NaN.
 """
 
 import math
@@ -149,21 +152,42 @@ def _items(
 # Aggregations -------------------------------------------------------------------------------------
 
 
-def share(items: Sequence[float | None]) -> float:
-    """Return the mean over the documents that the metric covers; NaN where there are none."""
+class NotAvailable(str):
+    """The value of an undefined metric: N/A in lm-eval's tables, the same as a string in its files.
+
+    lm-eval computes the metrics of a group from those of its tasks with `+`, `*` and `/`. A group's
+    metric is N/A if that of one of its tasks is.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # leaves the arithmetic with numbers of numpy to this class
+
+    def _absorb(self, _: object) -> "NotAvailable":
+        return self
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = _absorb
+
+
+def shown_value(value: float) -> float | NotAvailable:
+    """Return a value as lm-eval shows and saves it; N/A where it is NaN."""
+    return NotAvailable("N/A") if math.isnan(value) else value
+
+
+def share(items: Sequence[float | None]) -> float | NotAvailable:
+    """Return the mean over the documents that the metric covers; N/A where there are none."""
     asked = [item for item in items if item is not None]
-    return math.fsum(asked) / len(asked) if asked else math.nan
+    return shown_value(math.fsum(asked) / len(asked) if asked else math.nan)
 
 
-def share_stderr(items: Sequence[Clustered]) -> float | str:
+def share_stderr(items: Sequence[Clustered]) -> float | NotAvailable:
     """Return the standard error of `share`, clustered by group; N/A where it is not defined."""
     asked = [item.right is not None for item in items]
     right = [item.right or 0.0 for item in items]
-    return shown_error(tally(right, asked, [item.group for item in items]).standard_error)
+    return shown_value(tally(right, asked, [item.group for item in items]).standard_error)
 
 
-def robust_share(items: Sequence[InGroup]) -> float:
-    """Return the share of complete groups with every document right; NaN where there are none."""
+def robust_share(items: Sequence[InGroup]) -> float | NotAvailable:
+    """Return the share of complete groups with every document right; N/A where there are none."""
     items = _covered(items)
     whole = _of_whole_groups(items)
     groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
@@ -173,17 +197,12 @@ def robust_share(items: Sequence[InGroup]) -> float:
             f"robust accuracy: {groups - whole_groups} of {groups} groups lack documents (--limit "
             f"or --samples) and do not count; {whole_groups} are complete",
         )
-    return _robust_tally(whole).share
+    return shown_value(_robust_tally(whole).share)
 
 
-def robust_share_stderr(items: Sequence[InGroup]) -> float | str:
+def robust_share_stderr(items: Sequence[InGroup]) -> float | NotAvailable:
     """Return the standard error of `robust_share`; N/A where it is not defined."""
-    return shown_error(_robust_tally(_of_whole_groups(_covered(items))).standard_error)
-
-
-def shown_error(standard_error: float) -> float | str:
-    """Return a standard error, or N/A where it is undefined, as lm-eval's tables expect."""
-    return "N/A" if math.isnan(standard_error) else standard_error
+    return shown_value(_robust_tally(_of_whole_groups(_covered(items))).standard_error)
 
 
 def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:

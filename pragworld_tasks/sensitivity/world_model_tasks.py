@@ -16,7 +16,7 @@ from lm_eval.utils import warning_once
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Tally, tally
-from pragworld_tasks.evaluation.task_metrics import shown_error
+from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
@@ -186,14 +186,14 @@ def _decomposition(items: tuple[PromptItem, ...]) -> Decomposition:
     return decompose_responses(nested, permutations=0)
 
 
-def estimate(items: Sequence[tuple[str, PromptItem]]) -> float:
-    """Return one of `METRICS`, by the estimator that its name ends in; NaN if undefined."""
-    return _estimate(items).value
+def estimate(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
+    """Return one of `METRICS`, by the estimator that its name ends in; N/A if undefined."""
+    return shown_value(_estimate(items).value)
 
 
-def estimate_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | str:
+def estimate_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
     """Return the standard error of `estimate`; N/A if there is none."""
-    return shown_error(_estimate(items).standard_error)
+    return shown_value(_estimate(items).standard_error)
 
 
 def _estimate(items: Sequence[tuple[str, PromptItem]]) -> Estimate:
@@ -209,9 +209,9 @@ def unreadable(items: Sequence[tuple[str, PromptItem]]) -> float:
     return _unreadable(items).share
 
 
-def unreadable_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | str:
+def unreadable_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
     """Return the standard error of `unreadable`, for independent paraphrases; N/A if none."""
-    return shown_error(_unreadable(items).standard_error)
+    return shown_value(_unreadable(items).standard_error)
 
 
 def _unreadable(items: Sequence[tuple[str, PromptItem]]) -> Tally:
