@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, get_args
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.metadata import warn_of_misspelt
 
 GENERATOR_VERSION = "1"  # change it whenever the documents of a seed change
 
@@ -80,14 +81,15 @@ class GeneratorSettings:
 
         Args:
             metadata: Fields of this class by name. Other keys are ignored, because lm-eval adds
-                its model arguments. `domains` may be a string with commas.
+                its model arguments; a warning names those that look like a misspelt field.
+                `domains` may be a string with commas.
 
         Raises:
             InputError: A setting has a wrong type or an unknown value.
         """
-        settings = {
-            field.name: metadata[field.name] for field in fields(cls) if field.name in metadata
-        }
+        names = [field.name for field in fields(cls)]
+        warn_of_misspelt(metadata, names)
+        settings = {name: metadata[name] for name in names if name in metadata}
         if isinstance(settings.get("domains"), str):
             settings["domains"] = tuple(name.strip() for name in settings["domains"].split(","))
         return cls(**settings)

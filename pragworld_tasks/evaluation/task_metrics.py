@@ -153,7 +153,7 @@ def _items(
 
 
 class NotAvailable(str):
-    """The value of an undefined metric: N/A in lm-eval's tables, the same as a string in its files.
+    """The value of an undefined metric: lm-eval shows it as N/A and saves the string "N/A".
 
     lm-eval computes the metrics of a group from those of its tasks with `+`, `*` and `/`. A group's
     metric is N/A if that of one of its tasks is.

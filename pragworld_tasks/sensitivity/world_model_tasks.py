@@ -18,6 +18,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Tally, tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.log import logger
+from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions
@@ -52,6 +53,7 @@ def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, A
     Raises:
         InputError: The file cannot be used.
     """
+    warn_of_misspelt(metadata, ["paraphrases"])
     question = questions()[name]
     file = metadata.get("paraphrases")
     if file:
@@ -71,7 +73,9 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         InputError: One of them is missing or cannot be used.
     """
-    for name, example in (("paraphrases", "mine.jsonl"), ("values", ["A", "B"]), ("unit", "hour")):
+    examples = {"paraphrases": "mine.jsonl", "values": ["A", "B"], "unit": "hour"}
+    warn_of_misspelt(metadata, examples)
+    for name, example in examples.items():
         if not metadata.get(name):
             raise InputError(
                 f"world_model_own: needs {name!r}; add it, as in --metadata "
