@@ -308,6 +308,9 @@ def _add_generate(commands: Commands) -> None:
         help=".csv (the released format), .jsonl, .parquet, or a folder for `datasets`",
     )
     command.add_argument(
+        "--overwrite", action="store_true", help="replace the file or folder --out if it exists"
+    )
+    command.add_argument(
         "--show", action="store_true", help="print groups to read, with every alteration"
     )
 
@@ -336,7 +339,8 @@ def _generate(options: argparse.Namespace) -> None:
         print("\n\n".join(map(group_to_text, chosen)))
         return
     progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
-    print(f"{options.out}: {write_groups(progress, options.out)} documents in {groups} groups")
+    rows = write_groups(progress, options.out, options.overwrite)
+    print(f"{options.out}: {rows} documents in {groups} groups")
 
 
 def _add_alter(commands: Commands) -> None:

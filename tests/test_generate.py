@@ -334,6 +334,49 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet", "x"])
+def test_what_exists_is_overwritten_only_when_told_to_and_before_any_work(
+    tmp_path: Path, name: str
+) -> None:
+    def no_groups() -> Iterator[Group]:
+        raise AssertionError("worked in vain")
+        yield
+
+    first, second = (list(generate(GeneratorSettings(groups=2, seed=seed))) for seed in (1, 2))
+    target = tmp_path / name
+    write_groups(first, target)
+    with pytest.raises(InputError, match=f"{name} exists; pass --overwrite, or another name"):
+        write_groups(no_groups(), target)
+    write_groups(second, target, overwrite=True)
+    write_groups(second, tmp_path / f"other{target.suffix}")
+    for path in target.rglob("*") if target.is_dir() else [target]:
+        twin = tmp_path / f"other{target.suffix}" / path.relative_to(target)
+        assert path.read_bytes() == twin.read_bytes() or path.name == "state.json"
+    assert {path.name for path in tmp_path.iterdir()} == {name, f"other{target.suffix}"}
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x"])
+def test_a_folder_of_others_is_never_overwritten(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").touch()
+    with pytest.raises(InputError, match=r"exists and is not a .*; remove it or use another name"):
+        write_groups([], tmp_path / name, overwrite=True)
+    assert (tmp_path / name / "thesis.tex").exists()
+
+
+def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("mine")
+    arguments = ("generate", "--groups", "2", "--out", path)
+    refusal = run_command(*arguments)
+    assert (refusal.returncode, refusal.stdout) == (2, "")
+    assert refusal.stderr.count("\n") == 1
+    assert "x.csv exists; pass --overwrite" in refusal.stderr
+    assert path.read_text() == "mine"
+    assert run_command(*arguments, "--overwrite").returncode == 0
+    assert len(read_generated(path)) > 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

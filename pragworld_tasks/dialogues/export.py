@@ -16,7 +16,7 @@ from pragworld_tasks.dialogues.generate import Group, Variant, documents
 from pragworld_tasks.errors import InputError
 
 
-def write_groups(groups: Iterable[Group], target: Path) -> int:
+def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False) -> int:
     """Write the documents of the groups, with what each alteration changed.
 
     >>> from tempfile import TemporaryDirectory
@@ -30,12 +30,14 @@ def write_groups(groups: Iterable[Group], target: Path) -> int:
         groups: The groups, in order.
         target: A file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`, or
             a name without an ending for a folder that `datasets.load_from_disk` reads.
+        overwrite: Replace a file or folder of that format if there is one.
 
     Returns:
         The number of documents.
 
     Raises:
-        InputError: The target has another ending, exists as a folder, or cannot be written.
+        InputError: The target has another ending, exists and may not be overwritten, or cannot be
+            written.
     """
     writers: dict[str, Callable[[Iterable[Group], Path], int]] = {
         ".csv": _write_csv,
@@ -48,13 +50,14 @@ def write_groups(groups: Iterable[Group], target: Path) -> int:
             f"{target}: the format {target.suffix!r} is unknown; use .csv, .jsonl or .parquet, or "
             "no ending for a datasets folder"
         )
-    if target.is_dir() or (target.suffix == "" and target.exists()):
-        raise InputError(f"{target} already exists; remove it or use another name")
+    _refuse_existing(target, overwrite)
     partial = target.with_name(f".{target.name}.partial{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             rows = writers[target.suffix](groups, partial)
+            if target.is_dir():
+                shutil.rmtree(target)
             partial.replace(target)
         finally:
             if partial.is_dir():
@@ -66,6 +69,24 @@ def write_groups(groups: Iterable[Group], target: Path) -> int:
             f"{target} cannot be written ({error.strerror or error}); use another name"
         ) from error
     return rows
+
+
+def _refuse_existing(target: Path, overwrite: bool) -> None:
+    """Refuse a target that exists, unless it may be overwritten and can be.
+
+    Of folders, only what `datasets` saved can be: another may hold anything.
+    """
+    if not target.exists():
+        return
+    if not overwrite:
+        raise InputError(f"{target} exists; pass --overwrite, or another name")
+    saved = target.is_dir() and all(
+        path.name in ("dataset_info.json", "state.json") or path.suffix == ".arrow"
+        for path in target.iterdir()
+    )
+    if not (saved if target.suffix == "" else target.is_file()):
+        kind = "a dataset's folder" if target.suffix == "" else "a file"
+        raise InputError(f"{target} exists and is not {kind}; remove it or use another name")
 
 
 def group_records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
