@@ -18,8 +18,9 @@ from pragworld_interp.identities import DataIdentity, ModelIdentity, model_title
 from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
 from pragworld_tasks.data.documents import Answer, Effect
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, McNemar
-from pragworld_tasks.evaluation.scoring import Difference, Share
+from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.files import read_json, write_whole
 from pragworld_tasks.formatting import (
     format_interval,

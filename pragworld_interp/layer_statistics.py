@@ -22,6 +22,7 @@ from pragworld_interp.layer_report import (
 )
 from pragworld_interp.serialization import DIGITS
 from pragworld_tasks.data.documents import ALTERATIONS, Document, has_alterations
+from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
     Bools,
     Floats,
@@ -34,7 +35,7 @@ from pragworld_tasks.evaluation.metrics import (
     robust_tally,
     tally,
 )
-from pragworld_tasks.evaluation.scoring import Difference, Share
+from pragworld_tasks.evaluation.scoring import Share
 
 Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes
 

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from pragworld_tasks.data.splits import generate_documents as generate
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.answers import read_answer
+    from pragworld_tasks.evaluation.comparison import compare_scores as compare
+    from pragworld_tasks.evaluation.items import analyze_items
     from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+    from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
-    from pragworld_tasks.evaluation.scoring import compare_scores as compare
     from pragworld_tasks.evaluation.scoring import score
     from pragworld_tasks.sensitivity.decomposition import decompose
     from pragworld_tasks.text_alterations.alter import alter
@@ -30,12 +32,15 @@ __all__ = [
     "Document",
     "InputError",
     "alter",
+    "analyze_items",
     "compare",
     "decompose",
     "evaluation_prompt",
     "generate",
     "label_prompt",
     "load",
+    "published_answers",
+    "published_models",
     "read_answer",
     "read_predictions",
     "score",
@@ -47,12 +52,15 @@ __getattr__, __dir__ = lazy_exports(
         "Document": "data.documents:Document",
         "InputError": "errors:InputError",
         "alter": "text_alterations.alter:alter",
-        "compare": "evaluation.scoring:compare_scores",
+        "analyze_items": "evaluation.items:analyze_items",
+        "compare": "evaluation.comparison:compare_scores",
         "decompose": "sensitivity.decomposition:decompose",
         "evaluation_prompt": "evaluation.prompts:evaluation_prompt",
         "generate": "data.splits:generate_documents",
         "label_prompt": "evaluation.prompts:label_prompt",
         "load": "data.sources:load_split",
+        "published_answers": "evaluation.published:published_answers",
+        "published_models": "evaluation.published:published_models",
         "read_answer": "evaluation.answers:read_answer",
         "read_predictions": "evaluation.responses:read_predictions",
         "score": "evaluation.scoring:score",

@@ -17,9 +17,9 @@ from pragworld_tasks.data.sources import (
     locate,
     named_folder,
 )
-from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_link(commands)
     _add_data(commands)
-    _add_score(commands)
+    add_score(commands)
     _add_generate(commands)
     _add_alter(commands)
     add_command(
@@ -201,67 +201,6 @@ def _splits(options: argparse.Namespace) -> list[ReleasedSplit]:
         raise InputError(f"split {unknown[0]!r} does not exist; choose from {_SPLITS}")
     names = options.splits or list(FILES)
     return [name for name in FILES if is_released(name) and name in names]
-
-
-# Scores -------------------------------------------------------------------------------------------
-
-
-def _add_score(commands: Commands) -> None:
-    command = add_command(
-        commands,
-        "score",
-        _score,
-        "score existing responses, or compare two runs",
-        description="Prints every metric with a 95 % interval, the released scoring's figures "
-        "beside it, and accuracy by alteration, length and type of question.",
-        example="pragworld-tasks score --split manual --responses samples_pragworld_manual.jsonl\n"
-        "pragworld-tasks score --split manual --responses a.jsonl --against b.jsonl",
-    )
-    command.add_argument(
-        "--split", required=True, choices=SPLIT_NAMES, help="the split that the responses are to"
-    )
-    command.add_argument(
-        "--metadata",
-        default="{}",
-        metavar="JSON",
-        help='settings of generated documents, as for lm_eval: \'{"groups": 20, "seed": 7}\'',
-    )
-    command.add_argument(
-        "--responses",
-        required=True,
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="lm-eval's samples_*.jsonl, or JSON lines with a 'response' each, in row order or "
-        "with a 'row' each; several files count as one",
-    )
-    command.add_argument(
-        "--against",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="responses of another run, to compare with",
-    )
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-
-
-def _score(options: argparse.Namespace) -> None:
-    from pragworld_tasks.evaluation.responses import read_predictions
-    from pragworld_tasks.evaluation.scoring import compare_scores, score
-    from pragworld_tasks.files import write_json
-
-    documents, _ = named_documents(options.split, options.metadata, "--metadata")
-    report = score(documents, read_predictions(options.responses, documents))
-    comparison = None
-    if options.against:
-        other = score(documents, read_predictions(options.against, documents))
-        comparison = compare_scores(report, other)
-    if options.json:
-        compared = {"comparison": comparison.to_json()} if comparison else {}
-        write_json(options.json, {**report.to_json(), **compared})
-    print(report.to_text())
-    if comparison:
-        print(comparison.to_text())
 
 
 # Dialogues ----------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """Reading text and JSON lines with places for messages, and writing whole files."""
 
 import contextlib
+import errno
 import functools
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -111,6 +113,30 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     return given
 
 
+def check_output(path: Path, overwrite: bool) -> None:
+    """Refuse a file that could not be written, before the work whose result it will hold.
+
+    Args:
+        path: the file to write later.
+        overwrite: whether it may exist.
+
+    Raises:
+        InputError: The file exists, or it cannot be written.
+    """
+    path = path.resolve()
+    if path.is_file() and not overwrite:
+        raise InputError(f"{path} exists; pass --overwrite, or another name")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not path.exists() or path.is_file():
+            partial = _partial_of(path)
+            partial.touch()
+            partial.unlink()
+    except OSError as error:
+        raise _not_writable(path, error) from error
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON, all of it or nothing.
 
@@ -127,7 +153,7 @@ def write_whole(path: Path, content: bytes) -> None:
         InputError: The file cannot be written.
     """
     path = path.resolve()  # so that a symbolic link stays one
-    partial = path.with_name(path.name + ".partial")
+    partial = _partial_of(path)
     try:
         if path.exists() and not path.is_file():  # a pipe or a terminal; a folder raises
             path.write_bytes(content)
@@ -137,4 +163,12 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):  # its folder may not exist
             partial.unlink(missing_ok=True)
-        raise InputError(f"{path}: {error.strerror}; choose a file that can be written") from error
+        raise _not_writable(path, error) from error
+
+
+def _partial_of(path: Path) -> Path:
+    return path.with_name(path.name + ".partial")
+
+
+def _not_writable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path}: {error.strerror}; choose a file that can be written")

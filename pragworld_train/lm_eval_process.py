@@ -6,14 +6,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from pragworld_interp.loading import Model
-from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.link import task_descriptions, task_folder
 
 # Variables by which launchers connect several processes. The commands here run on their own.
@@ -112,13 +109,3 @@ def sample_files(folder: Path) -> dict[str, Path]:
         path.stem.removeprefix("samples_").rpartition("_")[0]: path
         for path in sorted(folder.rglob("samples_*.jsonl"))
     }
-
-
-def sampled_documents(path: Path) -> list[Document]:
-    """Return the documents in the samples of a pragworld task, sorted by row."""
-    names = [field.name for field in fields(Document)]
-    documents = [
-        Document(**{name: record["doc"][name] for name in names})
-        for _, record in read_json_lines(path)
-    ]
-    return sorted(documents, key=lambda document: document.row)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Interval,
@@ -16,11 +17,11 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_difference_intervals,
     mcnemar,
 )
-from pragworld_tasks.evaluation.responses import read_predictions
-from pragworld_tasks.evaluation.scoring import compare_scores, score, shown_tallies
+from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
+from pragworld_tasks.evaluation.scoring import score, shown_tallies
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.formatting import format_interval, format_points, markdown_table
-from pragworld_train.lm_eval_process import sample_files, sampled_documents
+from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.
 _LIKELIHOODS = ("perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte")

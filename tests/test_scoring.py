@@ -314,7 +314,7 @@ def test_bad_responses_are_refused_in_one_line(
 def test_a_mistake_shows_one_line_and_no_traceback(tmp_path: Path) -> None:
     process = run_score("--split", "manual", "--responses", tmp_path / "none.jsonl")
     assert process.returncode == 2
-    assert process.stderr == SAID + f"{tmp_path}/none.jsonl: No such file or directory\n"
+    assert process.stderr == f"{tmp_path}/none.jsonl: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_nothing_is_shown_before_all_input_is_read(tmp_path: Path) -> None:
     process = run_score("--split", "manual", "--responses", right, "--against", none)
     assert process.returncode == 2
     assert process.stdout == ""
-    assert process.stderr == SAID + f"{none}: No such file or directory\n"
+    assert process.stderr == f"{none}: No such file or directory\n"
 
 
 def test_a_reader_that_goes_away_is_no_mistake(tmp_path: Path) -> None:

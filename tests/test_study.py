@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from pragworld_interp.layer_report import read_layers
+from pragworld_tasks.evaluation.responses import sampled_documents
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.experiments.probing import read_probe_report
-from pragworld_train.lm_eval_process import sample_files, sampled_documents
+from pragworld_train.lm_eval_process import sample_files
 
 MODEL = ("--model_name_or_path", str(tiny_folder()))
 LAYERS = ("--useful_layers", "1", "2", "--harmful_layers", "4")

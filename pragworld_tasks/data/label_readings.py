@@ -46,7 +46,7 @@ class LabelReadings:
     @property
     def majority(self) -> Answer:
         """The answer of at least two annotators, unknown counted as no."""
-        return "yes" if self.answers.count("yes") >= 2 else "no"
+        return majority_answer(self.readings)
 
     @property
     def is_disputed(self) -> bool:
@@ -57,6 +57,11 @@ class LabelReadings:
     def is_undetermined(self) -> bool:
         """Whether the label rests on "never said is no": gold is no, at least two read unknown."""
         return self.gold == "no" and self.readings.count("unknown") >= 2
+
+
+def majority_answer(readings: Sequence[Reading]) -> Answer:
+    """Return yes where more than half of the readings are yes; otherwise no."""
+    return "yes" if 2 * readings.count("yes") > len(readings) else "no"
 
 
 @functools.cache

@@ -1,15 +1,17 @@
 """Existing responses: files of them, read into answers.
 
 The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": "..."}`, or lm-eval's
-`samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
+`samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no). Samples also
+hold the documents they are answers to.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.data.label_readings import majority_answer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
@@ -22,10 +24,13 @@ class Predictions:
     Attributes:
         ours: answers by `read_answer`.
         released: answers by `read_answer_released`, which the paper's tables rest on.
+        documents_digest: the digest of the documents that the responses say they were given to;
+            None where they do not say.
     """
 
     ours: list[Answer | None]
     released: list[Answer | None]
+    documents_digest: str | None = None
 
     @classmethod
     def from_responses(cls, responses: Sequence[str | None]) -> Self:
@@ -43,8 +48,9 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
         documents: the documents of the split that was evaluated.
 
     Raises:
-        InputError: A line holds no response, a row is missing, out of range or repeated, or a
-            response is to another document than the one in its row.
+        InputError: A line holds no response, a row is missing, out of range or repeated, a
+            response is to another document than the one in its row, or the documents in the
+            samples contradict the digest there.
 
     Examples:
         >>> import json, tempfile
@@ -56,6 +62,8 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
         {'no'}
     """
     by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
+    gold: dict[int, Answer] = {}  # as the samples have it
+    digests: set[str] = set()  # of the documents, as the samples have them
     numbered: bool | None = None
     for path in paths:
         for where, record in read_json_lines(path):
@@ -76,15 +84,46 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
                 where.refuse(f"row {row} has two responses; pass the responses of one run only")
             _check_document(record, documents[row], where)
             by_row[row] = _answers_of(record, where)
+            sampled = record.get("doc", {})
+            if "answer" in sampled:
+                gold[row] = sampled["answer"]
+            if "documents_digest" in sampled:
+                digests.add(sampled["documents_digest"])
+    names = ", ".join(map(str, paths))
     missing = [row for row in range(len(documents)) if row not in by_row]
     if missing:
-        names = ", ".join(map(str, paths))
         raise InputError(
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
             f"row {missing[0]} is the first without one; pass a whole run, without --limit"
         )
+    if len(gold) == len(documents):
+        as_sampled = [replace(document, answer=gold[row]) for row, document in enumerate(documents)]
+        digests.add(documents_digest(as_sampled))
+    if len(digests) > 1:
+        raise InputError(
+            f"{names}: the samples contradict the digest of their documents; was the file edited, "
+            "or joined from two runs? Pass the file that lm-eval wrote"
+        )
     answers = [by_row[row] for row in range(len(documents))]
-    return Predictions([ours for ours, _ in answers], [released for _, released in answers])
+    return Predictions(
+        [ours for ours, _ in answers], [released for _, released in answers], *digests
+    )
+
+
+def sampled_documents(path: Path) -> list[Document]:
+    """Return the documents in the samples of a pragworld task, sorted by row.
+
+    Raises:
+        InputError: The file holds no samples of a pragworld task.
+    """
+    names = [field.name for field in fields(Document)]
+    documents = []
+    for where, record in read_json_lines(path):
+        document = record.get("doc")
+        if not isinstance(document, Mapping) or not set(names) <= set(document):
+            where.refuse("not a sample of a pragworld task; pass a file that lm-eval wrote")
+        documents.append(Document(**{name: document[name] for name in names}))
+    return sorted(documents, key=lambda document: document.row)
 
 
 def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
@@ -128,6 +167,9 @@ def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None,
         response = responses[0]
     elif "response" in record:
         response = record["response"]
+    elif "readings" in record:
+        answer = majority_answer(record["readings"])
+        return answer, answer
     else:
         where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
     if response is None:  # an API that refused to answer

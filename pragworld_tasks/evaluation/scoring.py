@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from pragworld_tasks.data.documents import Answer, Document, Split, has_alterations
+from pragworld_tasks.data.documents import (
+    Answer,
+    Document,
+    Split,
+    documents_digest,
+    has_alterations,
+)
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS
@@ -25,13 +31,10 @@ from pragworld_tasks.evaluation.metrics import (
     Bools,
     Interval,
     Ints,
-    McNemar,
     Name,
     Run,
     Tally,
-    bootstrap_difference_intervals,
     bootstrap_intervals,
-    mcnemar,
     tallies,
     tally,
 )
@@ -39,7 +42,6 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
-    format_points,
     interval_json,
     markdown_table,
     null_if_nan,
@@ -72,14 +74,6 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """First run minus second in one metric, in points of percent, with an interval."""
-
-    points: float
-    interval: Interval
-
-
-@dataclass(frozen=True)
 class ScoreReport:
     """One run on one split: its metrics, with intervals, and breakdowns of its accuracy.
 
@@ -98,6 +92,14 @@ class ScoreReport:
     def split(self) -> Split:
         """The split that the documents are from."""
         return self.documents[0].split
+
+    @cached_property
+    def documents_digest(self) -> str:
+        """The digest of the documents that the responses were given to.
+
+        The responses' own where they carry one, otherwise that of the documents that are scored.
+        """
+        return self.predictions.documents_digest or documents_digest(self.documents)
 
     @cached_property
     def run(self) -> Run:
@@ -181,8 +183,9 @@ class ScoreReport:
         return {
             "schema_version": SCHEMA_VERSION,
             "split": self.split,
+            "documents_digest": self.documents_digest,
             "documents": len(self.documents),
-            "groups": self._groups,
+            "groups": self.groups,
             "intervals": f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples",
             "metrics": _shares_json(self.metrics),
             "published": _shares_json(self.published),
@@ -195,7 +198,7 @@ class ScoreReport:
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""
         metrics = markdown_table(
-            f"{self.split}: {len(self.documents)} documents, {self._groups} groups",
+            f"{self.split}: {len(self.documents)} documents, {self.groups} groups",
             ["metric", "right", "%", f"{LEVEL:.0%} interval"]
             + (["released scoring", "%"] if self.published else []),
             [
@@ -218,62 +221,9 @@ class ScoreReport:
         return "\n".join([metrics, *breakdowns])
 
     @property
-    def _groups(self) -> int:
+    def groups(self) -> int:
+        """The number of groups."""
         return len(np.unique(self.run.group))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs on the same documents.
-
-    Attributes:
-        differences: first run minus second, by metric.
-        on_documents: exact McNemar test over documents, right or wrong.
-        on_groups: the same over groups, right where all their documents are; None without groups.
-            Rely on this one: documents of one group are not independent, and the test over
-            documents finds too much.
-    """
-
-    differences: dict[str, Difference]
-    on_documents: McNemar
-    on_groups: McNemar | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison for JSON; null for what is not defined."""
-        return {
-            "differences": {
-                name: {
-                    "points": null_if_nan(difference.points),
-                    **interval_json(difference.interval),
-                }
-                for name, difference in self.differences.items()
-            },
-            "mcnemar_documents": self.on_documents._asdict(),
-            "mcnemar_groups": self.on_groups._asdict() if self.on_groups else None,
-        }
-
-    def to_text(self) -> str:
-        """Return the differences as a Markdown table, and the tests on a line each."""
-        differences = markdown_table(
-            "first minus second",
-            ["metric", "points", f"{LEVEL:.0%} interval"],
-            [
-                [name, format_points(difference.points), format_interval(difference.interval)]
-                for name, difference in self.differences.items()
-            ],
-        )
-        tests = {"documents": self.on_documents, "groups": self.on_groups}
-        return "\n".join(
-            [
-                differences,
-                *(
-                    f"exact McNemar test on {what}: only the first right {test.only_first}, "
-                    f"only the second {test.only_second}, p = {test.p:.3g}"
-                    for what, test in tests.items()
-                    if test
-                ),
-            ]
-        )
 
 
 def score(
@@ -315,38 +265,6 @@ def score(
             "for each document, in their order"
         )
     return ScoreReport(documents, responses)
-
-
-def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
-    """Compare two runs on the same documents: how much they differ, and whether by chance.
-
-    Args:
-        first: what one model answered.
-        second: what the other did.
-
-    Returns:
-        First minus second. Intervals use the same draws of groups for both runs, so what makes a
-        group hard for both cancels out.
-
-    Raises:
-        InputError: The runs are on different documents.
-    """
-    if first.documents is not second.documents and list(first.documents) != list(second.documents):
-        raise InputError("the two runs are on different documents; compare runs on the same ones")
-    ours, theirs = (shown_tallies(report.run, report.split) for report in (first, second))
-    intervals = bootstrap_difference_intervals(ours, theirs)
-    return Comparison(
-        differences={
-            name: Difference(
-                100 * (first_tally.share - theirs[name].share), _in_percent(intervals[name])
-            )
-            for name, first_tally in ours.items()
-        },
-        on_documents=mcnemar(first.run.correct, second.run.correct),
-        on_groups=mcnemar(ours["robust_acc"].right > 0, theirs["robust_acc"].right > 0)
-        if has_alterations(first.split)
-        else None,
-    )
 
 
 def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:

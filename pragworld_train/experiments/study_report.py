@@ -17,14 +17,14 @@ from pragworld_tasks.evaluation.metrics import (
     robust_tally,
     tally,
 )
-from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.formatting import markdown_table
 from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
 from pragworld_train.experiments.probing import read_probe_report
-from pragworld_train.lm_eval_process import sample_files, sampled_documents
+from pragworld_train.lm_eval_process import sample_files
 
 RESAMPLES = 2000
 

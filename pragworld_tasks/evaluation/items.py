@@ -1,0 +1,137 @@
+"""Item analysis: what each document and each alteration tells about several runs."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.label_readings import readings_of
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.breakdowns import alteration_category, question_type
+from pragworld_tasks.evaluation.scoring import ScoreReport
+
+
+@dataclass(frozen=True)
+class Item:
+    """A document, and how several runs answer it.
+
+    Attributes:
+        document: the document.
+        right: number of runs whose answer is the gold one.
+        only_wrong: number of runs that answer this document wrong and the rest of its group right.
+        breaks_group: whether no document of its group is answered right by fewer runs, and some
+            run answers it wrong.
+        is_disputed: whether all blind readings contradict the gold answer.
+        is_undetermined: whether the gold answer rests on "what was never said is no".
+        answers: the answer of each run, by name; None where it could not be read.
+    """
+
+    document: Document
+    right: int
+    only_wrong: int
+    breaks_group: bool
+    is_disputed: bool
+    is_undetermined: bool
+    answers: Mapping[str, Answer | None]
+
+
+def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
+    """Return how several runs answer each document.
+
+    Args:
+        reports: the reports of the runs by name, all on the same documents.
+
+    Raises:
+        InputError: There is no run, or the runs are on different documents.
+
+    Examples:
+        >>> import pragworld_tasks as pt
+        >>> documents = pt.generate(groups=2)
+        >>> runs = {word: pt.score(documents, [word] * len(documents)) for word in ("yes", "no")}
+        >>> {item.right for item in analyze_items(runs)}
+        {1}
+    """
+    documents = _common_documents(reports)
+    correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
+    group = np.array([document.group for document in documents])
+    right = correct.sum(axis=0)
+    items = []
+    for place, (document, readings) in enumerate(
+        zip(documents, readings_of(documents), strict=True)
+    ):
+        in_group = group == document.group
+        wrong_in_group = (~correct[:, in_group]).sum(axis=1)
+        items.append(
+            Item(
+                document=document,
+                right=int(right[place]),
+                only_wrong=int((~correct[:, place] & (wrong_in_group == 1)).sum()),
+                breaks_group=bool(right[place] == right[in_group].min() < len(reports)),
+                is_disputed=bool(readings and readings.is_disputed),
+                is_undetermined=bool(readings and readings.is_undetermined),
+                answers={name: report.predictions.ours[place] for name, report in reports.items()},
+            )
+        )
+    return items
+
+
+def items_csv(items: Sequence[Item]) -> str:
+    """Return an item analysis as CSV: a line for each document, a last column for each run."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    names = list(items[0].answers)
+    writer.writerow(
+        [
+            "row",
+            "group",
+            "alteration",
+            "effect",
+            "question_type",
+            "gold",
+            "runs",
+            "right",
+            "only_wrong",
+            "breaks_group",
+            "disputed",
+            "undetermined",
+            "question",
+            *names,
+        ]
+    )
+    for item in items:
+        document = item.document
+        writer.writerow(
+            [
+                document.row,
+                document.group,
+                alteration_category(document),
+                document.effect or "",
+                question_type(document),
+                document.answer,
+                len(names),
+                item.right,
+                item.only_wrong,
+                *(
+                    "yes" if flag else "no"
+                    for flag in (item.breaks_group, item.is_disputed, item.is_undetermined)
+                ),
+                " ".join(document.question.split()),
+                *(item.answers[name] or "unreadable" for name in names),
+            ]
+        )
+    return stream.getvalue()
+
+
+def _common_documents(reports: Mapping[str, ScoreReport]) -> Sequence[Document]:
+    first, *others = reports.values() or [None]
+    if first is None:
+        raise InputError("there are no runs; pass one or more")
+    for report in others:
+        if report.documents is not first.documents and list(report.documents) != list(
+            first.documents
+        ):
+            raise InputError("the runs are on different documents; pass runs on the same ones")
+    return first.documents

@@ -1,0 +1,85 @@
+"""Answers of real models from the paper's released runs, and of the readers of the labels.
+
+The answers ship with the package, a file for each model and split, so that a run can be compared
+with them offline. They were read from the first line (at most 40 characters) of each response in
+the released run files (MIT licence).
+"""
+
+import functools
+from importlib.resources import as_file, files
+
+from pragworld_tasks.data.documents import Answer, ReleasedSplit
+from pragworld_tasks.data.label_readings import label_readings
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.files import read_json
+
+_LETTERS: dict[str, Answer | None] = {"y": "yes", "n": "no", "-": None}
+_FOLDER = files("pragworld_tasks.data") / "published_answers"
+READINGS = ("majority", "1", "2", "3")
+
+
+def published_models(split: ReleasedSplit = "manual") -> list[str]:
+    """Return the names of the models whose released answers to a split ship with the package.
+
+    Examples:
+        >>> len(published_models("manual")), len(published_models("entity_tracking"))
+        (14, 10)
+    """
+    folder = _FOLDER / split
+    if not folder.is_dir():
+        return []
+    return sorted((file.name.removesuffix(".json") for file in folder.iterdir()), key=str.casefold)
+
+
+def published_answers(model: str, split: ReleasedSplit = "manual") -> Predictions:
+    """Return the released answers of a model to all documents of a split, in their order.
+
+    Args:
+        model: one of `published_models(split)`.
+        split: `manual` (paper, Tables 1 and 15) or `entity_tracking` (Table 3).
+
+    Raises:
+        InputError: There are no answers of that model to that split.
+
+    Examples:
+        >>> answers = published_answers("gpt-3.5-turbo")
+        >>> len(answers.ours), answers.ours.count("yes")
+        (500, 160)
+    """
+    models = published_models(split)
+    if model not in models:
+        raise InputError(
+            f"published:{model}: no published answers of that model to the split {split}; "
+            + (f"choose from {', '.join(models)}" if models else "choose another split")
+        )
+    with as_file(_FOLDER / split / f"{model}.json") as path:
+        content = read_json(path)
+    return Predictions(
+        [_LETTERS[letter] for letter in content["answers"]],
+        [_LETTERS[letter] for letter in content["answers_released"]],
+        content["documents_digest"],
+    )
+
+
+@functools.cache
+def reading_answers(reading: str) -> Predictions:
+    """Return what the blind readers of the manual split's labels answered, like a model's answers.
+
+    Args:
+        reading: `1`, `2` or `3` for one reader, `majority` for what two of them answered. Unknown
+            counts as no, by the convention of the split.
+
+    Raises:
+        InputError: There is no such reading.
+    """
+    if reading not in READINGS:
+        raise InputError(
+            f"readings:{reading}: there is no such reading; choose from {', '.join(READINGS)}"
+        )
+    answers: list[Answer | None] = [
+        row.majority if reading == "majority" else row.answers[int(reading) - 1]
+        for row in label_readings()
+    ]
+    return Predictions(answers, answers, FILES["manual"].digest)

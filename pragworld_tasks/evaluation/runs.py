@@ -1,0 +1,200 @@
+"""The runs that `score` takes: files, folders of lm-eval's results, and shipped answers."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.data.sources import is_released
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.published import (
+    published_answers,
+    published_models,
+    reading_answers,
+)
+from pragworld_tasks.evaluation.responses import (
+    Predictions,
+    read_predictions,
+    sampled_documents,
+)
+from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.log import logger
+
+_DATE = re.compile(r"_\d{4}-\d\d-\d\dT[\d.-]+$")  # that lm-eval adds to the names of its files
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """A run that a user names: files that have not been read yet, or answers that ship with us.
+
+    Attributes:
+        name: what tables call it.
+        split: the split that the responses are to; None where the files do not say.
+        files: the files of its responses.
+        shipped: its answers, where there are no files.
+    """
+
+    name: str
+    split: str | None
+    files: tuple[Path, ...] = ()
+    shipped: Predictions | None = None
+
+    def read(self, documents: Sequence[Document]) -> Predictions:
+        """Return the run's answers to the documents, in their order.
+
+        Raises:
+            InputError: The files are not a whole run on the documents.
+        """
+        return self.shipped or read_predictions(self.files, documents)
+
+
+def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
+    """Return the runs that a user names, without reading their responses.
+
+    Args:
+        arguments: files of responses, folders of lm-eval's results, `published:MODEL` for the
+            paper's released answers of a model (`published:all` for all models), and
+            `readings:majority`, `readings:1` and so on for the readers of the labels.
+        split: the split that the responses are to; None to take it from the samples.
+
+    Raises:
+        InputError: A folder holds no samples of the split, or there is no such file.
+    """
+    runs: list[RunSource] = []
+    for argument in arguments:
+        kind, _, name = argument.partition(":")
+        if kind == "published":
+            runs += _published_runs(name, split or "manual")
+        elif kind == "readings":
+            runs.append(RunSource(argument, "manual", shipped=reading_answers(name)))
+        elif Path(argument).is_dir():
+            runs += _runs_in_folder(Path(argument), split)
+        else:
+            path = Path(argument)
+            runs.append(RunSource(path.name, sampled_split(path), (path,)))
+    for run in runs:
+        if split and run.split not in (None, split):
+            raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
+    return _with_different_names(runs)
+
+
+def common_split(runs: Sequence[RunSource]) -> str:
+    """Return the one split that the runs are on, where their files say so.
+
+    Raises:
+        InputError: They don't say, or they are on several splits.
+    """
+    splits = sorted({run.split for run in runs if run.split})
+    if len(splits) != 1:
+        held = f"are to the splits {', '.join(splits)}" if splits else "do not name their split"
+        raise InputError(f"the responses {held}; pass --split")
+    return splits[0]
+
+
+def sampled_split(path: Path) -> str | None:
+    """Return the split of the document in a file's first sample; None where it names none.
+
+    Raises:
+        InputError: The file cannot be read or does not hold JSON lines.
+    """
+    _, record = next(iter(read_json_lines(path)))
+    document = record.get("doc")
+    split = document.get("split") if isinstance(document, dict) else None
+    return split if isinstance(split, str) else None
+
+
+def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
+    """Return the documents that the samples of one of the runs hold: generated ones need no other.
+
+    Raises:
+        InputError: No run has samples, or not all documents of the run are there.
+    """
+    for run in runs:
+        if len(run.files) == 1 and sampled_split(run.files[0]):
+            documents = sampled_documents(run.files[0])
+            _, record = next(iter(read_json_lines(run.files[0])))
+            if record["doc"].get("documents_digest") != documents_digest(documents):
+                raise InputError(
+                    f"{run.files[0]}: not all documents are there, or they were edited; pass a "
+                    "whole run, without --limit"
+                )
+            return documents
+    raise InputError(
+        "the responses do not hold their documents; pass lm-eval's samples, or --metadata with the "
+        "settings of the generated documents"
+    )
+
+
+def read_runs(
+    sources: Sequence[RunSource], documents: Sequence[Document]
+) -> dict[str, Predictions]:
+    """Return the answers of each run by its name.
+
+    Several files of which none has a response to every document are the parts of one run: the
+    released runs on the synthetic split come in two files.
+
+    Raises:
+        InputError: A run is not a whole run on the documents.
+    """
+    files = [path for source in sources for path in source.files]
+    if len(files) == len(sources) > 1 and all(
+        sum(1 for _ in read_json_lines(path)) < len(documents) for path in files
+    ):
+        sources = [RunSource(" + ".join(source.name for source in sources), None, tuple(files))]
+    runs = {source.name: source.read(documents) for source in sources}
+    digest = documents_digest(documents)
+    for name, predictions in runs.items():
+        if predictions.documents_digest not in (None, digest):
+            logger.warning(
+                "%s: given to other documents than these (digest %.12s instead of %.12s): some "
+                "gold answers differ",
+                name,
+                predictions.documents_digest,
+                digest,
+            )
+    return runs
+
+
+def _published_runs(name: str, split: str) -> list[RunSource]:
+    if not is_released(split):
+        raise InputError(
+            f"published:{name}: there are no published answers to the split {split}; leave it out"
+        )
+    return [
+        RunSource(f"published:{model}", split, shipped=published_answers(model, split))
+        for model in (published_models(split) if name == "all" else [name])
+    ]
+
+
+def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
+    """Return a run for each file of samples below a folder of lm-eval's results."""
+    found = []
+    for path in sorted(folder.rglob("samples_*.jsonl")):
+        sampled = sampled_split(path)
+        if sampled and split in (None, sampled) and _answers_questions(path):
+            task = _DATE.sub("", path.stem.removeprefix("samples_"))
+            found.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
+    if not found:
+        wanted = f"of the split {split}" if split else "of a pragworld task"
+        raise InputError(
+            f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
+            "--output_path, and pass that folder"
+        )
+    return found
+
+
+def _answers_questions(path: Path) -> bool:
+    """Return whether samples answer each question once: not in ten wordings, nor perplexity."""
+    _, record = next(iter(read_json_lines(path)))
+    return "wording" not in record["doc"] and "unreadable" in record
+
+
+def _with_different_names(runs: Sequence[RunSource]) -> list[RunSource]:
+    """Return the runs, those of the same name with the whole path of their file instead."""
+    names = Counter(run.name for run in runs)
+    return [
+        replace(run, name=str(run.files[0])) if names[run.name] > 1 and run.files else run
+        for run in runs
+    ]
