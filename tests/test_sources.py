@@ -17,25 +17,25 @@ from pragworld_tasks.data import sources
 from pragworld_tasks.data.sources import FILES, cache_folder, fetch, load_split, locate
 from pragworld_tasks.errors import InputError
 
-MANUAL = FILES["manual"]
-FETCH = (sys.executable, "-m", "pragworld_tasks", "data", "fetch", "manual")
+# Its file has never been seen whole here, so that a stand-in passes for it.
+SYNTHETIC = FILES["synthetic"]
+FETCH = (sys.executable, "-m", "pragworld_tasks", "data", "fetch", "synthetic")
 
 
 def stand_in() -> bytes:
-    """A file that the check takes for the released manual split: as many groups, rows and letters."""
+    """A file that the check takes for the released split: as many groups, rows and letters."""
     header = (
-        "Local Context,Question,Answer,Perturbation?,Perturbation Target,"
-        "Perturbation Category,Perturbation Effect\r\n"
+        "Local Context,Question,Answer,Perturbation?,Perturbation Category,Perturbation Effect\r\n"
     )
-    ends = ["FALSE,None,-,-"] * MANUAL.groups
-    ends += ["TRUE,Context,Negation,Flip"] * (MANUAL.documents - MANUAL.groups)
-    golds = ["Yes"] * MANUAL.yes + ["No"] * (MANUAL.documents - MANUAL.yes)
+    ends = ["FALSE,-,Not applicable"] * SYNTHETIC.groups
+    ends += ["TRUE,Negation,Possible"] * (SYNTHETIC.documents - SYNTHETIC.groups)
+    golds = ["yes"] * SYNTHETIC.yes + ["no"] * (SYNTHETIC.documents - SYNTHETIC.yes)
     rows = [
         f'"A: I’m here.\r\nB: ",Is A here?,{gold},{end}\r\n'
         for gold, end in zip(golds, ends, strict=True)
     ]
     # As many letters as are missing, spread over the contexts.
-    missing = MANUAL.characters - len(header) - sum(map(len, rows))
+    missing = SYNTHETIC.characters - len(header) - sum(map(len, rows))
     each, more = divmod(missing, len(rows))
     filled = [
         row.replace("B: ", "B: " + "m" * (each + (number < more)), 1)
@@ -68,8 +68,39 @@ def cut_off(handler: BaseHTTPRequestHandler) -> None:
     send(handler, 200, CONTENT[: len(CONTENT) // 2], length=len(CONTENT))
 
 
-def garbage(handler: BaseHTTPRequestHandler) -> None:
+def web_page(handler: BaseHTTPRequestHandler) -> None:
     send(handler, 200, b"<html><body>Please sign in</body></html>")
+
+
+def garbage(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, 200, bytes(range(128, 256)) * 1000)
+
+
+def other_encoding(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, 200, CONTENT.decode().replace("’", "é").encode("latin-1"))
+
+
+def other_rows(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, 200, CONTENT.replace(b"FALSE", b"PERHA"))
+
+
+def other_answer(handler: BaseHTTPRequestHandler) -> None:
+    send(handler, 200, CONTENT.replace(b"here?,yes,", b"here??,no,", 1))
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:  # until the client closes the connection
+        handler.wfile.write(bytes(65_536))
+
+
+def of_a_terabyte(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(10**12))
+    handler.end_headers()
+    while True:
+        handler.wfile.write(bytes(65_536))
 
 
 def changed(handler: BaseHTTPRequestHandler) -> None:
@@ -84,8 +115,8 @@ def slowly(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.send_header("Content-Length", str(len(CONTENT)))
     handler.end_headers()
-    for start in range(0, len(CONTENT), 70_000):
-        handler.wfile.write(CONTENT[start : start + 70_000])
+    for start in range(0, len(CONTENT), len(CONTENT) // 5):
+        handler.wfile.write(CONTENT[start : start + len(CONTENT) // 5])
         handler.wfile.flush()
         threading.Event().wait(0.4)  # not sleep(), which the fixture switches off
 
@@ -136,18 +167,18 @@ def left_in_cache() -> list[str]:
 
 def test_download_and_then_the_cache(server: Server) -> None:
     server.behaviours = [whole]
-    assert locate("manual") is None
-    path = fetch("manual")
+    assert locate("synthetic") is None
+    path = fetch("synthetic")
     assert path.read_bytes() == CONTENT
-    assert len(load_split("manual")) == 500
-    assert fetch("manual") == path
-    assert server.requests == [("/files/Manual_Dataset_500_Final.csv", None)]
-    assert left_in_cache() == ["Manual_Dataset_500_Final.csv"]
+    assert len(load_split("synthetic")) == 2158
+    assert fetch("synthetic") == path
+    assert server.requests == [("/files/synthetic_final.csv", None)]
+    assert left_in_cache() == ["synthetic_final.csv"]
 
 
 def test_a_download_cut_off_half_way_is_resumed(server: Server) -> None:
     server.behaviours = [cut_off, rest]
-    assert fetch("manual").read_bytes() == CONTENT
+    assert fetch("synthetic").read_bytes() == CONTENT
     (_, first), (_, second) = server.requests
     assert first is None
     # All that was received, but for the last piece (64 KiB at most).
@@ -157,20 +188,20 @@ def test_a_download_cut_off_half_way_is_resumed(server: Server) -> None:
 
 def test_a_download_starts_over_where_the_server_cannot_resume(server: Server) -> None:
     server.behaviours = [cut_off, whole]
-    assert fetch("manual").read_bytes() == CONTENT
+    assert fetch("synthetic").read_bytes() == CONTENT
 
 
 def test_a_download_starts_over_where_what_is_there_does_not_fit(server: Server) -> None:
-    partial = cache_folder() / "Manual_Dataset_500_Final.csv.partial"
+    partial = cache_folder() / "synthetic_final.csv.partial"
     partial.parent.mkdir(parents=True)
     partial.write_bytes(b"x" * 1000)
     server.behaviours = [rest, whole]
-    assert fetch("manual").read_bytes() == CONTENT
+    assert fetch("synthetic").read_bytes() == CONTENT
 
 
 def test_errors_of_the_server_are_tried_again(server: Server) -> None:
     server.behaviours = [status(500), status(503), whole]
-    assert fetch("manual").read_bytes() == CONTENT
+    assert fetch("synthetic").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -178,8 +209,14 @@ def test_errors_of_the_server_are_tried_again(server: Server) -> None:
     [
         (status(404), 1, "the server answered 404"),
         (status(500), sources.ATTEMPTS, "the server answered 500"),
-        (garbage, 1, "a web page, not a data file"),
-        (changed, 1, "characters instead of 375830"),
+        (web_page, 1, "not the released file: it looks like a web page"),
+        (garbage, 1, "not the released file: it is not text in UTF-8"),
+        (other_encoding, 1, "not the released file: it is not text in UTF-8"),
+        (other_rows, 1, "not the released file: its rows cannot be read"),
+        (other_answer, 1, "not the released file: 1073 answers yes instead of 1074"),
+        (changed, 1, "not the released file: it has .* characters instead of 2804889"),
+        (endless, 1, "not the released file: it has more than 5609778 bytes"),
+        (of_a_terabyte, 1, "not the released file: it has more than 5609778 bytes"),
         (cut_off, sources.ATTEMPTS, "the connection failed"),
     ],
 )
@@ -188,10 +225,49 @@ def test_a_failed_download_says_why_and_leaves_nothing(
 ) -> None:
     server.behaviours = [behaviour]
     with pytest.raises(InputError, match=expected) as failure:
-        fetch("manual")
-    assert "set PRAGWORLD_DATA to a clone of" in str(failure.value)
+        fetch("synthetic")
+    message = str(failure.value)
+    assert f"correct or unset PRAGWORLD_URL={server.url}; set PRAGWORLD_DATA to a clone" in message
+    assert "encoding" not in message
+    assert ".partial" not in message
+    assert "\n" not in message
     assert len(server.requests) == requests
     assert left_in_cache() == []
+
+
+def test_no_more_is_written_than_twice_the_file(server: Server) -> None:
+    server.behaviours = [endless]
+    blocks = 2 * SYNTHETIC.characters // 1024 + 1  # of a disk that has no room for more
+    limited = ["bash", "-c", f'ulimit -f {blocks}; trap "" XFSZ; exec "$@"', "bash", *FETCH]
+    process = subprocess.run(limited, capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "it has more than 5609778 bytes" in process.stderr
+    assert process.stderr.count("\n") == 1
+
+
+def test_what_is_added_to_a_part_counts_too(server: Server) -> None:
+    """A server that resumes without end, and another copy of it."""
+
+    def endless_rest(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(206)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(bytes(65_536))
+
+    partial = cache_folder() / "synthetic_final.csv.partial"
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(CONTENT)
+    server.behaviours = [endless_rest, whole]
+    assert fetch("synthetic").read_bytes() == CONTENT
+
+
+def test_without_a_mirror_none_is_named(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.delenv("PRAGWORLD_URL")
+    monkeypatch.setattr("pragworld_tasks.data.sources._GITHUB", server.url)
+    server.behaviours = [status(404)]
+    with pytest.raises(InputError, match="Do one of these: set PRAGWORLD_DATA") as failure:
+        fetch("synthetic")
+    assert "PRAGWORLD_URL" not in str(failure.value)
 
 
 def test_two_processes_download_once(server: Server) -> None:
@@ -199,23 +275,23 @@ def test_two_processes_download_once(server: Server) -> None:
     processes = [subprocess.Popen(FETCH, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate()[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert outputs[0] == outputs[1] == f"manual: {cache_folder() / MANUAL.path}\n"
+    assert outputs[0] == outputs[1] == f"synthetic: {cache_folder() / SYNTHETIC.path}\n"
     assert len(server.requests) == 1
 
 
 def test_a_killed_download_is_resumed(server: Server) -> None:
     server.behaviours = [slowly, rest]
     process = subprocess.Popen(FETCH)
-    partial = cache_folder() / "Manual_Dataset_500_Final.csv.partial"
+    partial = cache_folder() / "synthetic_final.csv.partial"
     for _ in range(200):
         if partial.exists() and partial.stat().st_size:
             break
         threading.Event().wait(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert fetch("manual").read_bytes() == CONTENT
+    assert fetch("synthetic").read_bytes() == CONTENT
     assert str(server.requests[1][1]).startswith("bytes=")
-    assert left_in_cache() == ["Manual_Dataset_500_Final.csv"]
+    assert left_in_cache() == ["synthetic_final.csv"]
 
 
 def test_without_network_the_message_says_what_to_do(tmp_path: Path) -> None:
@@ -230,11 +306,11 @@ def test_without_network_the_message_says_what_to_do(tmp_path: Path) -> None:
     assert "Traceback" not in process.stderr
     *retries, message = process.stderr.splitlines()
     assert len(retries) == sources.ATTEMPTS - 1
-    assert "split 'manual' is not on this machine" in message
+    assert "split 'synthetic' is not on this machine" in message
     assert "Connection refused" in message
     assert "set PRAGWORLD_DATA to a clone of https://github.com/SachinVashisth/PRAGWORLD" in message
     assert f"copy the file to {cache}" in message
-    assert "run `pragworld-tasks data fetch manual`" in message
+    assert "run `pragworld-tasks data fetch synthetic`" in message
 
 
 def test_a_named_folder_comes_first(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,8 +327,8 @@ def test_what_a_named_folder_lacks_is_looked_for_elsewhere_and_said(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(tmp_path))
     server.behaviours = [whole]
-    assert len(load_split("manual")) == 500
-    assert f"PRAGWORLD_DATA={tmp_path} has no Manual_Dataset_500_Final.csv" in caplog.text
+    assert len(load_split("synthetic")) == 2158
+    assert f"PRAGWORLD_DATA={tmp_path} has no synthetic_final.csv" in caplog.text
 
 
 def test_a_named_folder_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +343,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     (tmp_path / "file").touch()
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "file"))
     with pytest.raises(InputError, match="set PRAGWORLD_CACHE to another folder"):
-        fetch("manual")
+        fetch("synthetic")
 
 
 def test_a_full_disk_is_named_and_leaves_nothing(server: Server) -> None:
@@ -286,7 +362,7 @@ def test_an_address_that_is_none_is_not_tried_again(
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
     monkeypatch.setenv("PRAGWORLD_URL", "mirror/of/files")
     with pytest.raises(InputError, match="No scheme supplied"):
-        fetch("manual")
+        fetch("synthetic")
 
 
 def test_a_file_that_is_not_the_released_one_is_said(

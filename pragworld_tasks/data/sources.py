@@ -2,8 +2,8 @@
 
 They are tried in this order. The folder is laid out like the released repository, for example a
 clone of it. The download is the file at the pinned commit: resumed where the server allows it,
-checked for size and structure before it enters the cache, and made once however many processes
-need it.
+bounded, checked for size and structure before it enters the cache, and made once however many
+processes need it.
 
 Environment variables:
     PRAGWORLD_DATA: the folder that the user names.
@@ -24,7 +24,6 @@ from urllib.parse import quote
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_text
 from pragworld_tasks.log import logger
 
 if TYPE_CHECKING:
@@ -58,6 +57,11 @@ class ReleasedFile:
     yes: int
     read: Callable[[Path], list[Document]]
     digest: str | None = None
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that a download may have: twice the characters, of which few are not ASCII."""
+        return 2 * self.characters
 
 
 FILES: dict[Split, ReleasedFile] = {
@@ -227,8 +231,8 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
     import requests
     from requests.exceptions import ChunkedEncodingError
 
-    base = os.environ.get("PRAGWORLD_URL") or _GITHUB
-    url = f"{base.rstrip('/')}/{quote(file.path)}"
+    mirror = os.environ.get("PRAGWORLD_URL")
+    url = f"{(mirror or _GITHUB).rstrip('/')}/{quote(file.path)}"
     partial = _partial(target)
     problem = ""
     with requests.Session() as session:
@@ -239,7 +243,7 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
                 time.sleep(pause)
             fresh = not partial.exists()
             try:
-                _receive(session, url, partial)
+                _receive(session, url, partial, file.most_bytes)
                 _check(file, partial)
             except requests.HTTPError as error:
                 problem = f"the server answered {error.response.status_code}"
@@ -251,11 +255,11 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
                 if isinstance(cause, socket.gaierror):  # no such host, or no network at all
                     break
             except requests.RequestException as error:
-                problem = f"{error} (PRAGWORLD_URL={os.environ.get('PRAGWORLD_URL')})"
-                break
-            except InputError as error:
-                partial.unlink()
                 problem = str(error)
+                break
+            except _NotReleasedError as error:
+                partial.unlink()
+                problem = f"what the server sent is not the released file: {error}"
                 if fresh:
                     break
                 # The resumed part may be to blame: download once more from the start.
@@ -263,12 +267,17 @@ def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
                 partial.replace(target)
                 return
     partial.unlink(missing_ok=True)
+    correct = f"correct or unset PRAGWORLD_URL={mirror}; " if mirror else ""
     raise InputError(
-        f"split {split!r} is not on this machine and {url} could not be downloaded: {problem}. "
-        f"Do one of these: set PRAGWORLD_DATA to a clone of https://github.com/{REPOSITORY}; "
-        f"copy the file to {target}; or connect to the network and run "
-        f"`pragworld-tasks data fetch {split}`"
+        f"split {split!r} is not on this machine and could not be downloaded. {url}: {problem}. "
+        f"Do one of these: {correct}set PRAGWORLD_DATA to a clone of "
+        f"https://github.com/{REPOSITORY}; copy the file to {target}; or run "
+        f"`pragworld-tasks data fetch {split}` with a working connection"
     )
+
+
+class _NotReleasedError(Exception):
+    """How what a server sent differs from the released file."""
 
 
 def _partial(target: Path) -> Path:
@@ -276,8 +285,12 @@ def _partial(target: Path) -> Path:
     return target.with_name(target.name + ".partial")
 
 
-def _receive(session: "Session", url: str, partial: Path) -> None:
-    """Download `url`: the rest of what `partial` holds already, or everything."""
+def _receive(session: "Session", url: str, partial: Path, most_bytes: int) -> None:
+    """Download `url`: the rest of what `partial` holds already, or everything.
+
+    Raises:
+        _NotReleasedError: There is more of it than `most_bytes`.
+    """
     from tqdm import tqdm
 
     have = partial.stat().st_size if partial.exists() else 0
@@ -298,18 +311,32 @@ def _receive(session: "Session", url: str, partial: Path) -> None:
             disable=None,  # where stderr is no terminal
         )
         with progress, partial.open("ab" if resumed else "wb") as stream:
+            received = resumed
             for piece in response.iter_content(65_536):
+                received += len(piece)
+                if received > most_bytes:  # a server may send without end
+                    raise _NotReleasedError(f"it has more than {most_bytes} bytes")
                 stream.write(piece)
                 progress.update(len(piece))
 
 
 def _check(file: ReleasedFile, path: Path) -> None:
-    """Raise `InputError` unless `path` holds the released file: its size and its structure."""
-    characters = len(read_text(path))
+    """Raise `_NotReleasedError` unless `path` holds the released file, by size and structure."""
+    content = path.read_bytes()
+    if content.lstrip()[:1] == b"<":
+        raise _NotReleasedError("it looks like a web page")
+    try:
+        characters = len(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _NotReleasedError("it is not text in UTF-8") from error
     if characters != file.characters:
-        raise InputError(f"{path}: {characters} characters instead of {file.characters}")
-    if differences := deviations(file.read(path)):
-        raise InputError(f"{path}: {'; '.join(differences)}")
+        raise _NotReleasedError(f"it has {characters} characters instead of {file.characters}")
+    try:
+        differences = deviations(file.read(path))
+    except InputError as error:
+        raise _NotReleasedError("its rows cannot be read") from error
+    if differences:
+        raise _NotReleasedError("; ".join(differences))
 
 
 def _root_cause(error: BaseException) -> BaseException:
