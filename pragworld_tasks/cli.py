@@ -149,6 +149,46 @@ def _add_data(commands: Commands) -> None:
                 type=Path,
                 help="check this folder, laid out like the released repository",
             )
+    labels = add_command(
+        data_commands,
+        "labels",
+        _data_labels,
+        "print the disputed labels of the manual split",
+        description="Three language-model annotators of one family answered all questions of the "
+        "manual split without seeing the labels. Prints the documents on which all three "
+        "contradict the gold answer, with their reasons. No label is changed; "
+        "robust_acc_undisputed and acc_undisputed leave these documents out.",
+        example="pragworld-tasks data labels",
+    )
+    labels.add_argument(
+        "--undetermined",
+        action="store_true",
+        help="print the documents whose conversation says nothing either way instead: their label "
+        "rests on the rule that what was never said is no (undetermined_acc)",
+    )
+
+
+def _data_labels(options: argparse.Namespace) -> None:
+    from pragworld_tasks.data.label_readings import readings_of
+    from pragworld_tasks.data.sources import load_split
+
+    documents = load_split("manual")
+    read = [
+        (document, readings)
+        for document, readings in zip(documents, readings_of(documents), strict=True)
+        if readings
+    ]
+    if not read:
+        raise InputError(
+            "no document was read by the readers of the labels; use the released manual split"
+        )
+    kind = "undetermined" if options.undetermined else "disputed"
+    shown = [
+        readings.to_text(document)
+        for document, readings in read
+        if (readings.is_undetermined if options.undetermined else readings.is_disputed)
+    ]
+    print("\n\n".join([f"{len(shown)} of {len(documents)} documents: {kind} labels", *shown]))
 
 
 def _data_status(options: argparse.Namespace) -> None:

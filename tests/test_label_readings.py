@@ -2,13 +2,17 @@
 
 import dataclasses
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import refused
+from places import SAMPLES
 
-from pragworld_tasks.data.documents import Document, documents_digest
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.documents import Answer, Document, documents_digest
 from pragworld_tasks.data.label_readings import LabelReadings, label_readings, readings_of
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES, deviations
@@ -114,8 +118,38 @@ def test_two_swapped_labels_are_not_the_released_file(documents: list[Document])
     by_answer = {document.answer: document for document in documents}
     assert Counter(document.answer for document in documents)["yes"] == 277
     for document in by_answer.values():
-        turned = "no" if document.answer == "yes" else "yes"
+        turned: Answer = "no" if document.answer == "yes" else "yes"
         changed[document.row] = dataclasses.replace(document, answer=turned)
     assert deviations(documents) == []
     (difference,) = deviations(changed)
     assert "gold answers differ" in difference
+
+
+def test_the_disputed_labels_are_printed(
+    released: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRAGWORLD_DATA", str(released))
+        main(["data", "labels"])
+        disputed = capsys.readouterr().out
+        main(["data", "labels", "--undetermined"])
+        undetermined = capsys.readouterr().out
+    assert re.findall(r"^row (\d+),", disputed, re.MULTILINE) == [str(row) for row in DISPUTED]
+    assert "17 of 500 documents" in disputed
+    assert "Question: Is Dale a monkey?" in disputed
+    assert "Gold answer: no" in disputed
+    shown = " ".join(disputed.split())
+    for row in DISPUTED:
+        assert " ".join(documents[row].context.split()) in shown
+        for reason in label_readings()[row].reasons:
+            assert reason in disputed
+    assert len(re.findall(r"^row \d+,", undetermined, re.MULTILINE)) == 21
+
+
+def test_labels_that_are_not_the_released_ones_are_not_listed(
+    tmp_path: Path, documents: list[Document]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+        with refused("no document was read by the readers of the labels"):
+            main(["data", "labels"])

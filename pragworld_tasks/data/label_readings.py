@@ -48,6 +48,22 @@ class LabelReadings:
         """The answer of at least two annotators, unknown counted as no."""
         return majority_answer(self.readings)
 
+    def to_text(self, document: Document) -> str:
+        """Return the document that was read and the three readings, for people."""
+        conversation = "\n".join(f"    {line}" for line in document.context.strip().splitlines())
+        readings = "\n".join(
+            f"  {number}. {reading}{'' if sure else ' (unsure)'}{': ' if reason else ''}{reason}"
+            for number, (reading, sure, reason) in enumerate(
+                zip(self.readings, self.sure, self.reasons, strict=True), start=1
+            )
+        )
+        return (
+            f"row {self.row}, group {document.group}\n{conversation}\n"
+            f"  Question: {' '.join(document.question.split())}\n"
+            f"  Gold answer: {self.gold}\n"
+            f"  Readings:\n{readings}"
+        )
+
     @property
     def is_disputed(self) -> bool:
         """Whether all three annotators contradict the gold answer."""

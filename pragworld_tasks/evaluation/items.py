@@ -126,9 +126,9 @@ def items_csv(items: Sequence[Item]) -> str:
 
 
 def _common_documents(reports: Mapping[str, ScoreReport]) -> Sequence[Document]:
-    first, *others = reports.values() or [None]
-    if first is None:
+    if not reports:
         raise InputError("there are no runs; pass one or more")
+    first, *others = reports.values()
     for report in others:
         if report.documents is not first.documents and list(report.documents) != list(
             first.documents
