@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from pragworld_tasks.evaluation.answers import read_answer
     from pragworld_tasks.evaluation.comparison import compare_scores as compare
     from pragworld_tasks.evaluation.items import analyze_items
-    from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+    from pragworld_tasks.evaluation.prompts import (
+        conventions_prompt,
+        evaluation_prompt,
+        label_prompt,
+    )
     from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import score
@@ -34,6 +38,7 @@ __all__ = [
     "alter",
     "analyze_items",
     "compare",
+    "conventions_prompt",
     "decompose",
     "evaluation_prompt",
     "generate",
@@ -54,6 +59,7 @@ __getattr__, __dir__ = lazy_exports(
         "alter": "text_alterations.alter:alter",
         "analyze_items": "evaluation.items:analyze_items",
         "compare": "evaluation.comparison:compare_scores",
+        "conventions_prompt": "evaluation.prompts:conventions_prompt",
         "decompose": "sensitivity.decomposition:decompose",
         "evaluation_prompt": "evaluation.prompts:evaluation_prompt",
         "generate": "data.splits:generate_documents",

@@ -21,7 +21,11 @@ from pragworld_tasks.evaluation.articulations import (
     worded_prompt,
     worded_records,
 )
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+)
 from pragworld_tasks.evaluation.task_metrics import (
     robust_share,
     robust_share_stderr,
@@ -50,6 +54,7 @@ __all__ = [
     "all_responses",
     "articulation_share",
     "articulation_share_stderr",
+    "conventions_prompt",
     "estimate",
     "estimate_stderr",
     "evaluation_prompt",

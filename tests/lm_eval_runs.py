@@ -31,7 +31,7 @@ class Evaluation:
         self.results: dict[str, Any] = read_strictly(results[-1].read_text()) if results else {}
         self._output = output
 
-    def metrics(self, task: str) -> dict[str, float]:
+    def metrics(self, task: str) -> dict[str, Any]:
         """The metrics of a task or group, by name."""
         found = self.results["results"][task].items()
         return {key.removesuffix(",none"): value for key, value in found if key.endswith(",none")}

@@ -62,12 +62,12 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     """Link the tasks, run one by its name alone, and unlink them."""
     folder = tasks / "pragworld"
     process = environment.run("pragworld-tasks", "link")
-    assert process.stdout == f"linked 43 tasks and groups in {folder}\n", process.stderr
+    assert process.stdout == f"linked 45 tasks and groups in {folder}\n", process.stderr
     process = environment.run("lm_eval", "--model", "dummy", "--tasks", TASK)
     assert process.returncode == 0, process.stderr
     assert "robust_acc_published" in process.stdout
     process = environment.run("pragworld-tasks", "unlink")
-    assert process.stdout == f"unlinked 43 tasks and groups from {folder}\n", process.stderr
+    assert process.stdout == f"unlinked 45 tasks and groups from {folder}\n", process.stderr
     assert not folder.exists()
 
 
@@ -138,7 +138,7 @@ def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Pat
 
 def test_commands_of_the_installed_package(environment: Environment) -> None:
     listed = environment.run("pragworld-tasks", "list")
-    assert listed.stdout.count("\n") == 43
+    assert listed.stdout.count("\n") == 45
     assert "pragworld_manual Manual split (500 questions, 88 groups)" in " ".join(
         listed.stdout.split()
     )

@@ -4,10 +4,13 @@ import importlib.machinery
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from lm_eval.tasks._yaml_loader import load_yaml
+from places import ROOT
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
@@ -31,10 +34,10 @@ def linked(tasks: Path) -> dict[str, Path]:
 
 def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> None:
     folder = tasks / "pragworld"
-    assert link() == f"linked 43 tasks and groups in {folder}"
+    assert link() == f"linked 45 tasks and groups in {folder}"
     assert linked(tasks) == {path.name: path for path in task_files()}
-    assert link() == f"43 tasks and groups are already linked in {folder}"
-    assert unlink() == f"unlinked 43 tasks and groups from {folder}"
+    assert link() == f"45 tasks and groups are already linked in {folder}"
+    assert unlink() == f"unlinked 45 tasks and groups from {folder}"
     assert not folder.exists()
     assert unlink() == f"no tasks are linked in {folder}"
 
@@ -111,8 +114,8 @@ def test_path_says_that_it_is_not_needed_while_the_tasks_are_linked(
 def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
     link()
     (tasks / "pragworld" / ".DS_Store").touch()
-    assert link().startswith("43 tasks and groups are already linked in ")
-    assert unlink().startswith("unlinked 43")
+    assert link().startswith("45 tasks and groups are already linked in ")
+    assert unlink().startswith("unlinked 45")
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,5 +133,44 @@ def test_files_that_others_include_are_not_tasks() -> None:
 
 def test_every_task_file_says_what_it_is() -> None:
     descriptions = task_descriptions()
-    assert len(descriptions) == 43
+    assert len(descriptions) == 45
     assert all(text.endswith(".") and len(text) > 20 for text in descriptions.values())
+
+
+def test_the_pages_name_every_task_and_tag() -> None:
+    pages = [ROOT / "docs" / name for name in ("evaluate.md", "sensitivity.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    configs = [load_yaml(path, resolve_func=False) for path in task_files()]
+    names = {
+        str(config.get("task") if "group" not in config else config["group"]) for config in configs
+    }
+    tags = {tag for config in configs for tag in config.get("tag", [])}
+    questions = {name for name in names if name.startswith("world_model_")} - {
+        "world_model_own",
+        "world_model_small",
+    }
+    assert {name for name in {*names, *tags} - questions if f"`{name}`" not in text} == set()
+
+
+def test_a_tag_or_group_asks_a_model_for_one_kind_of_thing() -> None:
+    """A chat API cannot compute likelihoods, and responses would be lost together with them."""
+    configs = [load_yaml(path, resolve_func=False) for path in task_files()]
+    groups = {config["group"]: config["task"] for config in configs if "group" in config}
+    written = {
+        config["task"]: config["output_type"] == "generate_until"
+        for config in configs
+        if "group" not in config
+    }
+    kinds: dict[str, set[bool]] = defaultdict(set)
+    for name in groups:
+        members = [name]
+        while members:
+            member = members.pop()
+            members += groups.get(member, [])
+            kinds[name] |= {written[member]} if member in written else set()
+    for config in configs:
+        for tag in config.get("tag", []):
+            kinds[tag].add(written[config["task"]])
+    assert kinds["pragworld_written"] == {True}
+    assert kinds["pragworld_likelihood"] == {False}
+    assert {name for name, found in kinds.items() if len(found) != 1} == set()

@@ -9,9 +9,12 @@ import pytest
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import ROOT, SAMPLES
 
-from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.evaluation.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+)
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.link import task_files
 
@@ -92,16 +95,22 @@ print("rows", sum(rows))
 
 
 def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
-    tasks = "pragworld_manual,pragworld_manual_label,pragworld_manual_mc"
+    tasks = (
+        "pragworld_manual,pragworld_manual_conventions,pragworld_manual_label,pragworld_manual_mc"
+    )
     evaluation = lm_eval(
         *model_arguments, "--tasks", tasks, "--apply_chat_template", "--log_samples"
     )
     assert evaluation.returncode == 0, evaluation.log
     document = documents_of("pragworld_manual", SAMPLES)[0]
     content = {"context": document.context, "question": document.question}
+    prompts = {
+        "pragworld_manual": evaluation_prompt,
+        "pragworld_manual_conventions": conventions_prompt,
+    }
     for task in tasks.split(","):
         assert_table_is_score(evaluation, task, SAMPLES)
-        prompt = evaluation_prompt if task == "pragworld_manual" else label_prompt
+        prompt = prompts.get(task, label_prompt)
         sent = evaluation.samples(task)[0]["arguments"]["gen_args_0"]
         assert sent["arg_0"] == f"<s><|user|>{prompt(content)}<|end|><|assistant|>"
     assert sent["arg_1"] == "yes"  # behind a chat template, without the space
@@ -195,5 +204,5 @@ def test_tasks_groups_and_tags_are_listed(long_runs: None) -> None:
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     listed = {cell.strip() for line in process.stdout.splitlines() for cell in line.split("|")}
-    expected = {*TASKS, "pragworld", "pragworld_label", "pragworld_mc", "pragworld_all"}
-    assert expected | {f"pragworld_{split}_all" for split in FILES} <= listed
+    expected = {*TASKS, "pragworld", "pragworld_label", "pragworld_mc"}
+    assert expected | {"pragworld_written", "pragworld_likelihood"} <= listed

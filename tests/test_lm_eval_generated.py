@@ -13,14 +13,23 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
-from pragworld_tasks.evaluation.scoring import to_run
+from pragworld_tasks.evaluation.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+)
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = GeneratorSettings(groups=12, seed=7)
-TASKS = ("pragworld_generated", "pragworld_generated_label", "pragworld_generated_mc")
+PROMPTS = {
+    "pragworld_generated": evaluation_prompt,
+    "pragworld_generated_conventions": conventions_prompt,
+    "pragworld_generated_label": label_prompt,
+    "pragworld_generated_mc": label_prompt,
+}
+TASKS = tuple(PROMPTS)
 TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_tracking_mc")
 
 
@@ -29,7 +38,7 @@ def fresh(lm_eval: LmEval) -> Evaluation:
     """All generated tasks on new data."""
     return lm_eval(
         "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "16",
-        "--tasks", "pragworld_generated_all", "--log_samples",
+        "--tasks", "pragworld_generated_written,pragworld_generated_likelihood", "--log_samples",
         "--metadata", json.dumps({"seed": SETTINGS.seed, "groups": SETTINGS.groups}),
     )  # fmt: skip
 
@@ -56,7 +65,7 @@ def test_metadata_reaches_generated_entity_tracking(fresh: Evaluation, task: str
 
 @pytest.mark.parametrize("task", [*TASKS, *TRACKING])
 def test_the_prompts_are_those_of_the_paper(fresh: Evaluation, task: str) -> None:
-    prompt = evaluation_prompt if task == "pragworld_generated" else label_prompt
+    prompt = PROMPTS.get(task, label_prompt)
     for sample in fresh.samples(task):
         assert sample["arguments"]["gen_args_0"]["arg_0"] == prompt(sample["doc"])
 
@@ -77,7 +86,7 @@ def answers(evaluation: Evaluation, task: str) -> list[Answer | None]:
 def test_the_table_follows_from_the_answers(fresh: Evaluation, task: str) -> None:
     run = to_run(evaluated_documents(fresh, task), answers(fresh, task))
     shown = fresh.metrics(task)
-    for name, tally in tallies(run).items():
+    for name, tally in shown_tallies(run, "generated").items():
         value = "N/A" if math.isnan(tally.share) else pytest.approx(tally.share)
         assert shown[name] == value, name
 

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt, split_prompt
+from pragworld_tasks.evaluation.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+    split_prompt,
+)
 
 DOCUMENT = {"context": "A: Hi\nB: {question}", "question": "Did A say hi?"}
 
@@ -27,6 +32,18 @@ def test_prompt_1_is_the_papers() -> None:
         "Your answer:\n"
         "("
     )
+
+
+def test_the_conventions_are_three_sentences_before_prompt_1() -> None:
+    prompt = conventions_prompt(DOCUMENT)
+    assert prompt.endswith("\n\n" + evaluation_prompt(DOCUMENT))
+    conventions = prompt.removesuffix("\n\n" + evaluation_prompt(DOCUMENT))
+    assert "\n" not in conventions
+    said, some, either = conventions.removesuffix(".").split(". ")
+    assert said == "Answer no to what the conversation neither says nor implies"
+    assert "not all" in some
+    assert "exactly one" in either
+    assert "answer no" in either
 
 
 def test_prompt_2_is_that_of_the_released_run_file(released: Path) -> None:

@@ -1,5 +1,8 @@
 """The two prompts of the PragWorld paper (Table 10), to the letter of the released code.
 
+A third one tells the model first by which conventions the gold answers were given (section 4 and
+appendix A). The paper's prompts leave them to be guessed.
+
 Context and question go in as they are: the numbers before the synthetic split's utterances, the
 `1. ` before some of its questions and the line breaks inside some of the manual split's questions
 are part of what the published models read.
@@ -23,6 +26,13 @@ _PROMPT_2 = (
     "\n\nThe answer should only be a label i.e. either yes or no.\nLabel:",
 )
 
+_CONVENTIONS = (
+    "Answer no to what the conversation neither says nor implies. "
+    'Take "some" to mean some but not all. '
+    'Take "A or B" to mean exactly one of the two without saying which, and answer no to a '
+    "question about one of them alone.\n\n"
+)
+
 
 def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
@@ -36,6 +46,22 @@ def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
         '('
     """
     return _fill(_PROMPT_1, document)
+
+
+def conventions_prompt(document: Document | Mapping[str, Any]) -> str:
+    """Return Prompt 1 after the conventions of the benchmark, in three sentences.
+
+    Args:
+        document: a document, or a mapping with a `context` and a `question`.
+
+    Examples:
+        >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
+        >>> conventions_prompt(document).splitlines()[0].partition(".")[0]
+        'Answer no to what the conversation neither says nor implies'
+        >>> conventions_prompt(document).endswith(evaluation_prompt(document))
+        True
+    """
+    return _CONVENTIONS + evaluation_prompt(document)
 
 
 def label_prompt(document: Document | Mapping[str, Any]) -> str:
@@ -53,7 +79,7 @@ def label_prompt(document: Document | Mapping[str, Any]) -> str:
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:
-    """Return the context and the question of a prompt made by one of the functions above.
+    """Return the context and the question of Prompt 1 or Prompt 2, as in released run files.
 
     Raises:
         InputError: The prompt is neither Prompt 1 nor Prompt 2.
