@@ -23,15 +23,23 @@ PARAPHRASES = 6
 
 
 def write_samples(
-    folder: Path, question: str, seed: int = 0, repeats: int = 8, readable: float = 0.9
+    folder: Path,
+    question: str,
+    seed: int = 0,
+    repeats: int = 8,
+    readable: float = 0.9,
+    effect: float = 1.0,
 ) -> Path:
-    """Write a samples file like lm-eval's, with numbers in sentences."""
+    """Write a samples file like lm-eval's, with numbers in sentences.
+
+    Without an effect, neither purpose nor wording matters.
+    """
     asked = questions()[question]
     generator = np.random.default_rng(seed)
     wordings = [f"Wording {number}: {asked.slot}?" for number in range(PARAPHRASES)]
     lines = []
     for row, document in enumerate(prompt_records(asked, wordings)):
-        values = 40 + 12 * document["intent"] + 2 * document["paraphrase"]
+        values = 40 + effect * (12 * document["intent"] + 2 * document["paraphrase"])
         drawn = generator.normal(values, 4, repeats).round(1)
         responses = [
             f"It will be about {value} minutes." if generator.random() < readable else "Who knows?"
@@ -113,7 +121,8 @@ def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
     (domain,) = [
         one for one in found["domains"] if (one["model"], one["domain"]) == ("two", "travel")
     ]
-    assert (domain["questions"], domain["counted"]) == (1, 1)
+    assert domain["questions"] == 1
+    assert domain["left_out"] == {"published": {}, "unbiased": {}}
     for name in ("ps", "as", "mu", "mvs"):
         assert domain["published"][name]["value"] == travel["published"][name]["value"]
     one = decompose_samples(
@@ -176,11 +185,46 @@ def test_means_leave_out_questions_with_an_undefined_share(
     ]
     found = decompose_samples(read_samples(paths), draws=20)
     (domain,) = found.domains
-    assert (domain.questions, domain.counted) == (3, 1)
+    left_out = dict.fromkeys(("ps", "as", "mu", "mvs"), ("travel_miami", "travel_sydney"))
+    assert domain.left_out == {"published": left_out, "unbiased": left_out}
     shares = [domain.published[name].value for name in ("ps", "as", "mu")]
     assert sum(shares) == pytest.approx(1)
-    assert "1 of 3" in found.to_text()
+    assert "(1 of 3)" in found.to_text()
     assert len(draw_figures(found, tmp_path / "figures")) == 6
+
+
+def test_each_mean_is_over_the_questions_in_which_it_is_defined(tmp_path: Path) -> None:
+    """Unbiased PS and AS of 0 or less leave unbiased MVS undefined, and nothing else."""
+    paths = [
+        write_samples(tmp_path / "model", "travel_commute", readable=1.0),
+        write_samples(tmp_path / "model", "travel_miami", seed=1, readable=1.0),
+        write_samples(tmp_path / "model", "travel_sydney", seed=2, readable=1.0, effect=0.0),
+    ]
+    report = decompose_samples(read_samples(paths), draws=20)
+    text, found = report.to_text(), report.to_json()
+    *defined, without = sorted(found["tasks"], key=lambda task: task["question"] == "travel_sydney")
+    assert without["unbiased"]["mvs"]["value"] is None
+    assert without["published"]["mvs"]["value"] < 0.5
+    (domain,) = found["domains"]
+    for estimator in ("published", "unbiased"):
+        for name in ("ps", "as", "mu", "mvs"):
+            tasks = defined if (estimator, name) == ("unbiased", "mvs") else [*defined, without]
+            values = [task[estimator][name]["value"] for task in tasks]
+            assert domain[estimator][name]["value"] == pytest.approx(np.mean(values)), name
+    assert domain["left_out"] == {"published": {}, "unbiased": {"mvs": ("travel_sydney",)}}
+    assert text.count("(2 of 3)") == 1
+    assert "model, means of travel: mvs (unbiased) without travel_sydney, where it is" in text
+    assert "model on travel_sydney: mvs (unbiased) undefined: neither PS nor AS is above 0" in text
+
+
+def test_intervals_of_means_end_where_shares_end(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0, effect=0.0)
+    report = decompose_samples(read_samples([path]), draws=50)
+    (domain,), (task,) = report.domains, report.tasks
+    purpose = task.decomposition.published["ps"]
+    assert purpose.value < purpose.standard_error  # so the interval would end below 0
+    assert domain.published["ps"].interval.low == 0
+    assert domain.published["mu"].interval.high <= 1
 
 
 def test_a_question_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ each prompt, by intent).
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PARTS = {  # label, colour and hatch, which tells them apart in print
-    "ps": ("purpose", "#0072B2", ""),
-    "as": ("articulation", "#E69F00", "////"),
-    "mu": ("uncertainty", "0.85", ""),
+_PARTS = {  # label, colour, hatch (for print), and how far below the middle its interval is
+    "ps": ("purpose", "#0072B2", "", -0.22),
+    "as": ("articulation", "#E69F00", "////", 0.0),
+    "mu": ("uncertainty", "0.85", "", 0.22),
 }
 _ESTIMATORS = {  # marker, face, and distance below the middle of a row
     "published": ("o", "white", -0.15),
     "unbiased": ("D", LOOKS[0].color, 0.15),
 }
+_LINE = 0.16  # inches
 _BAR = 0.8  # share of a row that its bar fills
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _GRID = 256  # points of a density
 _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
@@ -69,66 +71,107 @@ def draw_figures(report: SensitivityReport, folder: Path, suffix: str = ".png") 
 
 def _variances(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 2: the variance of responses by question, with a mark for each model."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
     names = list(dict.fromkeys(task.samples.question for task in report.tasks))
-    with figure_file(path, 7, 1.3 + 0.25 * len(names)) as figure:
+    unmarked = [
+        task for task in report.tasks if not task.decomposition.published["variance"].value > 0
+    ]
+    note = _note(
+        "variance 0 or undefined, so not shown",
+        [f"{task.samples.question} of {task.samples.model}" for task in unmarked],
+    )
+    starred = {task.samples.question for task in unmarked}
+    height = 1.3 + len(names) * max(0.25, 0.09 * len(report.models))
+    with figure_file(path, 7, height + _LINE * len(note.splitlines())) as figure:
         axes = figure.subplots()
         for number, model in enumerate(report.models):
             look = LOOKS[number % len(LOOKS)]
+            shift = 0.6 * ((number + 0.5) / len(report.models) - 0.5)
             tasks = [task for task in report.tasks if task.samples.model == model]
             axes.plot(
                 [task.decomposition.published["variance"].value or math.nan for task in tasks],
-                [names.index(task.samples.question) for task in tasks],
+                [names.index(task.samples.question) + shift for task in tasks],
                 look.marker,
                 color=look.color,
                 label=model,
             )
-        if any(task.decomposition.published["variance"].value > 0 for task in report.tasks):
-            axes.set_xscale("log")
-            low, high = axes.get_xlim()
-            narrow = high / low < 1000  # powers of ten would be too few ticks
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-            axes.xaxis.set_major_formatter("{x:g}")
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_yticks(range(len(names)), names)
+        if len(unmarked) < len(report.tasks):
+            _scale_by_powers(axes)
+        axes.set_yticks(
+            range(len(names)), [f"{name} *" * (name in starred) or name for name in names]
+        )
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlabel(
             "variance, in the square of each question's unit"
             if report.scale == "raw"
             else f"variance of {report.scale} values"
         )
-        figure.legend(loc="outside lower center", ncols=2)
+        _legend(figure, note)
+
+
+def _scale_by_powers(axes: "Axes") -> None:
+    """Give an axis a logarithmic scale, with ticks that are all plain or all powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    narrow = high / low < 1000  # powers of ten would be too few ticks
+    plain = low > 1e-3 and high < 1e6
+
+    def text(value: float, _: float) -> str:
+        if plain:
+            return f"{value:,g}"
+        power = math.floor(math.log10(value) + 1e-9)
+        factor = round(value / 10.0**power)
+        return ("" if factor == 1 else f"{factor}·") + "10" + f"{power}".translate(_RAISED)
+
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
+    axes.xaxis.set_major_formatter(text)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _shares(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 5a: shares of the variance by domain and model, and the floor of AS."""
 
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
-        left = 0.0
-        for name, (_, color, hatch) in _PARTS.items():
-            width = np.nan_to_num(domain.published[name].value)
-            axes.barh(row, width, _BAR, left, color=color, hatch=hatch, edgecolor="white", lw=0.5)
-            if name == "as":
-                floor = left + _floor(report, domain)
-                axes.plot([floor, floor], [row - _BAR / 2, row + _BAR / 2], color="black", lw=1.2)
-            left += width
+        if math.isnan(domain.published["ps"].value):
+            axes.text(0.01, row, "undefined", va="center")
+            return
+        purpose, articulation = (domain.published[name].value for name in ("ps", "as"))
+        begins = {"ps": 0.0, "as": purpose, "mu": purpose + articulation}
+        for name, (part, color, hatch, below) in _PARTS.items():
+            estimate, begin = domain.published[name], begins[name]
+            axes.barh(
+                *(row, estimate.value, _BAR, begin),
+                color=color,
+                hatch=hatch,
+                edgecolor="white",
+                lw=0.5,
+                label=f"{part} ({name.upper()})",
+            )
+            # The interval is drawn at the end of the bar that can move: the left one of MU.
+            ends = np.array(estimate.interval)
+            axes.plot(
+                1 - ends if name == "mu" else begin + ends,
+                [row + below] * 2,
+                color="black",
+                lw=0.8,
+                marker="|",
+                ms=3.5,
+                clip_on=False,
+                zorder=3,
+                label=f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below",
+            )
+        axes.plot(
+            [purpose + _floor(report, domain)] * 2,
+            [row - _BAR / 2, row + _BAR / 2],
+            color="black",
+            lw=1.2,
+            clip_on=False,
+            label="AS that chance alone would give",
+        )
 
     label = "share of the variance, mean over questions (published estimator)"
-    with _by_domain(report, path, draw, label) as figure:
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
-
-        handles: list[Any] = [
-            Patch(
-                facecolor=color, hatch=hatch, edgecolor="white", label=f"{label} ({name.upper()})"
-            )
-            for name, (label, color, hatch) in _PARTS.items()
-        ]
-        handles.append(
-            Line2D([], [], color="black", lw=1.2, label="AS that chance alone would give")
-        )
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    _by_domain(report, path, draw, label, ("published",), "ps")
 
 
 def _mvs(report: SensitivityReport, path: Path) -> None:
@@ -138,29 +181,32 @@ def _mvs(report: SensitivityReport, path: Path) -> None:
         for estimator, (marker, face, shift) in _ESTIMATORS.items():
             number = getattr(domain, estimator)["mvs"]
             if math.isnan(number.value):
+                axes.text(0.01, row + shift, "undefined", va="center", fontsize="x-small")
                 continue
-            axes.plot(number.interval, [row + shift] * 2, color="0.35", lw=1.2)
-            axes.plot(number.value, row + shift, marker, color="#0072B2", markerfacecolor=face)
+            axes.plot(number.interval, [row + shift] * 2, color="0.35", lw=1.2, clip_on=False)
+            axes.plot(
+                *(number.value, row + shift, marker),
+                color="#0072B2",
+                markerfacecolor=face,
+                label=estimator,
+                clip_on=False,  # whole at 0 and 1, too
+                zorder=3,
+            )
 
     label = f"MVS = PS / (PS + AS), mean over questions, {LEVEL:.0%} intervals"
-    with _by_domain(report, path, draw, label) as figure:
-        from matplotlib.lines import Line2D
-
-        handles = [
-            Line2D([], [], color="#0072B2", marker=marker, markerfacecolor=face, ls="", label=name)
-            for name, (marker, face, _) in _ESTIMATORS.items()
-        ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    _by_domain(report, path, draw, label, tuple(_ESTIMATORS), "mvs")
 
 
 def _densities(report: SensitivityReport, question: str, path: Path) -> None:
     """Draw Figure 3: the density of the responses to each prompt, with a row for each intent.
 
-    Ticks at the bottom are the means of the prompts; the line is the mean of these.
+    Ticks at the bottom are the means of the prompts; the line is the mean of these. An arrow at
+    either end stands for means beyond the axis.
     """
     tasks = [task for task in report.tasks if task.samples.question == question]
     slots = list(dict.fromkeys(prompt.slot for task in tasks for prompt in task.samples.prompts))
-    with figure_file(path, max(4.5, 3 * len(tasks)), 1.1 + 1.2 * len(slots)) as figure:
+    width = max(4.5, 3 * len(tasks))
+    with figure_file(path, width, 1.6 + 1.2 * len(slots)) as figure:
         grid = figure.subplots(len(slots), len(tasks), sharex=True, squeeze=False)
         values = [_values(task, report.scale) for task in tasks]
         limits = _limits([of_prompt for of_task in values for _, of_prompt in of_task])
@@ -172,27 +218,76 @@ def _densities(report: SensitivityReport, question: str, path: Path) -> None:
                 if column == 0:
                     axes.set_ylabel(slot, wrap=True)
             grid[0][column].set_title(task.samples.model)
-        unit = tasks[0].samples.unit
-        scale = "" if report.scale == "raw" else f" ({report.scale})"
-        figure.supxlabel(f"{question}: {unit}{scale}, the middle {_MIDDLE:.0%} of the responses")
+        scale = "" if report.scale == "raw" else f", {report.scale}"
+        figure.supxlabel(
+            f"{question} ({tasks[0].samples.unit}{scale})\n"
+            f"the middle {_MIDDLE:.0%} of the responses",
+            fontsize="medium",
+        )
+        _legend(figure, end="upper")
 
 
 def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float, float]) -> None:
     """Draw an intent: a curve and a tick for each prompt's values, and a line."""
     low, high = limits
+    axes.set_xlim(low, high)
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.set_yticks([])
+    if not prompts:
+        axes.text(0.5, 0.5, "no readable response", ha="center", transform=axes.transAxes)
+        return
     points = np.linspace(low, high, _GRID)
     for values in prompts:
         # Scott's rule, but never too narrow to be seen, as for identical responses.
         width = max(values.std() * values.size**-0.2, (high - low) / 100)
         density = np.exp(-(((points[:, None] - values) / width) ** 2) / 2).mean(axis=1) / width
-        axes.plot(points, density, color=LOOKS[0].color, alpha=0.3, lw=0.8)
-    means = [float(values.mean()) for values in prompts]
-    floor = axes.get_xaxis_transform()
-    axes.plot(means, [0.03] * len(means), "|", color=LOOKS[1].color, ms=8, transform=floor)
-    if means:
-        axes.axvline(math.fsum(means) / len(means), color="black", lw=1)
-    axes.set_xlim(low, high)
-    axes.set_yticks([])
+        axes.plot(
+            *(points, density),
+            color=LOOKS[0].color,
+            alpha=0.3,
+            lw=0.8,
+            label="responses to a paraphrase",
+        )
+    means = np.array([values.mean() for values in prompts])
+    shown = means[(low <= means) & (means <= high)]
+    axes.plot(
+        *(shown, np.full(shown.shape, 0.03), "|"),
+        color=LOOKS[1].color,
+        ms=8,
+        transform=axes.get_xaxis_transform(),
+        label="their mean",
+    )
+    for count, end in ((np.sum(means < low), 0), (np.sum(means > high), 1)):
+        if count:
+            _point_beyond(axes, end, 0.1, LOOKS[1].color, "means beyond the axis", f"{count}")
+    mean = float(means.mean())
+    if low <= mean <= high:
+        axes.axvline(mean, color="black", lw=1, label="mean of the means")
+    else:
+        rounded = f"{float(f'{mean:.3g}'):,.10g}"  # without an exponent, unless it is absurd
+        _point_beyond(axes, int(mean > high), 0.9, "black", "mean of the means beyond it", rounded)
+
+
+def _point_beyond(axes: "Axes", end: int, height: float, color: str, label: str, text: str) -> None:
+    """Draw an arrow with a text at an end of the axis, 0 or 1, for what lies beyond it."""
+    axes.plot(
+        *(end, height, "<>"[end]),
+        color=color,
+        ms=5,
+        clip_on=False,
+        transform=axes.transAxes,
+        label=label,
+    )
+    axes.annotate(
+        *(text, (end, height)),
+        xycoords="axes fraction",
+        xytext=(6 - 12 * end, 0),
+        textcoords="offset points",
+        color=color,
+        fontsize="small",
+        ha=("left", "right")[end],
+        va="center",
+    )
 
 
 def _values(task: TaskReport, scale: Scale) -> list[tuple[str, Floats]]:
@@ -220,38 +315,93 @@ def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:
 
 
 def _floor(report: SensitivityReport, domain: DomainReport) -> float:
-    """Return the mean floor of AS over a domain's questions."""
+    """Return the mean floor of AS over the questions whose AS is in a domain's mean."""
+    left_out = domain.left_out["published"].get("as", ())
     floors = [
         task.decomposition.floor
         for task in report.tasks
         if (task.samples.model, domain_of(task.samples.question)) == (domain.model, domain.domain)
-        and not math.isnan(task.decomposition.floor)
+        and task.samples.question not in left_out
     ]
-    return math.fsum(floors) / len(floors) if floors else 0.0
+    return math.fsum(floors) / len(floors)
 
 
-@contextmanager
 def _by_domain(
     report: SensitivityReport,
     path: Path,
     draw: Callable[["Axes", int, DomainReport], None],
     label: str,
-) -> Iterator["Figure"]:
-    """Draw a panel for each domain, with a row for each model and an axis from 0 to 1."""
+    estimators: Sequence[str],
+    name: str,
+) -> None:
+    """Draw a panel for each domain, with a row for each model and an axis from 0 to 1.
+
+    A row gets a star, and a note below, if a question is not in its mean of `name`.
+
+    Args:
+        report: The report.
+        path: The file.
+        draw: What draws a row.
+        label: The label of the axis.
+        estimators: The estimators that `draw` shows.
+        name: The share, or one of the shares, that it shows.
+    """
     panels = [
         [row for row in report.domains if row.domain == domain]
         for domain in dict.fromkeys(row.domain for row in report.domains)
     ]
     heights = [len(rows) for rows in panels]
-    with figure_file(path, 7, 1.2 + 0.28 * sum(heights) + 0.3 * len(panels)) as figure:
+    left_out: dict[str, list[str]] = {}
+    for domain in report.domains:
+        for estimator in estimators:
+            for question in domain.left_out[estimator].get(name, ()):
+                left_out.setdefault(f"{question} of {domain.model}", []).append(estimator)
+    note = _note(
+        "undefined, so not in the mean",
+        [
+            f"{question} ({' and '.join(undefined)})" if len(estimators) > 1 else question
+            for question, undefined in left_out.items()
+        ],
+    )
+    height = 1.2 + 0.28 * sum(heights) + 0.3 * len(panels) + _LINE * len(note.splitlines())
+    with figure_file(path, 7, height) as figure:
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
         for axes, rows in zip(grid[:, 0], panels, strict=True):
+            labels = []
             for row, domain in enumerate(rows):
                 draw(axes, row, domain)
-            axes.set_yticks(range(len(rows)), [domain.model for domain in rows])
+                starred = any(name in domain.left_out[estimator] for estimator in estimators)
+                labels.append(domain.model + " *" * starred)
+            axes.set_yticks(range(len(rows)), labels)
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_title(rows[0].domain.replace("_", " ") or "own", loc="left")
             axes.grid(visible=False, axis="y")
         axes.set_xlim(0, 1)
         axes.set_xlabel(label)
-        yield figure
+        _legend(figure, note)
+
+
+def _note(what: str, items: Sequence[str]) -> str:
+    """Return a note in lines that fit a figure's width, on what is not in it; empty if all is."""
+    return textwrap.fill(f"* {what}: {'; '.join(items)}", 100) if items else ""
+
+
+def _legend(figure: "Figure", note: str = "", end: Literal["upper", "lower"] = "lower") -> None:
+    """Draw a legend of all labelled artists, bars first, each label once, under a note."""
+    from matplotlib.lines import Line2D
+
+    handles = {
+        label: handle
+        for axes in figure.axes
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    labels = sorted(handles, key=lambda label: isinstance(handles[label], Line2D))
+    figure.legend(
+        [handles[label] for label in labels],
+        labels,
+        loc="outside upper center" if end == "upper" else "outside lower center",
+        ncols=2,
+        title=note or None,
+        title_fontsize="small",
+        alignment="left",
+    )

@@ -1,6 +1,7 @@
 """The report of `pragworld-tasks decompose`: decompositions by question and domain."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pragworld_tasks.sensitivity.samples import ModelSamples
 
 SCHEMA = {"schema": "pragworld-decomposition", "version": 1}
 SHARES = NAMES[1:]
+_PARTS_OF_VARIANCE = SHARES[:3]  # they add up to 1
 _ESTIMATORS = {
     "published": "plug-in estimator (as published); intervals: responses resampled",
     "unbiased": "unbiased estimator; intervals: paraphrases resampled",
@@ -86,6 +88,11 @@ class TaskReport:
     decomposition: Decomposition
     agreement: ReaderAgreement | None
 
+    def undefined(self, estimator: str) -> set[str]:
+        """Return the shares that are undefined by an estimator, `published` or `unbiased`."""
+        estimates: dict[str, Estimate] = getattr(self.decomposition, estimator)
+        return {name for name in SHARES if math.isnan(estimates[name].value)}
+
     def notes(self) -> Iterator[str]:
         """Yield what a reader of the numbers must know, a line each."""
         if self.agreement:
@@ -95,6 +102,16 @@ class TaskReport:
             by_reason.setdefault(reason, []).append(name)
         for reason, names in by_reason.items():
             yield f"{', '.join(names)} undefined: {reason}"
+        for estimator in _ESTIMATORS:
+            by_chance = self.undefined(estimator) - set(self.decomposition.undefined)
+            if by_chance:
+                reason = (
+                    "neither PS nor AS is above 0"
+                    if by_chance == {"mvs"}
+                    else "the parts of the variance add up to 0 or less"
+                )
+                names = [name for name in SHARES if name in by_chance]
+                yield f"{', '.join(names)} ({estimator}) undefined: {reason}"
         prompts = self.samples.prompts
         without = sum(all(value is None for value in prompt.values) for prompt in prompts)
         if without:
@@ -135,16 +152,30 @@ class DomainReport:
         model: The model's name.
         domain: The domain; empty for own questions.
         questions: The number of questions.
-        counted: Those in the means: the ones of which all shares are defined.
-        published, unbiased: The means by name.
+        published, unbiased: The means by name, each over the questions in which it is defined. PS,
+            AS and MU are means over the same questions, so they add up to 1.
+        left_out: By estimator and name, the questions that are not in a mean; names without any
+            are absent.
     """
 
     model: str
     domain: str
     questions: int
-    counted: int
     published: dict[str, Estimate]
     unbiased: dict[str, Estimate]
+    left_out: dict[str, dict[str, tuple[str, ...]]]
+
+    def notes(self) -> Iterator[str]:
+        """Yield which questions are not in which means, a line for each set of questions."""
+        for estimator, by_name in self.left_out.items():
+            names_of: dict[tuple[str, ...], list[str]] = {}
+            for name, left_out in by_name.items():
+                names_of.setdefault(left_out, []).append(name)
+            for left_out, names in names_of.items():
+                yield (
+                    f"{', '.join(names)} ({estimator}) without {', '.join(left_out)}, where "
+                    f"{'it is' if len(names) == 1 else 'they are'} undefined"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
@@ -152,9 +183,9 @@ class DomainReport:
             "model": self.model,
             "domain": self.domain or "own",
             "questions": self.questions,
-            "counted": self.counted,
             "published": _estimates_json(self.published),
             "unbiased": _estimates_json(self.unbiased),
+            "left_out": self.left_out,
         }
 
 
@@ -195,6 +226,11 @@ class SensitivityReport:
             for task in self.tasks
             for note in task.notes()
         ]
+        parts += [
+            f"{domain.model}, means of {domain.domain or 'own'}: {note}"
+            for domain in self.domains
+            for note in domain.notes()
+        ]
         return "\n".join(parts)
 
     def _model_text(self, model: str) -> str:
@@ -231,9 +267,12 @@ class SensitivityReport:
             [
                 [
                     domain.domain or "own",
-                    f"{domain.counted} of {domain.questions}",
-                    *(_with_error(domain.published[name]) for name in SHARES),
-                    *(_with_error(domain.unbiased[name]) for name in SHARES),
+                    str(domain.questions),
+                    *(
+                        _mean_text(domain, estimator, name)
+                        for estimator in _ESTIMATORS
+                        for name in SHARES
+                    ),
                 ]
                 for domain in domains
             ],
@@ -277,52 +316,56 @@ def decompose_samples(
     domains = []
     for model in models:
         for domain in (*DOMAINS, ""):
-            decompositions = [
-                task.decomposition
+            of_domain = [
+                task
                 for task in tasks
                 if (task.samples.model, domain_of(task.samples.question)) == (model, domain)
             ]
-            if decompositions:
-                domains.append(_domain_report(model, domain, decompositions))
+            if of_domain:
+                domains.append(_domain_report(model, domain, of_domain))
     return SensitivityReport(scale, tuple(tasks), tuple(domains))
 
 
-def _domain_report(
-    model: str, domain: str, decompositions: Sequence[Decomposition]
-) -> DomainReport:
-    defined = [
-        decomposition
-        for decomposition in decompositions
-        if not any(
-            math.isnan(estimates[name].value)
-            for estimates in (decomposition.published, decomposition.unbiased)
-            for name in SHARES
-        )
-    ]
-    return DomainReport(
-        model,
-        domain,
-        len(decompositions),
-        len(defined),
-        _means([decomposition.published for decomposition in defined]),
-        _means([decomposition.unbiased for decomposition in defined]),
-    )
+def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
+    means: dict[str, dict[str, Estimate]] = {}
+    left_out: dict[str, dict[str, tuple[str, ...]]] = {}
+    for estimator in _ESTIMATORS:
+        means[estimator], left_out[estimator] = {}, {}
+        for name in SHARES:
+            needed = _PARTS_OF_VARIANCE if name in _PARTS_OF_VARIANCE else (name,)
+            defined = [task.undefined(estimator).isdisjoint(needed) for task in tasks]
+            counted = itertools.compress(tasks, defined)
+            means[estimator][name] = _mean(
+                [getattr(task.decomposition, estimator)[name] for task in counted],
+                bounded=estimator == "published" or name == "mvs",
+            )
+            if not all(defined):
+                left_out[estimator][name] = tuple(
+                    task.samples.question
+                    for task, is_defined in zip(tasks, defined, strict=True)
+                    if not is_defined
+                )
+    return DomainReport(model, domain, len(tasks), **means, left_out=left_out)
 
 
-def _means(of_tasks: Sequence[dict[str, Estimate]]) -> dict[str, Estimate]:
-    """Return means over tasks, with the intervals of normal and independent errors."""
+def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
+    """Return the mean over tasks, with the interval of normal and independent errors.
+
+    Args:
+        of_tasks: An estimate of each task.
+        bounded: Whether the estimate always lies from 0 to 1; the interval is cut there.
+    """
     from scipy.special import ndtri
 
     if not of_tasks:
-        return dict.fromkeys(SHARES, UNDEFINED)
-    means = {}
-    for name in SHARES:
-        value = math.fsum(estimates[name].value for estimates in of_tasks) / len(of_tasks)
-        squares = (estimates[name].standard_error ** 2 for estimates in of_tasks)
-        error = math.sqrt(math.fsum(squares)) / len(of_tasks)
-        half = float(ndtri((1 + LEVEL) / 2)) * error
-        means[name] = Estimate(value, Interval(value - half, value + half), error)
-    return means
+        return UNDEFINED
+    value = math.fsum(estimate.value for estimate in of_tasks) / len(of_tasks)
+    error = math.hypot(*(estimate.standard_error for estimate in of_tasks)) / len(of_tasks)
+    half = float(ndtri((1 + LEVEL) / 2)) * error
+    low, high = value - half, value + half
+    if bounded:
+        low, high = max(low, 0.0), min(high, 1.0)
+    return Estimate(value, Interval(low, high), error)
 
 
 def _estimates_json(estimates: dict[str, Estimate]) -> dict[str, Any]:
@@ -346,7 +389,13 @@ def _with_interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} [{estimate.interval.low:.3f}, {estimate.interval.high:.3f}]"
 
 
-def _with_error(estimate: Estimate) -> str:
+def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
+    """Return a mean with its standard error and, if not all questions are in it, their number."""
+    estimate: Estimate = getattr(domain, estimator)[name]
     if math.isnan(estimate.value):
         return "-"
-    return f"{estimate.value:.3f} ± {estimate.standard_error:.3f}"
+    text = f"{estimate.value:.3f} ± {estimate.standard_error:.3f}"
+    left_out = domain.left_out[estimator].get(name)
+    if left_out:
+        text += f" ({domain.questions - len(left_out)} of {domain.questions})"
+    return text
