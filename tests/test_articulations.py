@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval_runs import LmEval
+from places import ROOT
 
+from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.articulations import (
@@ -20,18 +23,19 @@ from pragworld_tasks.evaluation.articulations import (
     Worded,
     articulation_share,
     worded_prompt,
+    worded_question,
 )
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.evaluation.task_metrics import NotAvailable, to_records
 from pragworld_tasks.tiny import tiny_folder
 
 
-def aggregated(name: str, items: Sequence[Worded]) -> float:
+def aggregated(name: str, items: Sequence[Worded]) -> float | NotAvailable:
     return articulation_share([(name, item) for item in items])
 
 
-METRICS: dict[str, Callable[[Sequence[Worded]], float]] = {
+METRICS: dict[str, Callable[[Sequence[Worded]], float | NotAvailable]] = {
     name: functools.partial(aggregated, name)
     for name in ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 }
@@ -89,10 +93,55 @@ def test_ten_wordings_that_keep_context_and_question() -> None:
     assert len(set(prompts)) == WORDINGS == 10
     assert prompts[0] == label_prompt(document)
     for prompt in prompts:
-        assert prompt.count(document["context"]) == prompt.count(document["question"]) == 1
+        assert prompt.count(document["context"]) == prompt.count("Is it ${question}") == 1
         assert prompt == prompt.strip()  # a label with its space goes behind it
         assert re.search(r"\byes\b", prompt.lower())
         assert re.search(r"\bno\b", prompt.lower())
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Is Bob there?", "did Lucas go", "does B know who ate \nthe figs? ", 'Is "it" here?'],
+)
+def test_the_question_is_worded_differently_and_stays_the_question(question: str) -> None:
+    worded = [worded_question(question, number) for number in range(WORDINGS)]
+    assert worded[0] == question
+    assert len(set(worded)) >= 7
+    kept = question.strip().removesuffix("?")
+    for number, text in enumerate(worded):
+        assert text.strip() in worded_prompt(
+            {"context": "", "question": question, "wording": number}
+        )
+        before, after = text.split(kept)
+        # What is added names yes as the answer to confirm, or neither answer, or both alike.
+        added = set(re.findall(r"\b(?:yes|no|not|wrong|false)\b", (before + after).lower()))
+        assert added in (set(), {"yes"}, {"yes", "no"})
+        if added == {"yes"}:
+            assert f'"{question.strip()}"' in text  # quoted: yes is the answer to all of it
+
+
+def test_the_page_shows_how_each_wording_puts_the_question() -> None:
+    page = (ROOT / "docs" / "sensitivity.md").read_text()
+    shown = {
+        int(wording): text
+        for text, wordings in re.findall(r"^\| (.*Is Bob there.*) \| (\d[\d, ]*) \|$", page, re.M)
+        for wording in wordings.split(", ")
+    }
+    assert shown == {number: worded_question("Is Bob there?", number) for number in range(WORDINGS)}
+
+
+def test_every_released_and_generated_question_can_be_worded_so(
+    released: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands around a question fits whatever begins with a verb and asks once."""
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    made = documents(generate(GeneratorSettings(groups=50, seed=1)))
+    questions = {document.question for document in (*load_split("manual"), *made)}
+    assert len(questions) > 188
+    for question in questions:
+        assert re.match(r"(is|are|was|does|did|has|will|can)\b", question.lower()), question
+        assert "?" not in question.strip()[:-1]
+        assert '"' not in question
 
 
 def test_a_model_that_tosses_a_coin_is_all_uncertainty() -> None:

@@ -1,9 +1,10 @@
 """PragWorld under rewording: every document in ten wordings, and what the answers vary with.
 
-A group's documents are intents: they differ in the conversation. The wordings are articulations:
-they differ in how the model is told to read and to answer, how the question is put and how the
-speakers are introduced; the gold answer stays. The probabilities of yes and no are known, so the
-decomposition by entropy (`decomposition.entropy_components`) is exact: no sampling, no floor.
+A group's documents are intents: they differ in the conversation. The wordings are articulations.
+They differ in the question (`worded_question`), in what stands around it, and in whether the
+question or the conversation comes first. The gold answer stays. The probabilities of yes and no are
+known, so the decomposition by entropy (`components.entropy_components`) is exact: no sampling, no
+floor.
 """
 
 import functools
@@ -11,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from lm_eval.utils import warning_once
@@ -24,37 +25,82 @@ from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, t
 from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import entropy_components
 
-if TYPE_CHECKING:
-    pass
-
 METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 
-# Wording 0 is Prompt 2 of the PragWorld paper.
+# How the question is put, and the prompt around it. Wording 0, before these, is Prompt 2 of the
+# PragWorld paper. The words of the question stay: no change of them is certain to keep grammar and
+# answer in every split. What is added to them keeps the answer of any yes/no question: it is marked
+# as one, quoted, or made part of the question whether yes is right.
 _REWORDINGS = (
-    "Here is a conversation between two people.\n$context\n\n"
-    "Question about the conversation: $question\n"
-    "Reply with yes or with no, and nothing else.\nAnswer:",
-    "Two speakers, one dialogue:\n$context\n\n"
-    "Going by what is said in it: $question\nOne word, yes or no:",
-    "Please read the following exchange carefully.\n\n$context\n\n"
-    "Somebody who has followed the exchange is asked: $question\n"
-    "The person may only say yes or no. The person says:",
-    "You will be given a question, and then a conversation in which two persons take part. "
-    "The answer has to be yes or no.\n\nQuestion: $question\n\nConversation:\n$context\n\nAnswer:",
-    "Transcript\n----------\n$context\n----------\nQ: $question\nA (yes/no):",
-    "I overheard the following.\n$context\n\n"
-    "Could you help me with a question about it? $question\n"
-    "A plain yes or no will do.\nYour reply:",
-    "The speakers below take turns.\n\n$context\n\n"
-    "TASK: decide whether the correct answer to the question is yes or no.\n"
-    "QUESTION: $question\nDECISION:",
-    "$context\n\n"
-    "Having read this talk between two people, how would you answer? $question\n"
-    "Answer no or yes.\nAnswer:",
-    "Consider what these two say to each other:\n$context\n\n"
-    'On the basis of their words alone, respond to this with "yes" or "no": $question\nResponse:',
+    (
+        "$question",
+        "Here is a conversation between two people.\n$context\n\n"
+        "Question about the conversation: $question\n"
+        "Reply with yes or with no, and nothing else.\nAnswer:",
+    ),
+    (
+        "$unmarked, yes or no?",
+        "Two speakers, one dialogue:\n$context\n\n"
+        "Going by what is said in it: $question\nIn one word:",
+    ),
+    (
+        'Somebody who has followed the exchange is asked, "$question"',
+        "Please read the following exchange carefully.\n\n$context\n\n"
+        "$question\nThe person may only say yes or no. The person says:",
+    ),
+    (
+        'Is yes the right answer to the question "$question"?',
+        "You will be given a question, and then a conversation in which two persons take part. "
+        "The answer has to be yes or no.\n\nQuestion: $question\n\n"
+        "Conversation:\n$context\n\nAnswer:",
+    ),
+    (
+        "$question",
+        "Transcript\n----------\n$context\n----------\nQ: $question\nA (yes/no):",
+    ),
+    (
+        'If someone asked me "$question", would it be right to say yes?',
+        "I overheard the following.\n$context\n\n"
+        "Could you help me with it? $question\nA plain yes or no will do.\nYour reply:",
+    ),
+    (
+        "$question",
+        "The speakers below take turns.\n\n$context\n\n"
+        "TASK: decide whether the correct answer to the question is yes or no.\n"
+        "QUESTION: $question\nDECISION:",
+    ),
+    (
+        'Is the question "$question" to be answered with yes?',
+        "$context\n\n"
+        "You have read a talk between two people. $question\nAnswer no or yes.\nAnswer:",
+    ),
+    (
+        "Yes or no: $question",
+        "Consider what these two say to each other:\n$context\n\n"
+        "Respond to this on the basis of their words alone. $question\nResponse:",
+    ),
 )
 WORDINGS = 1 + len(_REWORDINGS)
+
+
+def worded_question(question: str, wording: int) -> str:
+    """Return a question as it is put in a wording; the answer stays what it is.
+
+    Args:
+        question: any question that is answered by yes or no.
+        wording: 0 to 9; 0 leaves the question unchanged.
+
+    Examples:
+        >>> worded_question("Is Bob there?", 2)
+        'Is Bob there, yes or no?'
+        >>> worded_question("Is Bob there?", 8)
+        'Is the question "Is Bob there?" to be answered with yes?'
+    """
+    if wording == 0:
+        return question
+    question = question.strip()
+    form, _ = _REWORDINGS[wording - 1]
+    return Template(form).substitute(question=question, unmarked=question.removesuffix("?"))
 
 
 def worded_prompt(document: Mapping[str, Any]) -> str:
@@ -63,10 +109,12 @@ def worded_prompt(document: Mapping[str, Any]) -> str:
     Args:
         document: a mapping with a `context`, a `question` and a `wording`, 0 to 9; 0 is Prompt 2.
     """
-    if document["wording"] == 0:
+    wording = document["wording"]
+    if wording == 0:
         return label_prompt(document)
-    template = Template(_REWORDINGS[document["wording"] - 1])
-    return template.substitute(context=document["context"], question=document["question"])
+    _, prompt = _REWORDINGS[wording - 1]
+    question = worded_question(document["question"], wording)
+    return Template(prompt).substitute(context=document["context"], question=question)
 
 
 def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
