@@ -317,7 +317,7 @@ def _generate(options: argparse.Namespace) -> None:
         chosen = select_groups(more, groups, ALTERATIONS, least=3)
         print("\n\n".join(map(group_to_text, chosen)))
         return
-    progress = tqdm(generate(settings), total=groups, unit="group", disable=None)
+    progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
     rows = write_groups(progress, options.out, options.overwrite)
     print(f"{options.out}: {rows} documents in {groups} groups")
 

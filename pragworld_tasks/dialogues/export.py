@@ -14,6 +14,7 @@ from typing import Any
 
 from pragworld_tasks.dialogues.generate import Group, Variant, documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import check_output
 
 
 def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False) -> int:
@@ -50,10 +51,11 @@ def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False)
             f"{target}: the format {target.suffix!r} is unknown; use .csv, .jsonl or .parquet, or "
             "no ending for a datasets folder"
         )
-    _refuse_existing(target, overwrite)
     partial = target.with_name(f".{target.name}.partial{target.suffix}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        check = check_output if target.suffix else _check_folder
+        check(target, overwrite)
         try:
             rows = writers[target.suffix](groups, partial)
             if target.is_dir():
@@ -71,22 +73,17 @@ def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False)
     return rows
 
 
-def _refuse_existing(target: Path, overwrite: bool) -> None:
-    """Refuse a target that exists, unless it may be overwritten and can be.
-
-    Of folders, only what `datasets` saved can be: another may hold anything.
-    """
+def _check_folder(target: Path, overwrite: bool) -> None:
+    """Refuse a target that exists, unless `datasets` saved it: another folder may hold anything."""
     if not target.exists():
         return
     if not overwrite:
         raise InputError(f"{target} exists; pass --overwrite, or another name")
-    saved = target.is_dir() and all(
+    if not target.is_dir() or not all(
         path.name in ("dataset_info.json", "state.json") or path.suffix == ".arrow"
         for path in target.iterdir()
-    )
-    if not (saved if target.suffix == "" else target.is_file()):
-        kind = "a dataset's folder" if target.suffix == "" else "a file"
-        raise InputError(f"{target} exists and is not {kind}; remove it or use another name")
+    ):
+        raise InputError(f"{target} exists and is not a dataset's folder; pass another name")
 
 
 def group_records(groups: Iterable[Group]) -> Iterator[dict[str, Any]]:
