@@ -8,8 +8,34 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from servers import serve
+from warm_commands import install_clients
+
+_PROGRAMS = "PRAGWORLD_PROGRAMS"  # the environment variable that names their folder
+
+
+@contextmanager
+def serve_programs() -> Iterator[None]:
+    """Serve our commands to this process and its children, unless its parent already does."""
+    if _PROGRAMS in os.environ:
+        yield
+        return
+    with (
+        TemporaryDirectory() as folder,
+        serve("warm_commands.py", str(Path(folder, "socket"))) as address,
+    ):
+        install_clients(Path(folder), Path(address))
+        os.environ[_PROGRAMS] = folder
+        yield
+        del os.environ[_PROGRAMS]
+
+
+def programs() -> Path:
+    """Return the folder of programs that run our commands without importing anything themselves."""
+    return Path(os.environ[_PROGRAMS])
 
 
 @contextmanager
@@ -23,23 +49,23 @@ def refused(pattern: str) -> Iterator[io.StringIO]:
 
 
 def run_command(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`pragworld-tasks` in a process of its own, with these environment variables besides ours."""
-    return _run("pragworld_tasks", arguments, environment)
+    """Run `pragworld-tasks` in a new process, with these environment variables besides ours."""
+    return _run([sys.executable, "-m", "pragworld_tasks"], arguments, environment)
 
 
-def run_interp(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same of `pragworld-interp`."""
-    return _run("pragworld_interp", arguments, environment)
-
-
-def run_train(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The same of `pragworld-train`."""
-    return _run("pragworld_train", arguments, environment)
+def run_program(
+    name: str, *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, or `python`, in a fork of a process that has imported torch and lm-eval."""
+    return _run([str(programs() / name)], arguments, environment)
 
 
 def _run(
-    package: str, arguments: Sequence[str | Path], environment: Mapping[str, str]
+    command: Sequence[str], arguments: Sequence[str | Path], environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", package, *map(str, arguments)]
-    environment = {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+    return subprocess.run(
+        [*command, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )

@@ -1,11 +1,11 @@
 """Fixtures: the released files, a tiny model, and the real lm_eval command."""
 
 import os
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from command_runs import run_program, serve_programs
 from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
@@ -18,6 +18,13 @@ settings.load_profile("no deadline")
 # processes among which pytest-xdist divides the tests.
 if "PRAGWORLD_DATA" in os.environ:
     os.environ["PRAGWORLD_RELEASED"] = os.environ.pop("PRAGWORLD_DATA")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Serve our commands to all processes among which pytest-xdist divides the tests."""
+    running = ExitStack()
+    running.enter_context(serve_programs())
+    config.add_cleanup(running.close)
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +47,8 @@ def released() -> Path:
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small model made here, whose answers are a mix of yes, no and nothing."""
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    command = [sys.executable, str(ROOT / "examples" / "tiny_model.py"), str(folder)]
-    subprocess.run(command, check=True, capture_output=True)
+    process = run_program("python", ROOT / "examples" / "tiny_model.py", folder)
+    assert process.returncode == 0, process.stderr
     return folder
 
 

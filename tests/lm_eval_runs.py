@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import programs
 from places import ROOT
 
 from pragworld_tasks.data.documents import Document, Split
@@ -63,12 +64,15 @@ def run_lm_eval(
     arguments: Sequence[str], output: Path, data: Path, processes: int, whole_index: bool
 ) -> Evaluation:
     """Run lm_eval on our tasks; in several processes, with `hf` replaced by its twin for CPUs."""
-    launcher = ["-m", "lm_eval" if whole_index else "pragworld_tasks.lm_eval_ours"]
     if processes > 1:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        launcher.append(str(ROOT / "tests" / "lm_eval_parallel.py"))
+        command = [sys.executable, *launcher, str(ROOT / "tests" / "lm_eval_parallel.py")]
         arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
-    command = [sys.executable, *launcher, "--include_path", str(ROOT / "task_configs"), *arguments]
+    elif whole_index:
+        command = [sys.executable, "-m", "lm_eval"]
+    else:
+        command = [str(programs() / "lm_eval")]
+    command += ["--include_path", str(ROOT / "task_configs"), *arguments]
     command += ["--output_path", str(output)]
     environment = {**os.environ, "PRAGWORLD_DATA": str(data)}
     process = subprocess.run(command, capture_output=True, text=True, env=environment)

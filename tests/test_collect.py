@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import requests
-from command_runs import refused, run_command
+from command_runs import refused, run_program
 from servers import serve
 
 from pragworld_tasks.cli import main
@@ -66,7 +66,7 @@ def start(arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
 
 def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = run_command(*with_small_model(few, whole))
+    process = run_program("pragworld-tasks", *with_small_model(few, whole))
     assert process.returncode == 0, process.stderr
     assert [sample["doc_id"] for sample in samples(whole)] == list(range(6))
 
@@ -83,7 +83,7 @@ def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path)
     (path,) = killed.rglob("samples_*")
     with path.open("a") as stream:  # what a kill in the middle of writing leaves
         stream.write(json.dumps({**before[0], "doc_id": 5, "chunk": "0: 5,6"}) + '\n{"doc_id"')
-    process = run_command(*with_small_model(few, killed))
+    process = run_program("pragworld-tasks", *with_small_model(few, killed))
     assert process.returncode == 0, process.stderr
     assert samples(killed)[: len(before)] == before
     assert samples(killed) == samples(whole)
@@ -103,12 +103,12 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
 
         arguments = over_http(server, few, tmp_path)
         for _ in range(2):
-            process = run_command(*arguments)
+            process = run_program("pragworld-tasks", *arguments)
             assert process.returncode == 0, process.stderr
             assert asked() == 6 * 50
         assert len(samples(tmp_path)) == 6
 
-        process = run_command(*arguments, "--top_up", "9")
+        process = run_program("pragworld-tasks", *arguments, "--top_up", "9")
         assert process.returncode == 0, process.stderr
         assert "still have fewer" not in process.stdout
         assert 6 * 50 * 1.4 < asked() < 6 * 50 * 2.5

@@ -20,16 +20,15 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
+from command_runs import programs
 from places import ROOT, SAMPLES
-from servers import serve
-from warm_commands import MAINS, PARSE_ONLY, install_clients
+from warm_commands import MAINS, PARSE_ONLY
 
 import pragworld_interp
 import pragworld_tasks
@@ -128,17 +127,17 @@ def shows(shown: str, printed: str) -> bool:
 class Shell:
     """A folder for the blocks of a page, and a shell for their commands."""
 
-    def __init__(self, folder: Path, clients: Path) -> None:
-        """Lay the folder out as a checkout; commands of ours go to the programs in `clients`."""
+    def __init__(self, folder: Path) -> None:
+        """Lay the folder out as a checkout."""
         self.folder = folder
         for name in CHECKOUT:
             (folder / name).symlink_to(ROOT / name)
-        programs = folder / ".programs"
-        programs.mkdir()
+        others = folder / ".programs"
+        others.mkdir()
         for name, script in PROGRAMS.items():
-            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
-            (programs / name).chmod(0o755)
-        self._path = f"{clients}:{programs}:/usr/bin:/bin"
+            (others / name).write_text(f"#!/bin/sh\n{script}\n")
+            (others / name).chmod(0o755)
+        self._path = f"{programs()}:{others}:/usr/bin:/bin"
 
     def run(self, commands: str, place: str, **environment: str) -> str:
         """Run commands until one fails, which must not happen, and return what they print."""
@@ -160,20 +159,10 @@ class Shell:
         return process.stdout
 
 
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with programs that run our commands without importing anything themselves."""
-    folder = tmp_path_factory.mktemp("clients")
-    with serve("warm_commands.py", str(folder / "socket")) as address:
-        assert address, "the commands cannot be imported"
-        install_clients(folder, Path(address))
-        yield folder
-
-
 @pytest.fixture
-def shell(tmp_path: Path, clients: Path) -> Shell:
+def shell(tmp_path: Path) -> Shell:
     """A shell in a folder of its own."""
-    return Shell(tmp_path, clients)
+    return Shell(tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -273,9 +262,9 @@ def test_files_exist() -> None:
 
 
 @pytest.fixture(scope="module")
-def helps(clients: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def helps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The help text of every command and subcommand, by its words."""
-    shell = Shell(tmp_path_factory.mktemp("help"), clients)
+    shell = Shell(tmp_path_factory.mktemp("help"))
     texts = {}
     waiting = [command for command in MAINS if command != "lm_eval"]
     while waiting:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_runs import run_interp
+from command_runs import run_program
 from layer_reports import random_report
 from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -329,7 +329,7 @@ def test_the_command_prints_that_one_line_and_ends_with_an_error(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    process = run_interp(*arguments)
+    process = run_program("pragworld-interp", *arguments)
     assert process.returncode == 2
     assert process.stdout == ""
     assert re.fullmatch(r"[^\n]+\n", process.stderr), process.stderr

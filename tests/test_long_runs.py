@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import run_interp
+from command_runs import run_program
 
 from pragworld_interp import runs
 from pragworld_interp.tokenization import PromptGroup
@@ -33,7 +33,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"
-        process = run_interp(*command, "--out", out, OMP_NUM_THREADS="1")
+        process = run_program("pragworld-interp", *command, "--out", out, OMP_NUM_THREADS="1")
         assert process.returncode == 0, process.stderr
         assert [path.name for path in out.parent.iterdir()] == [out.name]  # no journal is left
         found[name] = out.read_bytes()
@@ -77,7 +77,7 @@ def test_an_interrupted_run_resumes_and_gives_the_same_bytes(
     assert 4 < len(lines) < 31
     # As if the kill had come in the middle of a write.
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-7])
-    process_again = run_interp(*command, "--out", out, OMP_NUM_THREADS="1")
+    process_again = run_program("pragworld-interp", *command, "--out", out, OMP_NUM_THREADS="1")
     assert process_again.returncode == 0, process_again.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -115,7 +115,7 @@ def test_a_run_does_not_resume_with_other_weights(tmp_path: Path) -> None:
     assert not out.exists()
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
-    again = run_interp(*command)
+    again = run_program("pragworld-interp", *command)
     assert again.returncode == 2
     assert "written with weights" in again.stderr
 
@@ -209,8 +209,15 @@ def test_results_are_those_of_the_documents_whatever_the_units(
 ) -> None:
     """Another budget gives other batches and the same predictions."""
     out = tmp_path / "layers.json"
-    process = run_interp(
-        "ablate", *SETTINGS, "--batch-tokens", "5000", "--out", out, OMP_NUM_THREADS="1"
+    process = run_program(
+        "pragworld-interp",
+        "ablate",
+        *SETTINGS,
+        "--batch-tokens",
+        "5000",
+        "--out",
+        out,
+        OMP_NUM_THREADS="1",
     )
     assert process.returncode == 0, process.stderr
     first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_runs import run_train
+from command_runs import run_program
 from sklearn.neural_network import MLPClassifier
 
 from pragworld_interp.loading import Model, load_decoder
@@ -63,7 +63,9 @@ def test_a_probe_of_noise_is_at_chance() -> None:
 
 def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
     out = tmp_path / "probes.json"
-    process = run_train("probe", "--model", tiny_folder(), "--groups", "12", "--out", out)
+    process = run_program(
+        "pragworld-train", "probe", "--model", tiny_folder(), "--groups", "12", "--out", out
+    )
     assert process.returncode == 0, process.stderr
     found = read_probe_report(out)
     decoder, _ = load_decoder(Model(str(tiny_folder())))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from command_runs import run_train
+from command_runs import run_program
 from lm_eval_runs import LmEval
 from peft import PeftModel
 from places import ROOT
@@ -102,7 +102,7 @@ def test_the_short_help_shows_the_defaults_that_are_used() -> None:
 
 
 def test_help_all_shows_the_settings_of_trl() -> None:
-    process = run_train("--help-all")
+    process = run_program("pragworld-train", "--help-all")
     assert process.returncode == 0
     for name in ("--ula_weight", "--held_out_alteration", "--lora_r", "--optim", "--max_length"):
         assert name in process.stdout
@@ -209,7 +209,7 @@ def test_an_unknown_setting_in_a_yaml_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_mistake_ends_the_command_without_a_traceback() -> None:
-    process = run_train("--model_name_or_path", MODEL, "--ula_weight", "1e-3")
+    process = run_program("pragworld-train", "--model_name_or_path", MODEL, "--ula_weight", "1e-3")
     assert process.returncode == 2
     assert process.stderr.splitlines()[-1] == (
         "ula_weight 0.001 needs useful layers; set useful_layers or layers"

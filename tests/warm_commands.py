@@ -3,9 +3,9 @@
     python warm_commands.py SOCKET
 
 Importing torch, transformers and lm-eval takes several seconds, too long to spend on every command
-that the documentation shows. This process imports them once and answers each request on the socket
-with a fork of itself, which takes over the directory, the environment and the open files of the
-sender. `install_clients` writes the programs that send the requests.
+that the tests run. This process imports them once, at the first request on the socket, and answers
+each request with a fork of itself, which takes over the directory, the environment and the open
+files of the sender. `install_clients` writes the programs that send the requests.
 
 Where the environment sets `PARSE_ONLY`, a command ends once its arguments are parsed: with status 0
 if they are valid, and 2 if they are not. Of a script without arguments, only the imports are run.
@@ -13,18 +13,25 @@ if they are valid, and 2 if they are not. Of a script without arguments, only th
 
 import argparse
 import ast
+import contextlib
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
+
+import pragworld_interp
+import pragworld_tasks
+import pragworld_train
 
 PARSE_ONLY = "PRAGWORLD_PARSE_ONLY"
 MAINS = {
@@ -34,8 +41,11 @@ MAINS = {
     "pragworld-train": ("pragworld_train.cli", "main"),
 }
 PYTHON = "python"
-# What the commands import once they run, and what takes long.
-_HEAVY = ("lm_eval.models.huggingface", "pragworld_tasks.harness", "pragworld_train.trainer")
+# What the commands import once they run, besides our own modules.
+_LIBRARIES = (
+    *("lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.openai_completions"),
+    *("scipy.stats", "transformers.models.llama.modeling_llama"),
+)
 
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -60,24 +70,42 @@ def install_clients(folder: Path, address: Path) -> None:
 
 def serve(address: str) -> None:
     """Answer requests until this process is ended."""
-    for module in (*_HEAVY, *(module for module, _ in MAINS.values())):
-        importlib.import_module(module)
-    _scan_our_tasks_only()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no fork is waited for
+    signal.signal(signal.SIGCHLD, _collect_forks)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         print(address, flush=True)
         while True:
             connection, _ = listener.accept()
+            _import_all()
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 _answer(connection)
             connection.close()
 
 
+@cache
+def _import_all() -> None:
+    """Import what takes long, and every module of the three packages that a command may import."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # a fork has none of the threads of its parent
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    for package in (pragworld_tasks, pragworld_interp, pragworld_train):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    _scan_our_tasks_only()
+
+
+def _collect_forks(*_: object) -> None:
+    """Wait for the forks that have ended, so that their time counts as this process's."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _scan_our_tasks_only() -> None:
-    """Keep lm-eval from scanning its own tasks, which takes seconds at every start."""
+    """Keep lm-eval from scanning its own tasks, which takes seconds, and let it find ours."""
     from lm_eval.tasks import TaskManager
 
     from pragworld_tasks.link import task_folder
@@ -85,8 +113,8 @@ def _scan_our_tasks_only() -> None:
     scan: Callable[..., None] = TaskManager.__init__
 
     def scan_ours(self: TaskManager, *args: Any, **kwargs: Any) -> None:
-        ours = {"include_defaults": False, "include_path": str(task_folder())}
-        scan(self, *args, **(kwargs | ours))
+        kwargs["include_path"] = kwargs.get("include_path") or str(task_folder())
+        scan(self, *args, **(kwargs | {"include_defaults": False}))
 
     mock.patch.object(TaskManager, "__init__", scan_ours).start()
 
@@ -116,6 +144,7 @@ def _run(request: Mapping[str, Any]) -> int:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     if PARSE_ONLY in os.environ:
         _end_after_parsing()
     command, arguments = request["command"], request["arguments"]
