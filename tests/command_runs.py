@@ -3,17 +3,23 @@
 import io
 import os
 import re
+import select
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from servers import serve
+from warm_client import KILLED, send
 from warm_commands import install_clients
 
+_SOCKET = "socket"
 _PROGRAMS = "PRAGWORLD_PROGRAMS"  # the environment variable that names their folder
 
 
@@ -25,7 +31,7 @@ def serve_programs() -> Iterator[None]:
         return
     with (
         TemporaryDirectory() as folder,
-        serve("warm_commands.py", str(Path(folder, "socket"))) as address,
+        serve("warm_commands.py", str(Path(folder, _SOCKET))) as address,
     ):
         install_clients(Path(folder), Path(address))
         os.environ[_PROGRAMS] = folder
@@ -58,6 +64,51 @@ def run_program(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command, or `python`, in a fork of a process that has imported torch and lm-eval."""
     return _run([str(programs() / name)], arguments, environment)
+
+
+def run_in_two_processes(
+    name: str, *arguments: str | Path, **environment: str
+) -> list[subprocess.CompletedProcess[str]]:
+    """Run a program in two processes with the environment variables that torchrun sets."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    together |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+
+    def run(rank: str) -> subprocess.CompletedProcess[str]:
+        own = {"RANK": rank, "LOCAL_RANK": rank}
+        return run_program(name, *arguments, **environment, **together, **own)
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(run, ("0", "1")))
+
+
+class Program:
+    """A run of one of our programs in the background.
+
+    Attributes:
+        pid: The id of its process.
+    """
+
+    def __init__(self, name: str, *arguments: str | Path, log: Path) -> None:
+        """Start the program; what it prints goes to `log`."""
+        address, words = str(programs() / _SOCKET), [str(word) for word in arguments]
+        with log.open("wb") as output, Path(os.devnull).open() as nothing:
+            files = [nothing.fileno(), output.fileno(), output.fileno()]
+            self._replies = send(address, name, words, os.environ, files).makefile()
+        self.pid = int(self._replies.readline())
+
+    def runs(self) -> bool:
+        """Return whether it has not ended."""
+        return not select.select([self._replies], [], [], 0)[0]
+
+    def stop(self, how: signal.Signals) -> int:
+        """Send a signal, unless it has ended, and return its exit status, as shells have it."""
+        if self.runs():
+            os.kill(self.pid, how)
+        with self._replies:
+            return int(self._replies.readline() or KILLED)
 
 
 def _run(

@@ -1,11 +1,8 @@
 """Sweeps that are interrupted, short of memory or shared by processes give the same results."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import run_program
+from command_runs import Program, run_in_two_processes, run_program
 
 from pragworld_interp import runs
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
-SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 30}')
+SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 14}')
 ABLATE = ("ablate", *SETTINGS, "--batch-tokens", "256")
 PATCH = ("patch", *SETTINGS)
-# Of every process: with other numbers of threads a CPU rounds otherwise.
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {}
     for name, command in (("ablate", ABLATE), ("patch", PATCH)):
         out = tmp_path_factory.mktemp(name) / f"{name}.out"
-        process = run_program("pragworld-interp", *command, "--out", out, OMP_NUM_THREADS="1")
+        process = run_program("pragworld-interp", *command, "--out", out)
         assert process.returncode == 0, process.stderr
         assert [path.name for path in out.parent.iterdir()] == [out.name]  # no journal is left
         found[name] = out.read_bytes()
@@ -50,34 +45,28 @@ def test_an_interrupted_run_resumes_and_gives_the_same_bytes(
     how: signal.Signals,
     whole: dict[str, bytes],
     tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     out = tmp_path / "results"
     journal = tmp_path / ".results.journal-0"
-    arguments = [sys.executable, "-m", "pragworld_interp", *command, "--out", str(out)]
-    process = subprocess.Popen(
-        arguments,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ENVIRONMENT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    while process.poll() is None:
+    log = tmp_path_factory.mktemp("log") / "log"
+    program = Program("pragworld-interp", *command, "--out", out, log=log)
+    while program.runs():
         if journal.exists() and journal.read_bytes().count(b"\n") > 4:
             break
         time.sleep(0.005)
-    process.send_signal(how)
-    _, printed = process.communicate()
+    status = program.stop(how)
     if how == signal.SIGINT:
-        assert process.returncode == 130
+        printed = log.read_text()
+        assert status == 130
         assert printed.endswith("\ninterrupted\n")
         assert "Traceback" not in printed
     assert not out.exists()
     lines = journal.read_bytes().splitlines(keepends=True)
-    assert 4 < len(lines) < 31
+    assert 4 < len(lines) < 15
     # As if the kill had come in the middle of a write.
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-7])
-    process_again = run_program("pragworld-interp", *command, "--out", out, OMP_NUM_THREADS="1")
+    process_again = run_program("pragworld-interp", *command, "--out", out)
     assert process_again.returncode == 0, process_again.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -88,11 +77,8 @@ def test_two_processes_give_the_same_file_as_one(
     name: str, command: tuple[str, ...], whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "results"
-    # On a CPU, where `accelerate launch` would want MPI.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    arguments = [*launch, "-m", "pragworld_interp", *command, "--out", str(out)]
-    process = subprocess.run(arguments, capture_output=True, text=True, env=ENVIRONMENT)
-    assert process.returncode == 0, process.stderr
+    for process in run_in_two_processes("pragworld-interp", *command, "--out", out):
+        assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
@@ -103,15 +89,11 @@ def test_a_run_does_not_resume_with_other_weights(tmp_path: Path) -> None:
     out = tmp_path / "out" / "layers.json"
     data = ("--split", "generated", "--metadata", '{"groups": 4}', "--batch-tokens", "1")
     command = ("ablate", "--model", str(model), *data, "--out", str(out))
-    arguments = [sys.executable, "-m", "pragworld_interp", *command]
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program = Program("pragworld-interp", *command, log=tmp_path / "log")
     journal = out.parent / ".layers.json.journal-0"
-    while process.poll() is None and not (
-        journal.exists() and journal.read_bytes().count(b"\n") > 1
-    ):
+    while program.runs() and not (journal.exists() and journal.read_bytes().count(b"\n") > 1):
         time.sleep(0.005)
-    process.kill()
-    process.wait()
+    program.stop(signal.SIGKILL)
     assert not out.exists()
     weights = model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
@@ -209,16 +191,8 @@ def test_results_are_those_of_the_documents_whatever_the_units(
 ) -> None:
     """Another budget gives other batches and the same predictions."""
     out = tmp_path / "layers.json"
-    process = run_program(
-        "pragworld-interp",
-        "ablate",
-        *SETTINGS,
-        "--batch-tokens",
-        "5000",
-        "--out",
-        out,
-        OMP_NUM_THREADS="1",
-    )
+    command = ("ablate", *SETTINGS, "--batch-tokens", "5000")
+    process = run_program("pragworld-interp", *command, "--out", out)
     assert process.returncode == 0, process.stderr
     first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())
     for one, other in zip(first["documents"], second["documents"], strict=True):

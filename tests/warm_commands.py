@@ -5,7 +5,7 @@
 Importing torch, transformers and lm-eval takes several seconds, too long to spend on every command
 that the tests run. This process imports them once, at the first request on the socket, and answers
 each request with a fork of itself, which takes over the directory, the environment and the open
-files of the sender. `install_clients` writes the programs that send the requests.
+files of the sender. `warm_client` sends a request, and `install_clients` writes programs that do.
 
 Where the environment sets `PARSE_ONLY`, a command ends once its arguments are parsed: with status 0
 if they are valid, and 2 if they are not. Of a script without arguments, only the imports are run.
@@ -48,23 +48,19 @@ _LIBRARIES = (
 )
 
 _CLIENT = """#!{python} -IS
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect({address!r})
-    request = dict(command={command!r}, arguments=sys.argv[1:], folder=os.getcwd(),
-                   environment=dict(os.environ))
-    socket.send_fds(connection, [json.dumps(request).encode() + b"\\n"], [0, 1, 2])
-    sys.exit(int(connection.recv(16) or b"1"))
+import sys
+sys.path.insert(0, {folder!r})
+from warm_client import main
+main({address!r}, {command!r})
 """
 
 
 def install_clients(folder: Path, address: Path) -> None:
     """Write a program for each command, and for `python`, that sends its call to the server."""
     for command in (*MAINS, PYTHON):
+        names = {"folder": str(Path(__file__).parent), "address": str(address)}
         program = folder / command
-        program.write_text(
-            _CLIENT.format(python=sys.executable, address=str(address), command=command)
-        )
+        program.write_text(_CLIENT.format(python=sys.executable, command=command, **names))
         program.chmod(0o755)
 
 
@@ -80,6 +76,8 @@ def serve(address: str) -> None:
             _import_all()
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                # Whoever runs in the background ignores interrupts, and so do its children.
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 _answer(connection)
             connection.close()
 
@@ -120,7 +118,7 @@ def _scan_our_tasks_only() -> None:
 
 
 def _answer(connection: socket.socket) -> NoReturn:
-    """Run the command that the connection asks for, send its status and end this process."""
+    """Send this process's id, run the command that the connection asks for, send its status, end."""
     text, files, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     while not text.endswith(b"\n"):
         text += connection.recv(1 << 20)
@@ -129,13 +127,15 @@ def _answer(connection: socket.socket) -> NoReturn:
         os.close(file)
     status = 1
     try:
+        connection.send(f"{os.getpid()}\n".encode())
         status = _run(json.loads(text))
     finally:  # whatever happened, this process must not go back to the server's loop
         if sys.exception():
             traceback.print_exc()
         sys.stdout.flush()
         sys.stderr.flush()
-        connection.send(str(status).encode())
+        with contextlib.suppress(OSError):  # the sender may have gone
+            connection.send(f"{status}\n".encode())
         os._exit(status)
 
 
