@@ -54,16 +54,20 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def lm_eval(tmp_path_factory: pytest.TempPathFactory) -> LmEval:
-    """Run the real lm_eval command on our tasks, each time in a process of its own.
+    """Run the real lm_eval command on our tasks, each time in a new process.
 
-    Its task manager scans our folder only, unless a test wants lm-eval's whole index.
+    The process is a fork that has imported torch, and its task manager scans our folder only,
+    unless a test wants lm-eval's whole index.
     """
 
     def run(
-        *arguments: str, data: Path = SAMPLES, processes: int = 1, whole_index: bool = False
+        *arguments: str,
+        data: Path = SAMPLES,
+        two_processes: bool = False,
+        whole_index: bool = False,
     ) -> Evaluation:
         output = tmp_path_factory.mktemp("lm_eval")
-        return run_lm_eval(arguments, output, data, processes, whole_index)
+        return run_lm_eval(arguments, output, data, two_processes, whole_index)
 
     return run
 

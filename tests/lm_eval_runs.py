@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import programs
+from command_runs import run_in_two_processes, run_program
 from places import ROOT
 
 from pragworld_tasks.data.documents import Document, Split
@@ -61,21 +61,24 @@ LmEval = Callable[..., Evaluation]
 
 
 def run_lm_eval(
-    arguments: Sequence[str], output: Path, data: Path, processes: int, whole_index: bool
+    arguments: Sequence[str], output: Path, data: Path, two_processes: bool, whole_index: bool
 ) -> Evaluation:
-    """Run lm_eval on our tasks; in several processes, with `hf` replaced by its twin for CPUs."""
-    if processes > 1:
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        command = [sys.executable, *launcher, str(ROOT / "tests" / "lm_eval_parallel.py")]
+    """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
+    arguments = ["--include_path", str(ROOT / "task_configs"), *arguments]
+    arguments += ["--output_path", str(output)]
+    environment = {"PRAGWORLD_DATA": str(data)}
+    if two_processes:
+        script = str(ROOT / "tests" / "lm_eval_parallel.py")
         arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
+        process, second = run_in_two_processes("python", script, *arguments, **environment)
+        process.stderr += second.stderr
+        process.returncode = process.returncode or second.returncode
     elif whole_index:
-        command = [sys.executable, "-m", "lm_eval"]
+        command = [sys.executable, "-m", "lm_eval", *arguments]
+        environment = {**os.environ, **environment}
+        process = subprocess.run(command, capture_output=True, text=True, env=environment)
     else:
-        command = [str(programs() / "lm_eval")]
-    command += ["--include_path", str(ROOT / "task_configs"), *arguments]
-    command += ["--output_path", str(output)]
-    environment = {**os.environ, "PRAGWORLD_DATA": str(data)}
-    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+        process = run_program("lm_eval", *arguments, **environment)
     return Evaluation(process, output)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_runs import run_program
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import ROOT, SAMPLES
 
@@ -74,11 +75,12 @@ def test_groups_average_over_splits(all_groups: Evaluation) -> None:
             assert average[f"{metric}_stderr"] == pytest.approx(combined)
 
 
-def test_multiple_choice_takes_one_forward_pass_a_document(tiny_model: Path) -> None:
+def test_multiple_choice_takes_one_forward_pass_a_document(
+    tiny_model: Path, tmp_path: Path
+) -> None:
     """Yes and no are single tokens behind the same prompt, which lm-eval then runs once."""
-    script = f"""
-import os
-os.environ["PRAGWORLD_DATA"] = {str(SAMPLES)!r}
+    script = tmp_path / "count.py"
+    script.write_text(f"""
 from lm_eval.models.huggingface import HFLM
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
@@ -88,8 +90,8 @@ model.model.register_forward_pre_hook(lambda _, args, kwargs: rows.append(len(ar
 tasks = TaskManager(include_path={str(ROOT / "task_configs")!r}, include_defaults=False)
 simple_evaluate(model=model, tasks=["pragworld_manual_mc"], task_manager=tasks, bootstrap_iters=0)
 print("rows", sum(rows))
-"""
-    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+""")
+    process = run_program("python", script, PRAGWORLD_DATA=str(SAMPLES))
     assert process.returncode == 0, process.stderr
     assert "rows 10" in process.stdout
 
@@ -191,7 +193,7 @@ def test_two_processes_give_the_result_of_one(
     lm_eval: LmEval, all_groups: Evaluation, model_arguments: tuple[str, ...]
 ) -> None:
     tasks = ("pragworld_manual", "pragworld_manual_mc", "pragworld_entity_tracking")
-    two = lm_eval(*model_arguments, "--tasks", ",".join(tasks), "--log_samples", processes=2)
+    two = lm_eval(*model_arguments, "--tasks", ",".join(tasks), "--log_samples", two_processes=True)
     assert two.returncode == 0, two.log
     for task in tasks:
         assert two.metrics(task) == pytest.approx(all_groups.metrics(task), nan_ok=True)

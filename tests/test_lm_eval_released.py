@@ -14,12 +14,14 @@ TASKS = (
     "pragworld_manual_mc",
     "pragworld_entity_tracking",
 )
+# The model answers in its first words or not at all.
+ARGUMENTS = ("--tasks", ",".join(TASKS), "--log_samples", "--gen_kwargs", "max_gen_toks=8")
 
 
 @pytest.fixture(scope="module")
 def evaluation(lm_eval: LmEval, model_arguments: tuple[str, ...], released: Path) -> Evaluation:
     """All four tasks by one process."""
-    return lm_eval(*model_arguments, "--tasks", ",".join(TASKS), "--log_samples", data=released)
+    return lm_eval(*model_arguments, *ARGUMENTS, data=released)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -41,8 +43,7 @@ def test_two_processes_give_the_result_of_one(
     released: Path,
     long_runs: None,
 ) -> None:
-    arguments = ("--tasks", ",".join(TASKS), "--log_samples")
-    two = lm_eval(*model_arguments, *arguments, data=released, processes=2)
+    two = lm_eval(*model_arguments, *ARGUMENTS, data=released, two_processes=True)
     assert two.returncode == 0, two.log
     for task in TASKS:
         assert two.metrics(task) == pytest.approx(evaluation.metrics(task))
