@@ -3,7 +3,9 @@
 import importlib
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Any, get_args
 
 import pytest
@@ -190,15 +192,17 @@ def assert_close(found: Tensor, expected: Tensor, what: object = "") -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) -> None:
     ablation = replacement_of(module, replacement)
+    # Every layout meets each of the three chunks, with one of the replacements.
+    chunks = deque((1, 40, 10_000))
+    chunks.rotate(REPLACEMENTS.index(replacement))
     expected = ablated_by_hooks(decoder, PROMPTS, ablation)
-    pyvene = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
-    assert pyvene.shape == (1 + LAYERS, len(PROMPTS), 2)
+    pyvene = reference.reference_ablated_logits(decoder, PROMPTS[:3], ablation)
+    assert pyvene.shape == (1 + LAYERS, 3, 2)
     assert pyvene.dtype == torch.float32
-    assert_close(pyvene, expected)
-    for layout, batch in layouts(decoder).items():
-        for chunk in (1, 40, 10_000):
-            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk)
-            assert_close(found, pyvene, (layout, chunk))
+    assert_close(pyvene, expected[:, :3])
+    for (layout, batch), chunk in zip(layouts(decoder).items(), cycle(chunks), strict=False):
+        found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk)
+        assert_close(found, expected, (layout, chunk))
     for layer in range(LAYERS):
         effects = (expected[1 + layer] - expected[0]).abs().amax(1)
         assert effects.min() > 5e-3, layer
@@ -356,7 +360,7 @@ def altered_at(place: int) -> list[list[int]]:
 
 
 LONG = [7 + 29 * number % 83 for number in range(36)]  # no token twice
-VARIANTS = [variant for place in (4, 10, 16, 22, 28) for variant in altered_at(place)]
+VARIANTS = [variant for place in (4, 16, 28) for variant in altered_at(place)]
 
 
 @both_engines
@@ -385,7 +389,7 @@ def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -
     assert far[-1, 1] > 0.6
     # At the first layer a token says nothing but what it is. Aligned ones are the same.
     replaced = slice(None, None, 3)
-    assert_close(patched[0, 0, replaced], plain_original.expand(5))
+    assert_close(patched[0, 0, replaced], plain_original.expand(3))
     assert_close(patched[0, 1, replaced], plain_altered[replaced])
 
 
@@ -413,9 +417,9 @@ def test_the_model_is_left_as_it_was(decoder: Decoder) -> None:
     assert before[1] == []
     assert True in before[2]  # type: ignore[operator]
     for ablation in ABLATIONS:
-        by_pyvene(decoder, ablation)
+        reference.reference_ablated_logits(decoder, [ORIGINAL], ablation)
         by_sweeping(decoder, ablation)
-    reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
+    reference.reference_patched_logits(decoder, PROMPTS, PAIRS[:1])
     ours(decoder, PROMPTS, PAIRS)
     assert state(decoder.model) == before
     assert torch.equal(label_logits(decoder, ORIGINAL), logits)
