@@ -16,7 +16,6 @@ import yaml
 from command_runs import run_program
 from lm_eval_runs import LmEval
 from peft import PeftModel
-from places import ROOT
 from transformers import AutoModelForCausalLM
 
 from pragworld_tasks.errors import InputError
@@ -299,10 +298,9 @@ def test_the_adapter_is_evaluated_by_the_real_lm_eval(trained: Path, lm_eval: Lm
 
 
 def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pragworld_interp", "ablate", "--model", MODEL]
-    command += ["--adapter", str(trained), "--split", "generated", "--metadata", '{"groups": 3}']
-    process = subprocess.run(
-        [*command, "--out", str(tmp_path / "layers.json")], capture_output=True, text=True, cwd=ROOT
+    process = run_program(
+        *("pragworld-interp", "ablate", "--model", MODEL, "--adapter", trained),
+        *("--split", "generated", "--metadata", '{"groups": 3}', "--out", tmp_path / "layers.json"),
     )
     assert process.returncode == 0, process.stderr
 

@@ -1,19 +1,17 @@
 """Runs in several processes and resumed runs, compared with an uninterrupted run in one process."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command_runs import run_in_two_processes, run_program
 from places import ROOT
 from safetensors.torch import load_file
 from train_runs import BOTH, HLS, ULA, assert_close, distance, run, same_bits, weights
+from warm_client import KILLED
 
 STEPS = 20
 ONE: dict[str, Any] = {**BOTH, "max_steps": STEPS, "learning_rate": 0.01}
@@ -70,19 +68,12 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def start(folder: Path, runs: Mapping[str, Any], *launcher: str) -> subprocess.Popen[str]:
-    """Start runs in a process of their own, or in several."""
+def script(folder: Path, runs: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Return the arguments with which Python does these runs."""
     folder.mkdir(exist_ok=True)
     path = folder / "runs.json"
     path.write_text(json.dumps(runs))
-    command = [sys.executable, *launcher, str(ROOT / "tests" / "train_runs.py"), str(path)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )
+    return ROOT / "tests" / "train_runs.py", path
 
 
 # Two processes ------------------------------------------------------------------------------------
@@ -92,10 +83,8 @@ def start(folder: Path, runs: Mapping[str, Any], *launcher: str) -> subprocess.P
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of runs in two processes."""
     folder = tmp_path_factory.mktemp("two")
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-    process = start(folder, TOGETHER, *launcher)
-    said, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, said
+    for process in run_in_two_processes("python", *script(folder, TOGETHER)):
+        assert process.returncode == 0, process.stderr
     return folder
 
 
@@ -194,24 +183,11 @@ LAST = "checkpoint-4"
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of runs that were killed."""
     folder = tmp_path_factory.mktemp("killed")
-    processes = [
-        start(
-            folder / kind,
-            {
-                "killed": {
-                    "rows": 30,
-                    "with_lora": kind == "lora",
-                    "options": DRAWN,
-                    "dropout": 0.2,
-                    "kill_at": KILLED_AT,
-                }
-            },
-        )
-        for kind in ("full", "lora")
-    ]
-    for process in processes:
-        said, _ = process.communicate(timeout=300)
-        assert process.returncode == -signal.SIGKILL, said
+    settings = {"rows": 30, "options": DRAWN, "dropout": 0.2, "kill_at": KILLED_AT}
+    for kind in ("full", "lora"):
+        runs = {"killed": {**settings, "with_lora": kind == "lora"}}
+        process = run_program("python", *script(folder / kind, runs))
+        assert process.returncode == KILLED, process.stderr
     return folder
 
 
