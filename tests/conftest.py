@@ -1,5 +1,6 @@
 """Fixtures: the released files, a tiny model, and the real lm_eval command."""
 
+import gc
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +26,14 @@ def pytest_configure(config: pytest.Config) -> None:
     running = ExitStack()
     running.enter_context(serve_programs())
     config.add_cleanup(running.close)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the objects of imported modules, which live as long as we do.
+
+    transformers collects all garbage after each training, which takes longer than the training.
+    """
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ if they are valid, and 2 if they are not. Of a script without arguments, only th
 import argparse
 import ast
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -93,6 +94,7 @@ def _import_all() -> None:
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     _scan_our_tasks_only()
+    gc.freeze()  # forks that collect garbage need not look for any among the modules
 
 
 def _collect_forks(*_: object) -> None:
