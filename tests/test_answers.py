@@ -1,7 +1,6 @@
 """Yes and no out of free text: what models write, what is no answer, and the released reading."""
 
 import json
-import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,6 +124,71 @@ def test_what_is_no_answer_is_not_guessed(response: str) -> None:
     assert read_answer(response) is None
 
 
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("There are no apples left, so (yes).", "yes"),
+        ("Therefore: (No)", "no"),
+        ("So (no)", "no"),
+        ("Not enough information, so no.", "no"),
+        ("I cannot determine. No.", "no"),
+        ("Let me re-read.\n\nYes, Alice knows.", "yes"),
+        ("Reasoning: x\n\nNo, she does not.", "no"),
+        ("Based on the conversation, Alice does have the book, so yes.", "yes"),
+        ("I would say no", "no"),
+        ("In conclusion, yes, she has it", "yes"),
+        ("Thus, no.", "no"),
+        ("Well, yes.", "yes"),
+        ("Definitely yes.", "yes"),
+        ("Probably not.", "no"),
+        ("Yes/No: Yes", "yes"),
+        ("Does Alice have the book? No.", "no"),
+        ("A: yes", "yes"),
+        ("Assistant: No)", "no"),
+        ("<|assistant|> yes", "yes"),
+        ("[/INST] No)", "no"),
+        ("Nope", "no"),
+        ("Yep", "yes"),
+        ('No apples were eaten by Bob, so the answer to "were apples left" is yes', "yes"),
+        ("Yes... wait, no.", "no"),
+        ("No)\nWait, I misread it. The correct answer is (yes).", "yes"),
+        ("Answer: no\n\nQuestion: Is Bob there?\nAnswer: yes", "no"),
+        ("No. Bob says the answer is yes.", "no"),
+        # Conditions, questions and contradictions, however they are punctuated.
+        ("Yes if", None),
+        ("Yes, if Bob told the truth.", None),
+        ("No, unless Bob lied.", None),
+        ("If Bob is right, the answer is yes.", None),
+        ("Yes?", None),
+        ("yes or no?", None),
+        ("Yes, but no", None),
+        ("The answer is yes because he has it. The answer is no because he has not.", None),
+        ("Alice said yes.", None),
+        ("Alice: Is it there?\nBob: No, it is not.", None),
+        ("Sure, I can help with that!", None),
+    ],
+)
+def test_answers_as_careful_people_read_them(response: str, answer: str | None) -> None:
+    assert read_answer(response) == answer
+
+
+def judged(name: str) -> list[tuple[str, str | None]]:
+    """Responses with the answer that a person reads in them."""
+    lines = (Path(__file__).parent / "answers" / name).read_text(encoding="utf-8").splitlines()
+    return [(record["response"], record["answer"]) for record in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("yes_no_development.jsonl", 0.99), ("yes_no_kept_aside.jsonl", 0.97)]
+)
+def test_judged_responses(name: str, least: float) -> None:
+    """At least 97 % as a person judged, and none read as its opposite."""
+    responses = judged(name)
+    read = [(read_answer(response), answer) for response, answer in responses]
+    assert sum(found == answer for found, answer in read) >= least * len(read)
+    assert [pair for pair in read if set(pair) == {"yes", "no"}] == []
+
+
 WRAPPED = [
     "{}",
     "({})",
@@ -200,14 +264,9 @@ def test_nor_does_an_explanation_on_the_same_line(
     assert read_answer(case(answer) + separator + " ".join(explanation)) == answer
 
 
-@given(st.text().filter(lambda text: "yes" not in fold(text) and "no" not in fold(text)))
-def test_text_without_either_word_is_unreadable(text: str) -> None:
+@given(st.text("bcdfgijklmpquvwxz aeh.,!?\n()*").filter(lambda text: "y" not in text))
+def test_text_without_any_word_that_answers_is_unreadable(text: str) -> None:
     assert read_answer(text) is None
-
-
-def fold(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).lower()
-    return "".join(one for one in folded if unicodedata.category(one) != "Cf")
 
 
 @settings(deadline=2000)  # milliseconds; a pattern that backtracks without end would take hours
@@ -215,6 +274,23 @@ def fold(text: str) -> str:
 @example("<_>" * 60)
 def test_reading_is_quick_whatever_is_repeated(text: str) -> None:
     read_answer(text)
+
+
+PIECES = [
+    "<think></think>",
+    "yes, ",
+    "so yes. ",
+    "yes.",
+    "no, wait, ",
+    "the answer to ",
+    "if ",
+    "(",
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_reading_takes_time_in_proportion_to_the_length(piece: str) -> None:
+    read_answer(piece * 50_000)  # would take many minutes if it were quadratic
 
 
 @pytest.mark.parametrize(
@@ -239,6 +315,19 @@ def test_both_readings_agree_on_the_released_responses(released: Path, name: str
     for line in (released / name).read_text(encoding="utf-8").splitlines():
         response = json.loads(line)["response"]
         assert read_answer(response) == read_answer_released(response) is not None
+
+
+def test_where_both_readings_differ_on_the_released_responses_of_all_models(released: Path) -> None:
+    """Three of 10,640: Table 3 counts them as yes, the released first-line reading does not."""
+    differences = []
+    for path in sorted((released / "responses").glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            ours, theirs = read_answer(record["response"]), read_answer_released(record["response"])
+            if ours != theirs:
+                differences.append((path.stem, record["row"], record["response"], ours))
+    model = "entity_tracking_DeepSeek-Coder-V2-Lite-Instruct"
+    assert differences == [(model, row, " Label: yes", "yes") for row in (24, 29, 49)]
 
 
 def test_the_likelier_answer() -> None:
