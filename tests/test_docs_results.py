@@ -1,0 +1,549 @@
+"""The figures on the pages about results, labels and hard questions, recomputed from the answers.
+
+Commands on these pages run in `test_docs.py`. Here are the tables and claims that no command prints.
+"""
+
+import operator
+import re
+from collections import Counter
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import ROOT, SAMPLES
+from scipy.stats import spearmanr
+
+from pragworld_interp.layer_statistics import holm
+from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.label_readings import label_readings
+from pragworld_tasks.data.readers import read_manual
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.evaluation.breakdowns import question_type
+from pragworld_tasks.evaluation.comparison import compare_scores
+from pragworld_tasks.evaluation.items import Item, analyze_items
+from pragworld_tasks.evaluation.metrics import YES, Bools, mcnemar
+from pragworld_tasks.evaluation.published import (
+    published_answers,
+    published_models,
+    reading_answers,
+)
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
+
+RESULTS, LABELS, HARD, METRICS = (
+    (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("results", "labels", "hard-questions", "metrics")
+)
+Rows = list[dict[str, str]]
+
+
+def tables(page: str) -> list[Rows]:
+    """The tables of a page outside its fenced blocks: rows as cells by their header."""
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for text in re.findall(r"(?:^\|.*\|\n)+", prose, re.MULTILINE):
+        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+        found.append([dict(zip(lines[0], row, strict=True)) for row in lines[2:]])
+    return found
+
+
+def table(page: str, header: str) -> Rows:
+    """The one table of a page that has a column of that name."""
+    (rows,) = [rows for rows in tables(page) if header in rows[0]]
+    return rows
+
+
+def says(page: str, *claims: str) -> None:
+    """Check that a page has these words, however its lines are broken."""
+    text = " ".join(page.split())
+    assert [claim for claim in claims if claim not in text] == []
+
+
+def row_numbers(cell: str) -> list[int]:
+    """The rows that a cell such as "126 to 128, 130" names."""
+    rows: list[int] = []
+    for part in re.split(r", | and ", cell):
+        first, _, last = part.partition(" to ")
+        rows += range(int(first), int(last or first) + 1)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def documents(released: Path) -> list[Document]:
+    return read_manual(released / FILES["manual"].path)
+
+
+@pytest.fixture(scope="module")
+def reports(documents: list[Document]) -> dict[str, ScoreReport]:
+    """The reports of all models, the best first."""
+    scored = {model: score(documents, published_answers(model)) for model in published_models()}
+    return dict(
+        sorted(scored.items(), key=lambda model: (-model[1].robust_acc, model[0].casefold()))
+    )
+
+
+@pytest.fixture(scope="module")
+def readers(documents: list[Document]) -> ScoreReport:
+    return score(documents, reading_answers("majority"))
+
+
+@pytest.fixture(scope="module")
+def items(reports: dict[str, ScoreReport]) -> list[Item]:
+    return analyze_items(reports)
+
+
+# What do real models score? -----------------------------------------------------------------------
+
+
+def with_interval(share: Share) -> str:
+    return f"{share.percent:.2f} ({share.interval.low:.0f} to {share.interval.high:.0f})"
+
+
+def test_the_table_of_results(reports: dict[str, ScoreReport], readers: ScoreReport) -> None:
+    shown = table(RESULTS, "p, next row")
+    assert [row["Model"] for row in shown] == [*reports, "*readers of the labels*"]
+    scored = [*reports.values(), readers]
+    for row, report, following in zip(shown, scored, [*scored[1:-1], None, None], strict=True):
+        assert row["Published (98 groups)"] == with_interval(report.published["robust_acc"])
+        assert row["Corrected (88 groups)"] == with_interval(report.metrics["robust_acc"])
+        undisputed = report.metrics["robust_acc_undisputed"]
+        assert row["Undisputed (87 groups)"] == with_interval(undisputed)
+        assert undisputed.total == 87
+        assert row["`acc`"] == f"{report.acc:.2f}"
+        assert row["Unreadable"] == str(report.metrics["unreadable"].right)
+        groups = compare_scores(report, following).on_groups if following else None
+        assert row["p, next row"] == (f"{groups.p:.3g}" if groups else "")
+
+
+def test_what_the_page_says_of_the_table(
+    documents: list[Document], reports: dict[str, ScoreReport], readers: ScoreReport
+) -> None:
+    best, *others = reports.values()
+    assert best.published["robust_acc"].percent < best.robust_acc
+    losses = [report.published["robust_acc"].percent - report.robust_acc for report in others]
+    assert min(losses) > 0
+    gains = [report.robust_acc_undisputed - report.robust_acc for report in reports.values()]
+    says(
+        RESULTS,
+        f"answers {best.robust_acc:.0f} % of the groups",
+        f"[readers of the labels](labels.md) reach {readers.robust_acc:.0f} %",
+        f"but the first, by up to {max(losses):.1f} points",
+        f"by {min(gains):.1f} to {max(gains):.1f} points",
+        f"All {best.metrics['robust_acc'].right} groups that Llama-3.3-70B answers correctly",
+    )
+    says(LABELS, f"{min(gains):.1f} to {max(gains):.1f} points for the")
+    test = compare_scores(best, readers).on_groups
+    assert test
+    assert test.only_first == 0
+    sizes = Counter(document.released_group for document in documents)
+    extra = [
+        sizes[document.released_group]
+        for document in documents
+        if document.released_is_original and not document.is_original
+    ]
+    assert (len(extra), min(extra), max(extra)) == (10, 1, 3)
+    lost = reports["DeepSeek-Coder-V2-Lite-Instruct"].predictions.ours
+    assert [row for row, answer in enumerate(lost) if answer is None] == [54, 55, 440, 443, 444]
+
+
+@pytest.fixture(scope="module")
+def robust(reports: dict[str, ScoreReport]) -> dict[str, list[Bools]]:
+    """Whether each model is robust on each group: all documents, and the undisputed ones."""
+    group = np.array([document.group for document in next(iter(reports.values())).documents])
+    disputed = np.array([readings.is_disputed for readings in label_readings()])
+    return {
+        model: [
+            np.array([correct[counts & (group == number)].all() for number in range(88)])
+            for counts in (np.ones_like(disputed), ~disputed)
+        ]
+        for model, correct in ((model, report.run.correct) for model, report in reports.items())
+    }
+
+
+def test_which_models_can_be_told_apart(
+    reports: dict[str, ScoreReport], robust: dict[str, list[Bools]]
+) -> None:
+    models = list(reports)
+    pairs = list(combinations(models, 2))
+
+    def tests(way: int) -> list[float]:
+        return [mcnemar(robust[first][way], robust[second][way]).p for first, second in pairs]
+
+    def different(p: list[float]) -> set[tuple[str, str]]:
+        return {pair for pair, value in zip(pairs, p, strict=True) if value < 0.05}
+
+    corrected = different(list(holm(tests(0))))
+    first_nine, tenth, last_four = models[:9], models[9], models[10:]
+    assert tenth == "Qwen2.5-7B-Instruct"
+    apart = {(high, low) for high in first_nine for low in last_four}
+    apart |= {(tenth, low) for low in last_four[2:]}
+    assert len(apart) == 38
+    assert corrected == apart | {(models[0], "gpt-3.5-turbo"), (models[0], tenth)}
+    assert len(pairs) == 91
+    says(RESULTS, f"{len(corrected)} of {len(pairs)} pairs differ", "38 of the 40 pairs")
+    low, high = (f"{reports[models[place]].robust_acc:.0f}" for place in (7, 0))
+    says(RESULTS, f"robust accuracy ranges from {high} to {low} %")
+
+    uncorrected = different(tests(0))
+    says(RESULTS, f"Without the correction, {len(uncorrected)} pairs")
+    more = {second for first, second in uncorrected - corrected if first == models[0]}
+    assert more == set(models[4:8])
+    assert uncorrected & set(pairwise(models)) == {(models[9], models[10])}
+    undisputed = different(list(holm(tests(1))))
+    assert undisputed == corrected | {(models[9], models[10])}
+    says(RESULTS, f"{len(undisputed)} pairs differ after the correction")
+
+    accuracies = [reports[model].acc for model in last_four]
+    yes = 100 * (next(iter(reports.values())).run.gold == YES).mean()
+    says(
+        RESULTS,
+        f"accuracy is {min(accuracies):.0f} to {max(accuracies):.0f} %",
+        f"always answering yes gives {yes:.0f} %",
+    )
+    points = {
+        (first, second): reports[first].robust_acc - reports[second].robust_acc
+        for first, second in combinations(models[:10], 2)
+    }
+    assert {pair for pair in points if points[pair] > 12} <= uncorrected
+    assert not {pair for pair in points if points[pair] < 10} & uncorrected
+
+
+def test_entity_tracking_and_table_3(released: Path) -> None:
+    documents = FILES["entity_tracking"].read(released / FILES["entity_tracking"].path)
+    lines = (SAMPLES / "published_figures.csv").read_text().splitlines()
+    differences: dict[str, float] = {}
+    for _, split, model, metric, percent in (line.split(",") for line in lines[1:]):
+        if split == "entity_tracking":
+            report = score(documents, published_answers(model, "entity_tracking"))
+            difference = abs(report.published[metric].percent - float(percent))
+            differences[model] = max(difference, differences.get(model, 0))
+    far = {model: difference for model, difference in differences.items() if difference > 0.011}
+    assert set(far) == {"Phi-3.5-mini-instruct", "DeepSeek-Coder-V2-Lite-Instruct"}
+    assert len(differences) - len(far) == 8
+    says(RESULTS, f"differ by up to {max(far.values()):.1f} points")
+
+
+# Which labels are disputed? -----------------------------------------------------------------------
+
+
+def test_the_table_of_disputed_labels(documents: list[Document], items: list[Item]) -> None:
+    rows: list[int] = []
+    for line in table(LABELS, "Why it is disputed"):
+        for row in row_numbers(line["Rows"]):
+            rows.append(row)
+            document, readings = documents[row], label_readings()[row]
+            unsure = 3 - sum(readings.sure)
+            note = {0: "", 2: " (two unsure)", 3: " (all unsure)"}[unsure]
+            assert line["Group"] == str(document.group)
+            assert line["Question"] == " ".join(document.question.split())
+            assert line["Gold"] == document.answer
+            assert line["Readings"] == ", ".join(readings.readings) + note
+            assert line["Models"] == str(items[row].right)
+    assert sorted(rows) == [item.document.row for item in items if item.is_disputed]
+    assert len(rows) == 17
+
+
+def test_how_the_readers_agree() -> None:
+    gold = [row.gold for row in label_readings()]
+    readers = [[row.answers[number] for row in label_readings()] for number in range(3)]
+    gold_row, *rows = table(LABELS, "Reader 1")
+    for number, answers in enumerate(readers, start=1):
+        same = sum(map(operator.eq, answers, gold))
+        assert gold_row[f"Reader {number}"] == f"{same} of 500"
+    for first, second in combinations(range(3), 2):
+        same = sum(map(operator.eq, readers[first], readers[second]))
+        assert rows[first][f"Reader {second + 1}"] == f"{same} of 500"
+
+
+def test_what_the_page_says_of_the_labels(documents: list[Document], items: list[Item]) -> None:
+    disputed = [item for item in items if item.is_disputed]
+    against = [
+        model
+        for model in items[0].answers
+        if not any(item.answers[model] == item.document.answer for item in disputed)
+    ]
+    names = {model.removesuffix("-Instruct").removesuffix("-instruct") for model in against}
+    assert names == {"Qwen2.5-72B", "Llama-3.1-8B", "Phi-3.5-mini", "gpt-3.5-turbo"}
+    many = [item for item in disputed if item.right > 3]
+    assert [item.document.row for item in many] == [450, 453, 454]
+    for item in many:
+        assert [item.answers[model] for model in item.answers] == [*many[0].answers.values()]
+
+    readings = label_readings()
+    wrong = [sum(answer != row.gold for answer in row.answers) for row in readings]
+    assert [[row for row, times in enumerate(wrong) if times == n] for n in (2, 1)] == [
+        [123, 336],
+        [65, 268],
+    ]
+    sure = [row for row in readings if row.is_disputed and all(row.sure)]
+    assert {row.row for row in sure} >= {*range(125, 129), *range(130, 135), 366}
+    undetermined = [row.row for row in readings if row.is_undetermined]
+    (listed,) = re.findall(r"The rows are ([^.]+)\.", " ".join(LABELS.split()))
+    assert row_numbers(listed) == undetermined
+    groups = {documents[row].group for row in undetermined}
+    says(LABELS, f"On {len(undetermined)} rows in {len(groups)} groups")
+
+    always_no = score(documents, ["no"] * 500).metrics
+    covers = {row["Metric"]: row["Covers"] for row in table(LABELS, "Covers")}
+    for name, shown in covers.items():
+        noun = "groups" if name.startswith("`robust") else "documents"
+        assert shown == f"{always_no[name.strip('`')].total} {noun}"
+    assert always_no["undetermined_acc"].percent == 100
+    group_22 = [item for item in items if item.document.group == 22]
+    assert (len(group_22), all(item.is_disputed for item in group_22)) == (9, True)
+
+
+def test_the_metrics_of_gpt_35(reports: dict[str, ScoreReport]) -> None:
+    report = reports["gpt-3.5-turbo"]
+    shown = {row["Metric"].strip("`"): row for row in table(METRICS, "Published (Table 1)")}
+    assert list(shown) == list(report.metrics)
+    for name, share in report.metrics.items():
+        figure = f"{share.right}/{share.total} = {share.percent:.2f}"
+        assert shown[name]["GPT-3.5, manual split"] in (figure, figure.partition(" = ")[0])
+
+
+# Which questions are hard, and why? ---------------------------------------------------------------
+
+
+class Answers:
+    """How the models answer the manual split, as arrays.
+
+    Attributes:
+        correct: [models, documents] whether each answer is as labelled, the best model first.
+        original: [models, documents] whether the original of the document's group is.
+        yes, flips, keeps, disputed: [documents] gold answer, effect, and what the readers say.
+        kind, alteration: [documents] type of question, and alteration.
+        group: [documents] number of the group.
+    """
+
+    def __init__(self, items: list[Item], models: list[str]) -> None:
+        """Read the items."""
+        documents = [item.document for item in items]
+        self.correct = np.array(
+            [[item.answers[model] == item.document.answer for item in items] for model in models]
+        )
+        self.group = np.array([document.group for document in documents])
+        first = {document.group: document.row for document in documents if document.is_original}
+        self.original = self.correct[:, [first[document.group] for document in documents]]
+        self.yes = np.array([document.answer == "yes" for document in documents])
+        self.flips = np.array([document.effect == "flip" for document in documents])
+        self.keeps = np.array([document.effect == "invariant" for document in documents])
+        self.disputed = np.array([item.is_disputed for item in items])
+        self.kind = np.array([question_type(document) for document in documents])
+        self.alteration = np.array([document.alteration or "" for document in documents])
+
+    def accuracy(self, covered: Bools, models: slice = slice(None)) -> str:
+        """The share of answers as labelled, in percent."""
+        return f"{100 * self.correct[models][:, covered].mean():.1f}"
+
+    def given_the_original(self, covered: Bools, models: slice = slice(None)) -> str:
+        """The same, of models that answer the group's original as labelled."""
+        return f"{100 * self.share_given_the_original(covered, models):.1f}"
+
+    def share_given_the_original(self, covered: Bools, models: slice) -> float:
+        """The same as a number."""
+        original = self.original[models][:, covered]
+        return float(self.correct[models][:, covered][original].mean())
+
+
+TEN, FOUR = slice(10), slice(10, None)
+
+
+@pytest.fixture(scope="module")
+def answers(items: list[Item], reports: dict[str, ScoreReport]) -> Answers:
+    return Answers(items, list(reports))
+
+
+def test_how_many_models_answer_as_labelled(answers: Answers, items: list[Item]) -> None:
+    for way, column in ((slice(None), "By the 14 models"), (TEN, "By the ten best")):
+        right = answers.correct[way].sum(axis=0)
+        all_, none = (right == right.max()).sum(), (right == 0).sum()
+        shown = [row[column] for row in table(HARD, "By the 14 models")]
+        assert shown == [str(all_), str(500 - all_ - none), str(none)]
+    says(HARD, f"So {all_ + none} of the 500 documents say nothing")
+    nobody = [item for item in items if item.right == 0]
+    assert [item.document.row for item in nobody if not item.is_disputed] == [231]
+    says(HARD, "Ten questions are answered as labelled by none", "Nine of them have")
+    assert len(nobody) == 10
+
+    none_of_ten = answers.correct[TEN].sum(axis=0) == 0
+    says(HARD, f"{none_of_ten.sum()} rows in {len(set(answers.group[none_of_ten]))} groups")
+    plums = np.isin(np.arange(500), (228, 229, 231))
+    others = np.isin(np.arange(500), (366, 480))
+    classes = [
+        none_of_ten & (answers.kind == "sure") & answers.yes,
+        none_of_ten & (answers.kind == "know") & answers.yes,
+        plums,
+        others,
+    ]
+    for row, members in zip(table(HARD, "Questions"), classes, strict=True):
+        assert not (members & ~none_of_ten).any()
+        assert row["Rows"] == str(members.sum())
+        assert row["Disputed"] == str((members & answers.disputed).sum())
+    assert (sum(classes) == none_of_ten).all()
+    assert [items[row].right for row in (228, 229)] == [1, 1]
+    for other in (230, 232):
+        assert items[other].document.answer == "no"
+        assert answers.correct[TEN, other].all()
+
+
+def test_sure_and_know(answers: Answers, items: list[Item]) -> None:
+    asks = {
+        "*sure*": answers.kind == "sure",
+        "*know*": answers.kind == "know",
+        "all others": ~np.isin(answers.kind, ("sure", "know")),
+    }
+    for row in table(HARD, "Question type"):
+        members = asks[row["Question type"]] & (answers.yes == (row["Gold"] == "yes"))
+        by_model = 100 * answers.correct[:, members].mean(axis=1)
+        assert row["Documents"] == str(members.sum())
+        assert row["All 14 models"] == answers.accuracy(members)
+        assert row["The ten best"] == answers.accuracy(members, TEN)
+        assert row["Lowest and highest model"] == f"{by_model.min():.0f} to {by_model.max():.0f}"
+
+    sure = asks["*sure*"] & answers.yes
+    never = (~answers.correct[TEN][:, sure].any(axis=1)).sum()
+    assert never == 5
+    says(HARD, "five of them never answered as labelled when gold is yes")
+    undisputed = sure & ~answers.disputed
+    says(
+        HARD,
+        f"Without them, {undisputed.sum()} questions with gold yes remain, and the share is "
+        f"{answers.accuracy(undisputed)} %",
+    )
+    noted = np.array([any(readings.reasons) for readings in label_readings()])
+    says(
+        HARD,
+        f"On {(undisputed & noted).sum()} of these {undisputed.sum()}",
+        f"On the {(undisputed & ~noted).sum()} without any such note, the ten best reach "
+        f"{answers.accuracy(undisputed & ~noted, TEN)} %",
+    )
+    assert (undisputed & ~noted)[151]
+    assert all("yes" in label_readings()[row].answers for row in np.flatnonzero(undisputed))
+    groups = sorted(set(answers.group[sure]))
+    robust = sum(
+        int(answers.correct[TEN][:, answers.group == group].all(axis=1).sum()) for group in groups
+    )
+    says(
+        HARD,
+        f"{len(groups)} of the 88 groups contain",
+        f"spread over {len(groups)} groups",
+        f"robust in {robust} of {10 * len(groups)} cases",
+        f"more than {100 * (88 - len(groups)) / 88:.0f} % is out of reach",
+    )
+
+
+def test_the_table_of_alterations(answers: Answers) -> None:
+    rows = table(HARD, "Flips: documents")
+    assert [row["Alteration"] for row in rows] == [*ALTERATIONS, "all"]
+    for row in rows:
+        of_kind = (answers.alteration == row["Alteration"]) | (row["Alteration"] == "all")
+        for effect, members in (("Flips", answers.flips), ("Keeps", answers.keeps)):
+            covered = members & of_kind
+            assert row[f"{effect}: documents"] == str(covered.sum())
+            assert row[f"{effect}: correct"] == answers.accuracy(covered)
+            share = answers.given_the_original(covered)
+            assert row[f"{effect}: correct if the original is"] == share
+    given = {row["Alteration"]: row["Flips: correct if the original is"] for row in rows}
+    many = {row["Alteration"] for row in rows[:-1] if int(row["Flips: documents"]) > 10}
+    assert many == {"Variable Swap", "Negation", "Variable Substitution"}
+    assert min(many, key=lambda name: float(given[name])) == "Variable Swap"
+    says(
+        HARD,
+        f"{given['Variable Swap']} %, against {given['Negation']} % for negations and "
+        f"{given['Variable Substitution']} % for substitutions",
+        f"{float(answers.given_the_original(answers.keeps)):.0f} times out of 100",
+        f"*flips* it {float(answers.given_the_original(answers.flips)):.0f} times",
+    )
+    keeps = answers.keeps & (answers.alteration == "Variable Swap")
+    sure = keeps & (answers.kind == "sure") & answers.yes
+    flips = answers.flips & (answers.alteration == "Injecting Inconsistent Data")
+    assert flips[366]
+    says(
+        HARD,
+        f"with {100 * answers.original[:, keeps].mean():.1f} % correct; {sure.sum()} of the "
+        f"{keeps.sum()} are *sure* questions",
+        f"without it the figure is {answers.accuracy(flips & ~answers.disputed)} %",
+    )
+
+
+def test_what_separates_models(answers: Answers, reports: dict[str, ScoreReport]) -> None:
+    rows = table(HARD, "`flip_acc`")
+    assert [row["Model"] for row in rows] == list(reports)
+    given = []
+    for number, (row, report) in enumerate(zip(rows, reports.values(), strict=True)):
+        model = slice(number, number + 1)
+        given.append(100 * answers.share_given_the_original(answers.flips, model))
+        assert row["`robust_acc`"] == f"{report.robust_acc:.1f}"
+        assert row["`original_acc`"] == f"{report.original_acc:.1f}"
+        assert row["`flip_acc`"] == f"{report.flip_acc:.1f}"
+        keeps, flips = (row[f"{way}, if the original is correct"] for way in ("Keeps", "Flips"))
+        assert keeps == answers.given_the_original(answers.keeps, model)
+        assert flips == f"{given[-1]:.1f}"
+    correlation = spearmanr(given, [report.robust_acc for report in reports.values()]).statistic
+    kept = [float(row["Keeps, if the original is correct"]) for row in rows]
+    missed = answers.correct[:, answers.flips][~answers.original[:, answers.flips]].mean()
+    says(
+        HARD,
+        f"answers correctly range from {min(given):.0f} to {max(given):.0f} %",
+        f"rank correlation {correlation:.2f}",
+        f"Kept answers range from {min(kept):.0f} to {max(kept):.0f} %",
+        f"of the flips whose original was missed, {100 * missed:.0f} % are correct",
+    )
+    both = [
+        (answers.given_the_original(covered, TEN), answers.given_the_original(covered, FOUR))
+        for covered in (
+            *(
+                answers.flips & (answers.alteration == name)
+                for name in ("Variable Swap", "Negation", "Variable Substitution")
+            ),
+            answers.flips,
+            answers.keeps,
+        )
+    ]
+    swap, negation, substitution, flip, keep = both
+    says(
+        HARD,
+        f"ten best answer {swap[0]} % of them correctly and the other four {swap[1]} %",
+        f"negations it is {negation[0]} and {negation[1]} %",
+        f"substitutions {substitution[0]} and {substitution[1]} %",
+        f"for all flips {flip[0]} and {flip[1]} %",
+        f"keep the answer it is {keep[0]} and {keep[1]} %",
+    )
+    robust = [report.robust_acc for report in reports.values()]
+    assert min(robust[TEN]) >= 36
+    assert max(robust[FOUR]) < 17.5
+
+
+def test_which_variant_breaks_a_group(answers: Answers, items: list[Item]) -> None:
+    wrong = np.array(
+        [(~answers.correct[:, answers.group == group]).sum(axis=1) for group in range(88)]
+    )
+    alone = np.array([item.only_wrong for item in items])
+    assert alone.sum() == (wrong == 1).sum()
+    says(
+        HARD,
+        f"make {wrong.size:,} attempts, of which {(wrong > 0).sum()} fail. {alone.sum()} of them",
+        f"{alone[answers.flips].sum()} by a flip, {alone[answers.keeps].sum()} by a variant",
+    )
+    assert alone[~answers.flips & ~answers.keeps].sum() == 0
+    rows = table(HARD, "Only mistake")
+    assert {row["Alteration"] for row in rows} == set(ALTERATIONS)
+    for row in rows:
+        flips = answers.flips & (answers.alteration == row["Alteration"])
+        attempts = 14 * flips.sum()
+        assert row["Flips"] == str(flips.sum())
+        assert row["Only mistake"] == f"{alone[flips].sum()} of {attempts:,}"
+        assert row["Of attempts, %"] == f"{100 * alone[flips].sum() / attempts:.1f}"
+    most = sorted(items, key=lambda item: -item.only_wrong)[:4]
+    assert [(item.document.row, item.only_wrong) for item in most] == [
+        (227, 13),
+        (366, 12),
+        (327, 11),
+        (383, 10),
+    ]
+    says(HARD, f"Four documents make up {sum(item.only_wrong for item in most)} of the 236")
+    for readings in (label_readings()[327], label_readings()[383]):
+        assert set(readings.answers) == {readings.gold}
+        assert not any(readings.sure)
+        assert all(readings.reasons)
