@@ -163,8 +163,8 @@ def _add_data(commands: Commands) -> None:
     labels.add_argument(
         "--undetermined",
         action="store_true",
-        help="print the documents whose conversation says nothing either way instead: their label "
-        "rests on the rule that what was never said is no (undetermined_acc)",
+        help="print the documents whose conversation leaves the answer open instead: their label "
+        "rests on a convention, mostly that what was never said is no (undetermined_acc)",
     )
 
 

@@ -71,7 +71,10 @@ class LabelReadings:
 
     @property
     def is_undetermined(self) -> bool:
-        """Whether the label rests on "never said is no": gold is no, at least two read unknown."""
+        """Whether the label rests on a convention: gold is no, and at least two read unknown.
+
+        For most of these documents the convention is that what was never said is no.
+        """
         return self.gold == "no" and self.readings.count("unknown") >= 2
 
 

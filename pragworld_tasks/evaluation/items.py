@@ -25,7 +25,7 @@ class Item:
         breaks_group: whether no document of its group is answered right by fewer runs, and some
             run answers it wrong.
         is_disputed: whether all blind readings contradict the gold answer.
-        is_undetermined: whether the gold answer rests on "what was never said is no".
+        is_undetermined: whether the gold answer rests on a convention, not on what was said.
         answers: the answer of each run, by name; None where it could not be read.
     """
 

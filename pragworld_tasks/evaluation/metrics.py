@@ -37,7 +37,7 @@ class Run:
         is_original: whether the document is its group's original.
         flips, keeps: whether the alteration flips or keeps the answer; neither for originals.
         disputed: whether all blind readings contradict the gold answer.
-        undetermined: whether the gold answer, no, rests on "what was never said is no".
+        undetermined: whether the gold answer, no, rests on a convention, not on what was said.
     """
 
     gold: Ints
