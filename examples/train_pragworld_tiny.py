@@ -29,7 +29,7 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ class TrainingSettings:
         steps: Number of optimizer steps, each on one batch.
         layers, width, heads, feed_forward: Shape of the model.
         vocabulary: Number of tokens, without those for the parts of the prompts.
+        tokenizer_dialogues: Number of dialogues that the tokenizer is trained on.
         dialogues: Number of dialogues in a batch.
         questions: Approximate largest number of questions for each dialogue.
         matrix_rate, other_rate: Learning rates of Muon, for the matrices of the layers, and of
@@ -84,6 +85,7 @@ class TrainingSettings:
     heads: int = 4
     feed_forward: int = 256
     vocabulary: int = 1536
+    tokenizer_dialogues: int = 6000
     dialogues: int = 32
     questions: int = 12
     matrix_rate: float = 0.01
@@ -119,7 +121,7 @@ def prompt_parts() -> dict[str, tuple[str, str, str, str]]:
     return parts
 
 
-def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
+def make_tokenizer(vocabulary: int, dialogues: int) -> PreTrainedTokenizerFast:
     """Train a byte-level BPE tokenizer on dialogues.
 
     Each part of a prompt is one token, because it is the same for every question.
@@ -135,7 +137,7 @@ def make_tokenizer(vocabulary: int) -> PreTrainedTokenizerFast:
     )
     rng = StableRandom("the tokenizer's dialogues")
     texts = []
-    for _ in range(6000):
+    for _ in range(dialogues):
         lesson = make_lesson(rng, 1.0, 6, 12)
         texts.append(lesson.context)
         texts += [question.text + question.answer for question in lesson.questions]
@@ -490,7 +492,7 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     """Train a model. Save it, its tokenizer and its log in `folder`."""
     torch.set_num_threads(settings.threads)
     _keep_freed_memory()
-    tokenizer = make_tokenizer(settings.vocabulary)
+    tokenizer = make_tokenizer(settings.vocabulary, settings.tokenizer_dialogues)
     batcher = Batcher(tokenizer)
     model = make_model(settings, tokenizer)
     model.set_attn_implementation("eager")  # faster here than the fused CPU kernels
@@ -585,13 +587,12 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="folder to save the model in")
-    defaults = TrainingSettings()
-    parser.add_argument("--seed", type=int, default=defaults.seed, help="random seed")
-    parser.add_argument("--steps", type=int, default=defaults.steps, help="number of steps")
-    parser.add_argument("--threads", type=int, default=defaults.threads, help="CPU threads")
-    options = parser.parse_args()
-    settings = replace(defaults, seed=options.seed, steps=options.steps, threads=options.threads)
-    train(settings, options.folder)
+    settings = parser.add_argument_group("settings", "described in `TrainingSettings`")
+    for name, value in asdict(TrainingSettings()).items():
+        settings.add_argument(f"--{name}", type=type(value), default=value, help="%(default)s")
+    options = vars(parser.parse_args())
+    folder = options.pop("folder")
+    train(TrainingSettings(**options), folder)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
 """Test `pragworld-tiny` by evaluating it, and the script that trains it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from command_runs import run_command
+from command_runs import run_command, run_program
 from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -26,14 +24,14 @@ def scores() -> dict[str, float]:
     """Metrics on a new test split, with Prompt 2 and the likelier label as the answer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
-    test = list(documents(generate(GeneratorSettings(groups=300, seed=20_261_121))))
+    test = list(documents(generate(GeneratorSettings(groups=100, seed=20_261_121))))
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
-    for start in range(0, len(test), 64):
-        prompts = [label_prompt(as_record(document)) for document in test[start : start + 64]]
+    for start in range(0, len(test), 32):
+        prompts = [label_prompt(as_record(document)) for document in test[start : start + 32]]
         with torch.no_grad():
             batch = tokenizer(prompts, return_tensors="pt", padding=True)
-            logits = model(**batch).logits[:, -1, labels]
+            logits = model(**batch, logits_to_keep=1).logits[:, -1, labels]
         answers += [likelier_answer(float(yes), float(no)) for yes, no in logits]
     return {name: tally.share for name, tally in tallies(to_run(test, answers)).items()}
 
@@ -77,8 +75,9 @@ def test_the_command_prints_the_folder() -> None:
 
 def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     script = ROOT / "examples" / "train_pragworld_tiny.py"
-    command = [sys.executable, str(script), str(tmp_path / "model"), "--steps", "3", "--seed", "5"]
-    subprocess.run(command, check=True, capture_output=True)
+    quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "100", "--seed", "5")
+    process = run_program("python", script, tmp_path / "model", *quick)
+    assert process.returncode == 0, process.stderr
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     assert model.config.vocab_size == len(tokenizer)
