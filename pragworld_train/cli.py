@@ -7,8 +7,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -158,12 +158,10 @@ def _probe(words: Sequence[str]) -> None:
 def _require_packages() -> None:
     """Check that the packages are installed that everything but help needs."""
     for package in ("torch", "trl"):
-        try:
-            import_module(package)
-        except ModuleNotFoundError as error:
+        if find_spec(package) is None:
             raise InputError(
                 f"`pragworld-train` needs the {package} package: pip install 'pragworld[train]'"
-            ) from error
+            )
 
 
 # Help ---------------------------------------------------------------------------------------------

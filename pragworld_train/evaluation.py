@@ -11,7 +11,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import is_linked, task_folder
+from pragworld_tasks.link import is_linked, task_descriptions, task_folder
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import TaskChange, compare_tasks
@@ -47,6 +47,13 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
             tasks.append("pragworld_manual_label")
     retain = script_args.retain
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
+    if others := set(tasks) - set(task_descriptions()):
+        _check_other_tasks(sorted(others))
+    return list(dict.fromkeys(tasks))
+
+
+def _check_other_tasks(tasks: Sequence[str]) -> None:
+    """Check that lm-eval has these tasks, for which it reads the files of all of them."""
     from lm_eval.tasks import TaskManager
 
     # Included as well, linked tasks would make lm-eval warn about each of them.
@@ -54,7 +61,6 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
     for task in tasks:
         if not manager.match_tasks([task]):
             raise InputError(f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`")
-    return list(dict.fromkeys(tasks))
 
 
 def base_model(settings: RunSettings) -> Model:

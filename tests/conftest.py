@@ -1,5 +1,6 @@
 """Fixtures: the released files, a tiny model, and the real lm_eval command."""
 
+import functools
 import gc
 import os
 from contextlib import ExitStack
@@ -41,6 +42,15 @@ def long_runs() -> None:
     """Skip a test that takes minutes, unless PRAGWORLD_LONG asks for it."""
     if not os.environ.get("PRAGWORLD_LONG"):
         pytest.skip("minutes of time: set PRAGWORLD_LONG=1")
+
+
+@pytest.fixture
+def our_tasks_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep lm-eval from reading the files of all its own tasks, which takes seconds."""
+    from lm_eval.tasks import TaskManager
+
+    scan = functools.partialmethod(TaskManager.__init__, include_defaults=False)
+    monkeypatch.setattr(TaskManager, "__init__", scan)
 
 
 @pytest.fixture(scope="session")

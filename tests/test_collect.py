@@ -150,6 +150,7 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
         (("--tasks", TASK, "--metadata", "{"), "--metadata '{': not JSON"),
     ],
 )
+@pytest.mark.usefixtures("our_tasks_only")
 def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     with refused(re.escape(message)):
         main(["collect", "--model", "dummy", "--output_path", str(tmp_path), *arguments])

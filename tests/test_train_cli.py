@@ -186,6 +186,7 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
         (("--config", "nowhere.yaml"), "^--config nowhere.yaml: .*No such file or directory"),
     ],
 )
+@pytest.mark.usefixtures("our_tasks_only")
 def test_mistakes_are_one_line_and_leave_nothing(
     arguments: tuple[str, ...],
     message: str,
