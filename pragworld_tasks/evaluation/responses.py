@@ -5,10 +5,11 @@ The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": ".
 hold the documents they are answers to.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
 from pragworld_tasks.data.label_readings import majority_answer
@@ -26,17 +27,34 @@ class Predictions:
         released: answers by `read_answer_released`, which the paper's tables rest on.
         documents_digest: the digest of the documents that the responses say they were given to;
             None where they do not say.
+        responses: the responses as text; None for one that an API refused, or for likelihoods.
+        yes: the probabilities of yes among yes and no; None for responses as text.
     """
 
     ours: list[Answer | None]
     released: list[Answer | None]
     documents_digest: str | None = None
+    responses: list[str | None] | None = None
+    yes: list[float | None] | None = None
 
     @classmethod
     def from_responses(cls, responses: Sequence[str | None]) -> Self:
         """Read the answers of responses; None is a response that an API refused to give."""
         texts = [response or "" for response in responses]
-        return cls(list(map(read_answer, texts)), list(map(read_answer_released, texts)))
+        return cls(
+            list(map(read_answer, texts)),
+            list(map(read_answer_released, texts)),
+            responses=list(responses),
+        )
+
+
+class _Reading(NamedTuple):
+    """What is read from one record of a file."""
+
+    ours: Answer | None
+    released: Answer | None
+    response: str | None = None
+    yes: float | None = None
 
 
 def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document]) -> Predictions:
@@ -61,7 +79,7 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
         >>> set(pt.read_predictions([path], documents).ours)
         {'no'}
     """
-    by_row: dict[int, tuple[Answer | None, Answer | None]] = {}
+    by_row: dict[int, _Reading] = {}
     gold: dict[int, Answer] = {}  # as the samples have it
     digests: set[str] = set()  # of the documents, as the samples have them
     numbered: bool | None = None
@@ -83,7 +101,7 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
             if row in by_row:
                 where.refuse(f"row {row} has two responses; pass the responses of one run only")
             _check_document(record, documents[row], where)
-            by_row[row] = _answers_of(record, where)
+            by_row[row] = _read_record(record, where)
             sampled = record.get("doc", {})
             if "answer" in sampled:
                 gold[row] = sampled["answer"]
@@ -104,10 +122,10 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
             f"{names}: the samples contradict the digest of their documents; was the file edited, "
             "or joined from two runs? Pass the file that lm-eval wrote"
         )
-    answers = [by_row[row] for row in range(len(documents))]
-    return Predictions(
-        [ours for ours, _ in answers], [released for _, released in answers], *digests
+    ours, released, responses, yes = map(
+        list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
     )
+    return Predictions(ours, released, next(iter(digests), None), responses, yes)
 
 
 def sampled_documents(path: Path) -> list[Document]:
@@ -152,16 +170,19 @@ def _check_document(record: Mapping[str, Any], document: Document, where: Where)
             )
 
 
-def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None, Answer | None]:
+def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
     """Read a record's answer by our rules and by the released ones."""
     if "filtered_resps" in record:
         responses = record["filtered_resps"]
         if isinstance(responses, list) and len(responses) == 2:
             try:
-                answer = likelier_answer(*(float(likelihood) for likelihood, _ in responses))
+                yes, no = (float(likelihood) for likelihood, _ in responses)
             except (TypeError, ValueError):
                 where.refuse("'filtered_resps' are not the log-likelihoods of yes and of no")
-            return answer, answer
+            answer = likelier_answer(yes, no)
+            # The logistic function, which cannot overflow. No probability where there is no answer.
+            probability = (1 + math.tanh((yes - no) / 2)) / 2 if answer else None
+            return _Reading(answer, answer, yes=probability)
         if not isinstance(responses, list) or len(responses) != 1:
             where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
         response = responses[0]
@@ -169,11 +190,11 @@ def _answers_of(record: Mapping[str, Any], where: Where) -> tuple[Answer | None,
         response = record["response"]
     elif "readings" in record:
         answer = majority_answer(record["readings"])
-        return answer, answer
+        return _Reading(answer, answer)
     else:
         where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
     if response is None:  # an API that refused to answer
-        return None, None
+        return _Reading(None, None)
     if not isinstance(response, str):
         where.refuse(f"the response is {type(response).__name__}, not text")
-    return read_answer(response), read_answer_released(response)
+    return _Reading(read_answer(response), read_answer_released(response), response)

@@ -1,0 +1,1 @@
+"""Results of many runs: their records, the page that shows them, submissions and verification."""

@@ -1,0 +1,408 @@
+"""Run records: one model on one split in a file that can be checked.
+
+A record holds every answer, the metrics with their intervals, the model, how it ran, and the digest
+of the documents. Metrics are always computed from the answers: a record whose figures do not follow
+from its answers is refused, as is one whose answers do not follow from its responses.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
+from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.scoring import ScoreReport, score
+from pragworld_tasks.files import read_json, write_json
+
+Source = Literal["lm-eval", "responses", "published", "readings"]
+SCHEMA_VERSION: Literal[1] = 1
+_TOLERANCE = 1e-6  # percent; files may round
+_SECRET = re.compile(r"token|key|secret|password|auth|header", re.IGNORECASE)
+_DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[\d.-]+)$")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelRecord(_Part):
+    """The model that answered.
+
+    Attributes:
+        name: name on a hub, or of the folder that it was loaded from.
+        revision: the revision that was asked for, or the commit where it is known.
+        adapter: name of the PEFT adapter.
+        dtype: data type of the weights, such as `bfloat16`.
+        quantization: how the weights were quantized, such as `4bit`.
+        chat_template: whether a chat template was applied; None where it is not known.
+        parameters: number of parameters.
+    """
+
+    name: str
+    revision: str | None = None
+    adapter: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    chat_template: bool | None = None
+    parameters: int | None = None
+
+
+class EnvironmentRecord(_Part):
+    """How the model ran.
+
+    Attributes:
+        task: the lm-eval task.
+        backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
+        model_args: lm-eval's arguments of the model, without secrets.
+        generation: the settings of generation that were passed.
+        system_instruction: the system prompt.
+        packages: versions by package.
+        date: when the run began (ISO 8601, UTC).
+        seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
+    """
+
+    task: str | None = None
+    backend: str | None = None
+    model_args: dict[str, Any] = Field(default_factory=dict)
+    generation: dict[str, Any] = Field(default_factory=dict)
+    system_instruction: str | None = None
+    packages: dict[str, str] = Field(default_factory=dict)
+    date: str | None = None
+    seconds: float | None = None
+
+
+class DataRecord(_Part):
+    """The documents that were answered.
+
+    Attributes:
+        split: their split.
+        documents, groups: number of each.
+        digest: `documents_digest` of all documents in order.
+        generator: settings of generated documents.
+    """
+
+    split: Split
+    documents: int
+    groups: int
+    digest: str
+    generator: dict[str, Any] | None = None
+
+
+class AnswerRecord(_Part):
+    """The answer to one document.
+
+    Attributes:
+        row: the document's row.
+        answer: the answer as `read_answer` reads it; None where none can be read.
+        released: the answer as the released scoring reads it.
+        response: the response, where it is known.
+        yes: the probability of yes among yes and no, where the likelier label answered.
+    """
+
+    row: int
+    answer: Answer | None
+    released: Answer | None
+    response: str | None = None
+    yes: float | None = Field(default=None, ge=0, le=1)
+
+
+class ShareRecord(_Part):
+    """A metric: how many are right, out of how many, and its 95 % interval, in percent."""
+
+    right: int = Field(ge=0)
+    total: int = Field(ge=0)
+    percent: float | None
+    low: float | None
+    high: float | None
+
+
+class RunRecord(_Part):
+    """One model on one split: what it answered, and everything that follows from it.
+
+    Attributes:
+        schema_version: version of this format.
+        source: where the answers come from: lm-eval's results, a file of responses, a released run
+            of the paper, or the readers of the labels.
+        model, environment, data: what ran, how, and on what.
+        intervals: how the intervals were computed.
+        metrics, published: by our scoring and by the released one, as `ScoreReport` has them.
+        breakdowns: accuracy by breakdown, class and gold answer.
+        answers: one for each document, in the order of the rows.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    source: Source
+    model: ModelRecord
+    environment: EnvironmentRecord
+    data: DataRecord
+    intervals: str
+    metrics: dict[str, ShareRecord]
+    published: dict[str, ShareRecord]
+    breakdowns: dict[str, dict[str, dict[Answer, ShareRecord]]]
+    answers: list[AnswerRecord]
+
+    @property
+    def predictions(self) -> Predictions:
+        """The answers as `score` takes them."""
+        return Predictions(
+            [answer.answer for answer in self.answers],
+            [answer.released for answer in self.answers],
+            self.data.digest,
+            [answer.response for answer in self.answers],
+            [answer.yes for answer in self.answers],
+        )
+
+    def report(self, documents: Sequence[Document]) -> ScoreReport:
+        """Return the metrics of the run, computed from its answers and checked against the record.
+
+        Args:
+            documents: the documents that were answered.
+
+        Raises:
+            InputError: The record is on other documents, or it contradicts itself.
+        """
+        digest = documents_digest(documents)
+        if digest != self.data.digest:
+            raise InputError(
+                f"{self.model.name}: the record is on other documents (digest "
+                f"{self.data.digest:.12}) than the split {self.data.split} here ({digest:.12})"
+            )
+        self._check_answers(len(documents))
+        report = score(documents, self.predictions)
+        computed = report.to_json()
+        for part in ("metrics", "published"):
+            _check_shares(self.model.name, part, getattr(self, part), computed[part])
+        for breakdown, classes in computed["breakdowns"].items():
+            for name, by_gold in classes.items():
+                place = f"breakdowns, {breakdown}, {name}"
+                recorded = self.breakdowns.get(breakdown, {}).get(name, {})
+                _check_shares(self.model.name, place, recorded, by_gold)
+        return report
+
+    def _check_answers(self, documents: int) -> None:
+        if [answer.row for answer in self.answers] != list(range(documents)):
+            raise InputError(
+                f"{self.model.name}: the record has not one answer for each of {documents} rows, "
+                "in their order"
+            )
+        for answer in self.answers:
+            if answer.response is not None:
+                read = (read_answer(answer.response), read_answer_released(answer.response))
+            elif answer.yes is not None and answer.yes != 0.5:
+                read = ("yes" if answer.yes > 0.5 else "no",) * 2
+            else:
+                continue
+            if read != (answer.answer, answer.released):
+                raise InputError(
+                    f"{self.model.name}, row {answer.row}: the record has the answers "
+                    f"{answer.answer} and {answer.released}, but its response reads as {read[0]} "
+                    f"and {read[1]}"
+                )
+
+    def write(self, path: Path) -> None:
+        """Write the record as JSON.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        write_json(path, self.model_dump(mode="json"))
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read a run record, without recomputing its metrics; see `RunRecord.report`.
+
+    Raises:
+        InputError: The file cannot be read, or is not a run record of this version.
+    """
+    content = read_json(path)
+    try:
+        return RunRecord.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(
+            f"{path}: not a run record of version {SCHEMA_VERSION}: {place}: {first['msg']}"
+        ) from error
+
+
+def record_run(
+    source: RunSource, documents: Sequence[Document], predictions: Predictions
+) -> RunRecord:
+    """Return the record of a run.
+
+    Args:
+        source: where the answers came from. Beside lm-eval's samples lies its results file, which
+            says what ran and how.
+        documents: the documents that were answered.
+        predictions: the answers to them.
+
+    Raises:
+        InputError: The answers do not fit the documents, or lm-eval's results cannot be read.
+    """
+    report = score(documents, predictions)
+    content = report.to_json()
+    results = _results_of(source)
+    model, environment = _from_lm_eval(*results) if results else (None, EnvironmentRecord())
+    kind: Source = "lm-eval" if model else "responses"
+    name = source.name
+    if source.shipped:
+        kind, name = ("readings", f"label readers ({source.name.removeprefix('readings:')})")
+        if source.name.startswith("published:"):
+            kind, name = "published", source.name.removeprefix("published:")
+    blank: list[None] = [None] * len(documents)
+    return RunRecord(
+        source=kind,
+        model=model or ModelRecord(name=name),
+        environment=environment,
+        data=DataRecord(
+            split=report.split,
+            documents=len(documents),
+            groups=report.groups,
+            digest=report.documents_digest,
+            generator=_generator_settings(*results)
+            if results and report.split.startswith(GENERATED)
+            else None,
+        ),
+        intervals=content["intervals"],
+        metrics=content["metrics"],
+        published=content["published"],
+        breakdowns=content["breakdowns"],
+        answers=[
+            AnswerRecord(row=row, answer=ours, released=released, response=response, yes=yes)
+            for row, (ours, released, response, yes) in enumerate(
+                zip(
+                    predictions.ours,
+                    predictions.released,
+                    predictions.responses or blank,
+                    predictions.yes or blank,
+                    strict=True,
+                )
+            )
+        ],
+    )
+
+
+def _check_shares(
+    name: str,
+    place: str,
+    recorded: Mapping[Any, ShareRecord],
+    computed: Mapping[Any, Mapping[str, Any]],
+) -> None:
+    if list(recorded) != list(computed):
+        raise InputError(
+            f"{name}: {place} of the record has {', '.join(recorded) or 'nothing'} instead of "
+            f"{', '.join(computed)}"
+        )
+    for metric, share in computed.items():
+        found = recorded[metric].model_dump()
+        for key, value in share.items():
+            if not _is_close(found[key], value):
+                raise InputError(
+                    f"{name}: {place}, {metric}: {key} is {found[key]} in the record, but its "
+                    f"answers give {value}"
+                )
+
+
+def _is_close(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= _TOLERANCE
+
+
+def _results_of(source: RunSource) -> tuple[str, dict[str, Any]] | None:
+    """Return the task of a run's samples and lm-eval's results beside them; None without them."""
+    for samples in source.files[:1]:
+        dated = _DATE.search(samples.stem)
+        results = samples.with_name(f"results_{dated[1]}.json") if dated else None
+        if dated and results and results.is_file():
+            content = read_json(results)
+            if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
+                raise InputError(
+                    f"{results}: not a results file of lm-eval; pass the folder it wrote"
+                )
+            return samples.stem.removeprefix("samples_").removesuffix(dated[0]), content
+    return None
+
+
+def _generator_settings(task: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the generated documents that a task was evaluated on."""
+    metadata = content.get("configs", {}).get(task, {}).get("metadata") or {}
+    return _as_json(asdict(GeneratorSettings.from_metadata(metadata)))
+
+
+def _from_lm_eval(task: str, content: Mapping[str, Any]) -> tuple[ModelRecord, EnvironmentRecord]:
+    """Return model and environment from lm-eval's results."""
+    config = content["config"]
+    arguments = _model_arguments(config.get("model_args"))
+    quantization = [
+        name for name in ("4bit", "8bit") if str(arguments.get(f"load_in_{name}")) == "True"
+    ]
+    model = ModelRecord(
+        name=str(
+            (arguments.get("peft") and arguments.get("pretrained"))
+            or content.get("model_name")
+            or arguments.get("pretrained")
+            or config.get("model")
+        ),
+        revision=config.get("model_sha") or config.get("model_revision") or None,
+        adapter=arguments.get("peft"),
+        dtype=str(config["model_dtype"]).removeprefix("torch.")
+        if config.get("model_dtype")
+        else None,
+        quantization=quantization[0] if quantization else arguments.get("quantization"),
+        chat_template=bool(content.get("chat_template")),
+        parameters=config.get("model_num_parameters"),
+    )
+    settings = content.get("configs", {}).get(task, {})
+    date = content.get("date")
+    seconds = content.get("total_evaluation_time_seconds")
+    environment = EnvironmentRecord(
+        task=task,
+        backend=config.get("model") if isinstance(config.get("model"), str) else None,
+        model_args=arguments,
+        generation={**(settings.get("generation_kwargs") or {}), **(config.get("gen_kwargs") or {})}
+        if isinstance(config.get("gen_kwargs") or {}, dict)
+        else {},
+        system_instruction=content.get("system_instruction"),
+        packages={
+            package: str(content[key])
+            for package, key in (
+                ("lm_eval", "lm_eval_version"),
+                ("transformers", "transformers_version"),
+            )
+            if content.get(key)
+        },
+        date=datetime.fromtimestamp(date, UTC).isoformat(timespec="seconds")
+        if isinstance(date, int | float)
+        else None,
+        seconds=float(seconds) if seconds else None,
+    )
+    return model, environment
+
+
+def _model_arguments(arguments: object) -> dict[str, Any]:
+    """Return lm-eval's `model_args` as a dictionary that JSON can hold, without secrets."""
+    if isinstance(arguments, str):
+        pairs = (part.partition("=") for part in arguments.split(",") if part)
+        arguments = {name.strip(): value for name, _, value in pairs}
+    if not isinstance(arguments, dict):
+        return {}
+    public = {name: value for name, value in arguments.items() if not _SECRET.search(name)}
+    return _as_json(public)
+
+
+def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping as JSON gives it back."""
+    plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
+    return plain

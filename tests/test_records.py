@@ -1,0 +1,191 @@
+"""Run records: what they hold, and that one which contradicts itself is refused."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.leaderboard.record import RunRecord, read_record, record_run
+from pragworld_tasks.leaderboard.runs import load_runs
+
+SETTINGS = {"groups": 3, "seed": 5}
+DATE = "2026-01-02T03-04-05.678"
+RESULTS: dict[str, Any] = {
+    "config": {
+        "model": "hf",
+        "model_args": {
+            "pretrained": "someone/base",
+            "peft": "someone/adapter",
+            "load_in_4bit": True,
+            "token": "hf_secret",
+        },
+        "model_dtype": "torch.bfloat16",
+        "model_revision": "main",
+        "model_sha": "abc123",
+        "model_num_parameters": 1000,
+        "gen_kwargs": {"max_gen_toks": 1024},
+    },
+    "configs": {
+        "pragworld_generated": {
+            "generation_kwargs": {"do_sample": False, "max_gen_toks": 200},
+            "metadata": {"version": 1.0, "pretrained": "someone/base", **SETTINGS},
+        }
+    },
+    "date": 1767323045.0,
+    "total_evaluation_time_seconds": "12.5",
+    "lm_eval_version": "0.4.13",
+    "transformers_version": "5.23.0",
+    "model_name": "someone/adapter",
+    "chat_template": "{{ messages }}",
+    "system_instruction": None,
+}
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    return generate_documents(**SETTINGS)
+
+
+@pytest.fixture
+def folder(documents: list[Document], tmp_path: Path) -> Path:
+    """What lm-eval writes: a model that is right but for row 1, and says nothing to row 2."""
+    out = tmp_path / "out" / "someone__adapter"
+    out.mkdir(parents=True)
+    (out / f"results_{DATE}.json").write_text(json.dumps(RESULTS))
+    lines = []
+    for record in to_records(documents):
+        response = f"({record['answer']})\nBecause."
+        if record["row"] == 1:
+            response = "No." if record["answer"] == "yes" else "Yes."
+        lines.append(
+            {
+                "doc": record,
+                "filtered_resps": ["" if record["row"] == 2 else response],
+                "unreadable": 0.0,
+            }
+        )
+    path = out / f"samples_pragworld_generated_{DATE}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return tmp_path / "out"
+
+
+def record_of(folder: Path, documents: list[Document]) -> RunRecord:
+    (source,) = find_runs([str(folder)], None)
+    return record_run(source, documents, source.read(documents))
+
+
+def test_a_record_says_what_ran_and_how(folder: Path, documents: list[Document]) -> None:
+    record = record_of(folder, documents)
+    model = record.model
+    assert (model.name, model.adapter, model.revision) == (
+        "someone/base",
+        "someone/adapter",
+        "abc123",
+    )
+    assert (model.dtype, model.quantization, model.chat_template) == ("bfloat16", "4bit", True)
+    environment = record.environment
+    assert environment.generation == {"do_sample": False, "max_gen_toks": 1024}
+    assert environment.packages == {"lm_eval": "0.4.13", "transformers": "5.23.0"}
+    assert (environment.date, environment.seconds) == ("2026-01-02T03:04:05+00:00", 12.5)
+    assert record.data.generator is not None
+    assert record.data.generator["groups"] == 3
+    assert record.answers[2].answer is None
+
+
+def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    record_of(folder, documents).write(path)
+    assert "hf_secret" not in path.read_text()
+    assert "someone/base" in path.read_text()
+
+
+def test_a_record_read_again_gives_the_metrics_of_score(
+    folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
+    path = tmp_path / "record.json"
+    record_of(folder, documents).write(path)
+    (run,) = load_runs([str(path)])  # generates the documents from the settings
+    (source,) = find_runs([str(folder)], None)
+    expected = score(documents, source.read(documents)).to_json()
+    assert run.report.to_json() == expected
+    assert read_record(path) == run.record
+    assert run.name == "base + adapter"
+
+
+def put(*place: str | int, value: Any) -> Callable[[Any], None]:
+    """A change of a record's JSON at a place."""
+
+    def change(content: Any) -> None:
+        for key in place[:-1]:
+            content = content[key]
+        content[place[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("answers", 1, "answer", value=None), "row 1: the record has the answers None and"),
+        (put("answers", 0, "response", value="I can't say"), "row 0: .* reads as None"),
+        (put("answers", 0, "row", value=7), "not one answer for each of"),
+        (put("data", "digest", value="0" * 64), "on other documents"),
+        (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record, but"),
+        (put("metrics", "acc", "low", value=99.0), "metrics, acc: low is 99.0"),
+        (put("published", "robust_acc", "percent", value=100.0), "published, robust_acc: percent"),
+        (
+            put("breakdowns", "length", value={}),
+            "breakdowns, length, .* has nothing instead of yes, no",
+        ),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(
+    folder: Path,
+    documents: list[Document],
+    change: Callable[[Any], None],
+    expected: str,
+) -> None:
+    content = record_of(folder, documents).model_dump(mode="json")
+    RunRecord.model_validate(content).report(documents)
+    changed = copy.deepcopy(content)
+    change(changed)
+    with pytest.raises(InputError, match=expected) as refusal:
+        RunRecord.model_validate(changed).report(documents)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", "not a run record of version 1: source: Field required"),
+        ('{"schema_version": 2}', "schema_version: Input should be 1"),
+        ("[]", "not a run record"),
+        ("{", "not JSON"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=expected) as refusal:
+        read_record(path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_published_runs_and_readers_have_names_of_their_own(released: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRAGWORLD_DATA", str(released))
+        runs = load_runs(["published:gpt-3.5-turbo", "readings:majority"])
+    assert [(run.name, run.record.source) for run in runs] == [
+        ("gpt-3.5-turbo", "published"),
+        ("label readers (majority)", "readings"),
+    ]
+    assert round(runs[0].report.robust_acc, 2) == 42.05
