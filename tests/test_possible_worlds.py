@@ -1,6 +1,7 @@
 """Compare what dialogues establish with all worlds that they allow, listed by brute force."""
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +25,7 @@ from pragworld_tasks.dialogues.world import (
     resolve,
 )
 
-CHUNKS = 8
+CHUNKS = 8 if os.environ.get("PRAGWORLD_LONG") else 3
 DIALOGUES = 2500  # fewest dialogues in a chunk
 SEEDS = 500  # seeds in a chunk; each gives a dialogue and altered versions of it
 LONGEST = 4  # most exchanges in a dialogue
