@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 import servers
 from chat_server import CLOSINGS, FAILURES, OPENINGS
-from command_runs import refused, run_command
+from command_runs import refused, run_command, run_program
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -189,7 +189,8 @@ def test_a_run_with_all_failures_writes_the_same_file(
     out = tmp_path / "mine.jsonl"
     options = ("--quirks", "--schedule", schedule, "--hang", "4", "--key", KEY)
     with serve(tmp_path, *options) as server:
-        process = run_command(
+        process = run_program(
+            "pragworld-tasks",
             *arguments(server.url, out, embeddings, "--question", MIAMI.name),
             *("--prices", "1000000", "0"),
             OPENAI_API_KEY=KEY,
