@@ -20,6 +20,7 @@ from pragworld_tasks.data.sources import (
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
+from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
@@ -57,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     add_collect(commands)
     add_decompose(commands)
     add_paraphrase(commands)
+    add_verify(commands)
     return parser
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import refused
 
+from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
@@ -69,6 +72,12 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
         lines.append(
             {
                 "doc": record,
+                "arguments": {
+                    "gen_args_0": {
+                        "arg_0": f"<user>{evaluation_prompt(record)}<model>",
+                        "arg_1": {"do_sample": False, "max_gen_toks": 1024},
+                    }
+                },
                 "filtered_resps": ["" if record["row"] == 2 else response],
                 "unreadable": 0.0,
             }
@@ -189,3 +198,108 @@ def test_published_runs_and_readers_have_names_of_their_own(released: Path) -> N
         ("label readers (majority)", "readings"),
     ]
     assert round(runs[0].report.robust_acc, 2) == 42.05
+
+
+# Submissions --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def submission(folder: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "submissions" / "mine"
+    main(["record", str(folder), "--out", str(out)])
+    return out
+
+
+def edit_sample(submission: Path, row: int, change: Callable[[Any], None]) -> None:
+    (path,) = submission.glob("samples_*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    change(lines[row])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_submission_is_verified(submission: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {path.suffix for path in submission.iterdir()} == {".json", ".jsonl"}
+    capsys.readouterr()
+    main(["verify", str(submission)])
+    assert capsys.readouterr().out.startswith(
+        f"{submission}: base + adapter, generated: robust_acc"
+    )
+    assert [path.name for path in submission.parent.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("row", "change", "expected"),
+    [
+        (0, put("filtered_resps", value=["I can't say"]), "row 0: the answer is None, but"),
+        (2, put("filtered_resps", value=["hm"]), "row 2: the response is 'hm', but '' in"),
+        (1, put("doc", "question", value="Is it?"), "the response is to another question"),
+        (1, put("doc", "answer", value="maybe"), "contradict the digest of their documents"),
+        (
+            1,
+            put("arguments", "gen_args_0", "arg_0", value="Is it raining?"),
+            "row 1: the prompt is not that of pragworld_generated",
+        ),
+        (
+            1,
+            lambda line: put("arguments", "gen_args_0", "arg_0", value=label_prompt(line["doc"]))(
+                line
+            ),
+            "row 1: the prompt is not that of pragworld_generated",
+        ),
+        (
+            0,
+            put("arguments", "gen_args_0", "arg_1", "do_sample", value=True),
+            "generated with do_sample True, but record.json says False",
+        ),
+        (0, put("arguments", value={}), "no 'arguments'"),
+    ],
+)
+def test_samples_that_differ_are_refused_with_the_row(
+    submission: Path,
+    capsys: pytest.CaptureFixture[str],
+    row: int,
+    change: Callable[[Any], None],
+    expected: str,
+) -> None:
+    edit_sample(submission, row, change)
+    with refused("1 of 1 submissions are refused"):
+        main(["verify", str(submission)])
+    assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("answers", 1, "response", value="(no)"), "row 1: "),
+        (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record"),
+        (put("data", "digest", value="0" * 64), "the record is on other documents"),
+    ],
+)
+def test_a_changed_record_is_refused(
+    submission: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Any], None],
+    expected: str,
+) -> None:
+    path = submission / "record.json"
+    content = json.loads(path.read_text())
+    if content["answers"][1]["answer"] == "no":  # so that "(no)" contradicts it
+        content["answers"][1]["answer"] = content["answers"][1]["released"] = "yes"
+    change(content)
+    path.write_text(json.dumps(content))
+    with refused("1 of 1 submissions are refused"):
+        main(["verify", str(submission)])
+    assert expected in capsys.readouterr().out
+
+
+def test_what_is_no_submission_is_refused(
+    submission: Path, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with refused("mine exists; remove it, or choose another name"):
+        main(["record", str(folder), "--out", str(submission)])
+    (tmp_path / "empty").mkdir()
+    with refused("2 of 2 submissions are refused"):
+        main(["verify", str(tmp_path / "empty"), str(tmp_path / "missing")])
+    shown = capsys.readouterr().out
+    assert "holds 0 files samples_*.jsonl and no record.json" in shown
+    assert "missing: no such folder" in shown
