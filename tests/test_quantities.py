@@ -540,11 +540,11 @@ def test_no_text_raises(response: str, unit: str, prompt: str) -> None:
 
 @pytest.mark.parametrize("piece", REPEATED)
 def test_no_text_takes_long(piece: str) -> None:
-    text = piece * (100_000 // len(piece))
+    text = piece * (50_000 // len(piece))
     started = time.process_time()
     read_quantity(text, "hour", "How many hours?")
     read_quantity(text, "million dollar", "How much over 10 years?")
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 4
 
 
 def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:
