@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from answer_server import VARIANCES
@@ -80,12 +81,17 @@ def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> N
         assert settings["max_gen_toks"] == 600
 
 
-def test_known_components_come_back_within_their_intervals(
-    known: Evaluation, tmp_path: Path
-) -> None:
-    process = run_command("decompose", known.samples_file(TASK), "--json", tmp_path / "found.json")
+@pytest.fixture(scope="module")
+def found(known: Evaluation, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `decompose` finds in the samples."""
+    report = tmp_path_factory.mktemp("decompose") / "found.json"
+    process = run_command("decompose", known.samples_file(TASK), "--json", report)
     assert process.returncode == 0, process.stderr
-    (found,) = json.loads((tmp_path / "found.json").read_text())["tasks"]
+    (task,) = json.loads(report.read_text())["tasks"]
+    return cast("dict[str, Any]", task)
+
+
+def test_known_components_come_back_within_their_intervals(found: dict[str, Any]) -> None:
     total = sum(VARIANCES.values())
     for name, variance in VARIANCES.items():
         interval = found["unbiased"][name]
@@ -96,9 +102,7 @@ def test_known_components_come_back_within_their_intervals(
     assert found["as_p"] < 0.01
 
 
-def test_the_table_is_what_decompose_finds(known: Evaluation, tmp_path: Path) -> None:
-    run_command("decompose", known.samples_file(TASK), "--json", tmp_path / "found.json")
-    (found,) = json.loads((tmp_path / "found.json").read_text())["tasks"]
+def test_the_table_is_what_decompose_finds(known: Evaluation, found: dict[str, Any]) -> None:
     shown = known.metrics(TASK)
     assert {name for name in shown if not name.endswith("_stderr")} == METRICS
     for name in ("variance", "ps", "as", "mu", "mvs"):
@@ -137,13 +141,13 @@ def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> N
 def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
         *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64"),
-        *("--tasks", "world_model_small", "--limit", "6", "--log_samples"),
+        *("--tasks", "world_model_small", "--limit", "3", "--log_samples"),
         *("--gen_kwargs", "max_gen_toks=8"),
     )
     assert evaluation.returncode == 0, evaluation.log
     for name, question in questions().items():
         samples = evaluation.samples(f"world_model_{name}")
-        assert [len(sample["resps"][0]) for sample in samples] == [10] * 6
+        assert [len(sample["resps"][0]) for sample in samples] == [10] * 3
         readable = [
             read_quantity(response, question.unit, sample["doc"]["prompt"]) is not None
             for sample in samples
