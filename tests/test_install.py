@@ -1,4 +1,8 @@
-"""The distributions: what they contain, and the wheel installed in an environment of its own."""
+"""The distributions: what they contain, and the wheel installed in an environment of its own.
+
+The wheel's dependencies are linked from the environment of the tests. Where PRAGWORLD_LONG is set, pip
+installs them.
+"""
 
 import os
 import shutil
@@ -6,9 +10,12 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import metadata
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from places import ROOT, SAMPLES
 
 TASK = "pragworld_manual_mc"
@@ -21,7 +28,8 @@ class Environment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.bin = folder / "bin"
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        (self.site_packages,) = folder.glob("lib/python*/site-packages")
 
     def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PRAGWORLD_DATA": str(SAMPLES)}
@@ -35,9 +43,46 @@ class Environment:
         )
 
     def install(self, *arguments: str) -> None:
-        constraints = str(ROOT / "constraints.txt")
-        process = self.run("python", "-m", "pip", "install", "-q", "-c", constraints, *arguments)
+        pip = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "-q"]
+        command = [*pip, "-c", str(ROOT / "constraints.txt"), *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
         assert process.returncode == 0, process.stderr
+
+    def link_dependencies(self, wheel: Distribution) -> None:
+        """Link what a distribution requires. lm-eval is copied: tests change it."""
+        for distribution in required(wheel):
+            names = {file.parts[0] for file in distribution.files or ()}
+            for name in names - {"..", "__pycache__"}:
+                source = Path(str(distribution.locate_file(name)))
+                target = self.site_packages / name
+                if distribution.name == "lm_eval":
+                    shutil.copytree(source, target, ignore=most_tasks)
+                elif not target.exists():
+                    target.symlink_to(source)
+        script = self.bin / "lm_eval"
+        script.write_text(f"#!{self.bin}/python\nimport lm_eval.__main__ as m\nm.cli_evaluate()\n")
+        script.chmod(0o755)
+
+
+def required(distribution: Distribution) -> list[Distribution]:
+    """Return the installed distributions that one requires, without its extras."""
+    found: dict[tuple[str, str], Distribution] = {}  # by name and extra
+    waiting = [(distribution, "")]
+    while waiting:
+        dependent, extra = waiting.pop()
+        for requirement in map(Requirement, dependent.requires or ()):
+            if not requirement.marker or requirement.marker.evaluate({"extra": extra}):
+                dependency = metadata.distribution(requirement.name)
+                new = {(dependency.name, wanted) for wanted in ("", *requirement.extras)} - {*found}
+                found |= dict.fromkeys(new, dependency)
+                waiting += [(dependency, wanted) for _, wanted in new]
+    return [dependency for (_, extra), dependency in found.items() if not extra]
+
+
+def most_tasks(folder: str, names: list[str]) -> list[str]:
+    """Return which files of lm-eval to leave out of a copy: most of its tasks, which are many."""
+    tasks = Path(folder).name == "tasks"
+    return [name for name in names if tasks and Path(folder, name).is_dir() and name != "arc"]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +99,14 @@ def environment(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -
     """Return an environment with the wheel and its required dependencies."""
     (wheel,) = distributions.glob("pragworld-*.whl")
     environment = Environment(tmp_path_factory.mktemp("install") / "environment")
-    environment.install(str(wheel))
+    if os.environ.get("PRAGWORLD_LONG"):
+        environment.install(str(wheel))
+    else:
+        environment.install("--no-deps", str(wheel))
+        (installed,) = metadata.distributions(
+            name="pragworld", path=[str(environment.site_packages)]
+        )
+        environment.link_dependencies(installed)
     return environment
 
 
@@ -103,7 +155,7 @@ def test_it_works_without_torch_and_transformers(environment: Environment) -> No
 
 
 def test_linked_into_an_installed_lm_eval(environment: Environment) -> None:
-    (site_packages,) = environment.folder.glob("lib/python*/site-packages")
+    site_packages = environment.site_packages
     path = environment.run("pragworld-tasks", "path").stdout.strip()
     assert path == str(site_packages / "pragworld_tasks" / "task_configs")
     assert_linked_task_runs(environment, site_packages / "lm_eval" / "tasks")
@@ -112,25 +164,15 @@ def test_linked_into_an_installed_lm_eval(environment: Environment) -> None:
 
 
 def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Path) -> None:
-    (site_packages,) = environment.folder.glob("lib/python*/site-packages")
+    site_packages = environment.site_packages
     source = tmp_path / "lm-evaluation-harness"
-    # Leave out most of lm-eval's own tasks, because there are many.
-    shutil.copytree(
-        site_packages / "lm_eval",
-        source / "lm_eval",
-        ignore=lambda folder, names: (
-            [name for name in names if (Path(folder) / name).is_dir() and name != "arc"]
-            if Path(folder).name == "tasks"
-            else []
-        ),
-    )
+    shutil.copytree(site_packages / "lm_eval", source / "lm_eval", ignore=most_tasks)
     (source / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
         '[project]\nname = "lm_eval"\nversion = "0.4.13"\n'
         '[project.scripts]\nlm_eval = "lm_eval.__main__:cli_evaluate"\n'
         '[tool.setuptools.packages.find]\ninclude = ["lm_eval*"]\n'
     )
-    environment.install("--upgrade", "setuptools>=70.1")
     environment.install("--no-build-isolation", "--no-deps", "--editable", str(source))
     assert not (site_packages / "lm_eval").exists()
     assert_linked_task_runs(environment, source / "lm_eval" / "tasks")
