@@ -13,13 +13,16 @@ from pragworld_tasks.data.sources import (
     FILES,
     cache_folder,
     fetch,
+    file_in,
     is_released,
     locate,
     named_folder,
+    read_split,
 )
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
+from pragworld_tasks.leaderboard.dataset_command import add_dataset
 from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
@@ -44,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_link(commands)
     _add_data(commands)
+    add_dataset(commands)
     add_score(commands)
     _add_generate(commands)
     _add_alter(commands)
@@ -128,9 +132,9 @@ def _add_data(commands: Commands) -> None:
         "data",
         help="locate, download or check the released data",
         description="Locate, download or check the released data. A split's file is looked for in "
-        "the folder that PRAGWORLD_DATA names (laid out like the released repository), then in the "
-        "cache (PRAGWORLD_CACHE, or the user's), and is otherwise downloaded at the pinned commit "
-        "(PRAGWORLD_URL names a mirror).",
+        "the folder that PRAGWORLD_DATA names (laid out like the released repository, or one "
+        "that `pragworld-tasks dataset` wrote), then in the cache (PRAGWORLD_CACHE, or the "
+        "user's), and is otherwise downloaded at the pinned commit (PRAGWORLD_URL names a mirror).",
         epilog="example: pragworld-tasks data status",
     )
     data_commands = data.add_subparsers(required=True, metavar="COMMAND")
@@ -217,16 +221,16 @@ def _data_check(options: argparse.Namespace) -> None:
     checked = refused = 0
     for split in _splits(options):
         if options.folder:
-            path = options.folder / FILES[split].path
+            path = file_in(options.folder, split)
         else:
             location = locate(split)
             path = location.path if location else None
-        if path is None or not path.exists():
+        if path is None:
             print(f"{split}: not on this machine (no {FILES[split].path})")
             continue
         checked += 1
         try:
-            found = audit(FILES[split].read(path))
+            found = audit(read_split(split, path))
         except InputError as error:
             refused += 1
             print(f"{split}: {error}")

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -164,6 +165,50 @@ def write_whole(path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError):  # its folder may not exist
             partial.unlink(missing_ok=True)
         raise _not_writable(path, error) from error
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -> None:
+    """Write a folder beside `folder`, then rename it, so that `folder` is never incomplete.
+
+    Args:
+        folder: the folder to write.
+        contents: the contents of its files, by their paths inside it.
+        overwrite: whether the folder may exist and hold older versions of these files.
+
+    Raises:
+        InputError: The folder holds files that would be replaced without `overwrite`, or lost with
+            it, or cannot be written.
+    """
+    folder = folder.resolve()
+    partial = _partial_of(folder)
+    try:
+        if folder.exists():
+            present = {
+                str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+            }
+            if present and not overwrite:
+                raise InputError(f"{folder} exists; pass --overwrite, or another name")
+            if foreign := sorted(present - set(contents)):
+                raise InputError(
+                    f"{folder} holds {foreign[0]}, which would be lost; remove it, or pass another "
+                    "name"
+                )
+        if partial.exists():  # of a run that was killed
+            shutil.rmtree(partial)
+        try:
+            for name, content in contents.items():
+                path = partial / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            if folder.exists():
+                shutil.rmtree(folder)
+            partial.replace(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror or error}); use another name"
+        ) from error
 
 
 def _partial_of(path: Path) -> Path:

@@ -1,9 +1,9 @@
 """Where a split's file comes from: a folder that the user names, the cache, or a download.
 
 They are tried in this order. The folder is laid out like the released repository, for example a
-clone of it. The download is the file at the pinned commit: resumed where the server allows it,
-bounded, checked for size and structure before it enters the cache, and made once however many
-processes need it.
+clone of it, or is a dataset that `pragworld-tasks dataset` wrote. The download is the file at the
+pinned commit: resumed where the server allows it, bounded, checked for size and structure before it
+enters the cache, and made once however many processes need it.
 
 Environment variables:
     PRAGWORLD_DATA: the folder that the user names.
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 from urllib.parse import quote
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
+from pragworld_tasks.data.parquet import parquet_path, read_parquet
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.log import logger
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
+HUB_DATASET = "pragworld/pragworld"  # the proposed name of what `pragworld-tasks dataset` writes
 _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
 ATTEMPTS = 5
 TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
@@ -116,11 +118,20 @@ def load_split(split: str) -> list[Document]:
         raise InputError(f"split {split!r} does not exist; choose from {', '.join(FILES)}")
     location = locate(split)
     path = location.path if location else fetch(split)
-    documents = FILES[split].read(path)
+    documents = read_split(split, path)
     logger.info("%s: %d documents from %s", split, len(documents), path)
     if differences := deviations(documents):
         logger.warning("%s is not the released file: %s", path, "; ".join(differences))
     return documents
+
+
+def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
+    """Return the documents of a split from its released file, or from a dataset's Parquet file.
+
+    Raises:
+        InputError: The file is malformed.
+    """
+    return read_parquet(path, split) if path.suffix == ".parquet" else FILES[split].read(path)
 
 
 def deviations(documents: Sequence[Document]) -> list[str]:
@@ -154,14 +165,25 @@ def locate(split: ReleasedSplit) -> Location | None:
     Raises:
         InputError: The folder that the user names does not exist or cannot be read.
     """
-    path = FILES[split].path
     folder = named_folder()
     if folder is not None:
-        if _is_file(folder / path):
-            return Location(folder / path, "named folder")
-        logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, path)
-    cached = cache_folder() / path
+        if path := file_in(folder, split):
+            return Location(path, "named folder")
+        logger.warning(
+            "PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, FILES[split].path
+        )
+    cached = cache_folder() / FILES[split].path
     return Location(cached, "cache") if _is_file(cached) else None
+
+
+def file_in(folder: Path, split: ReleasedSplit) -> Path | None:
+    """Return the split's file in a folder: the released one, or a dataset's; None if neither is.
+
+    Raises:
+        InputError: The folder cannot be read.
+    """
+    paths = (folder / FILES[split].path, folder / parquet_path(split))
+    return next((path for path in paths if _is_file(path)), None)
 
 
 def named_folder() -> Path | None:
