@@ -1,11 +1,8 @@
 """`pragworld-tasks collect`: lm-eval in chunks, killed, resumed and topped up."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,8 +10,9 @@ from typing import Any
 
 import pytest
 import requests
-from command_runs import refused, run_program
+from command_runs import Program, refused, run_program
 from servers import serve
+from warm_client import KILLED
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.quantities import read_quantity
@@ -56,28 +54,18 @@ def samples(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def start(arguments: tuple[str, ...], log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pragworld_tasks", *arguments]
-    with log.open("wb") as stream:
-        return subprocess.Popen(
-            command, stdout=stream, stderr=stream, start_new_session=True, env=dict(os.environ)
-        )
-
-
 def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     process = run_program("pragworld-tasks", *with_small_model(few, whole))
     assert process.returncode == 0, process.stderr
     assert [sample["doc_id"] for sample in samples(whole)] == list(range(6))
 
-    running = start(with_small_model(few, killed), tmp_path / "log")
-    for _ in range(6000):
+    program = Program("pragworld-tasks", *with_small_model(few, killed), log=tmp_path / "log")
+    while program.runs():
         time.sleep(0.02)
-        assert running.poll() is None, (tmp_path / "log").read_text()
         if list(killed.rglob("samples_*")) and len(samples(killed)) >= 2:
             break
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+    assert program.stop(signal.SIGKILL) == KILLED, (tmp_path / "log").read_text()
     before = samples(killed)
     assert 2 <= len(before) < 6
     (path,) = killed.rglob("samples_*")
