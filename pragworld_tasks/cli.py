@@ -22,6 +22,7 @@ from pragworld_tasks.data.sources import (
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
+from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.dataset_command import add_dataset
 from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.sensitivity.collect_command import add_collect
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_data(commands)
     add_dataset(commands)
     add_score(commands)
+    add_board(commands)
     _add_generate(commands)
     _add_alter(commands)
     add_command(

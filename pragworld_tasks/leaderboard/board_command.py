@@ -1,0 +1,65 @@
+"""The command `pragworld-tasks board`."""
+
+import argparse
+from pathlib import Path
+
+from pragworld_tasks.command_line import Commands, add_command
+from pragworld_tasks.data.splits import SPLIT_NAMES
+
+_DEMO = ("published:all", "readings:majority")
+
+
+def add_board(commands: Commands) -> None:
+    """Add the command `board`."""
+    command = add_command(
+        commands,
+        "board",
+        _board,
+        "write a leaderboard of runs as a folder of web pages",
+        description="Ranks the runs on each split with intervals, compares them in pairs, and "
+        "shows every dialogue with the words that were altered and what each run answered. The "
+        "pages need no server: open index.html. A run is whatever `score --responses` takes, or a "
+        "run record (.json).",
+        example="pragworld-tasks board --demo --out board\n"
+        "pragworld-tasks board results/ published:all readings:majority --out board --overwrite",
+    )
+    command.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN",
+        help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each; a run "
+        "record; published:MODEL or published:all; readings:majority",
+    )
+    command.add_argument(
+        "--demo",
+        action="store_true",
+        help="show what comes with the package: the paper's released answers to the manual split, "
+        "and the careful readers",
+    )
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
+    command.add_argument(
+        "--split", choices=SPLIT_NAMES, help="the split of responses that do not name theirs"
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace --out, if it is a leaderboard"
+    )
+
+
+def _board(options: argparse.Namespace) -> None:
+    from pragworld_tasks.errors import InputError
+    from pragworld_tasks.leaderboard.boards import make_boards
+    from pragworld_tasks.leaderboard.pages import render_site
+    from pragworld_tasks.leaderboard.runs import load_runs
+    from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+
+    if options.demo == bool(options.runs):
+        raise InputError("board: name runs, or pass --demo to see what comes with the package")
+    check_site_folder(options.out, options.overwrite)
+    boards = make_boards(load_runs(options.runs or _DEMO, options.split))
+    size = write_site(render_site(boards), options.out)
+    runs = sum(len(board.runs) for board in boards)
+    splits = ", ".join(board.title for board in boards)
+    print(
+        f"{options.out / 'index.html'}: {runs} run{'s' if runs > 1 else ''} on {splits}, "
+        f"{size / 1e6:.1f} MB"
+    )

@@ -1,0 +1,138 @@
+"""A leaderboard: all runs on the same documents, ranked, and each pair of them compared."""
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pragworld_tasks.data.documents import Document, has_alterations
+from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
+from pragworld_tasks.evaluation.items import Item, analyze_items
+from pragworld_tasks.evaluation.metrics import McNemar, Rank, rank_runs
+from pragworld_tasks.evaluation.scoring import shown_tallies
+from pragworld_tasks.leaderboard.runs import BoardRun
+
+SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class Board:
+    """All runs on the same documents, the best first.
+
+    Attributes:
+        title: the split, with the digest of its documents where two boards have the same split.
+        runs: the runs in the order of their main metric; readers of the labels come last.
+    """
+
+    title: str
+    runs: Sequence[BoardRun]
+
+    @property
+    def slug(self) -> str:
+        """The title as a part of file names."""
+        return slug(self.title)
+
+    @property
+    def split(self) -> str:
+        """The split of the documents."""
+        return self.runs[0].record.data.split
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The documents that all runs answered."""
+        return self.runs[0].documents
+
+    @property
+    def has_alterations(self) -> bool:
+        """Whether the documents have altered variants, and so robust accuracy."""
+        return has_alterations(self.runs[0].report.split)
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that ranks the runs."""
+        return _main_metric(self.runs[0])
+
+    @property
+    def models(self) -> list[BoardRun]:
+        """The runs of models: all but those of the readers of the labels."""
+        return [run for run in self.runs if run.record.source != "readings"]
+
+    @cached_property
+    def ranks(self) -> dict[str, Rank]:
+        """The rank of each model by the main metric; readers of the labels have none."""
+        return rank_runs(
+            {
+                run.name: shown_tallies(run.report.run, run.report.split)[self.main_metric]
+                for run in self.models
+            }
+        )
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        """Each pair of runs compared: the first minus the second, in the order of `runs`."""
+        return {
+            (first.name, second.name): compare_scores(first.report, second.report)
+            for first, second in itertools.combinations(self.runs, 2)
+        }
+
+    def paired_tests(self, name: str) -> dict[str, McNemar]:
+        """Return the exact McNemar test of a run and each other one, by the other's name.
+
+        Over groups, which are independent; over documents where the split has no alterations.
+        """
+        return {
+            first if second == name else second: comparison.on_groups or comparison.on_documents
+            for (first, second), comparison in self.comparisons.items()
+            if name in (first, second)
+        }
+
+    @cached_property
+    def run_pages(self) -> dict[str, str]:
+        """The file name of each run's page, by the run's name."""
+        pages: dict[str, str] = {}
+        for run in self.runs:
+            page = f"{self.slug}-run-{slug(run.name)}"
+            while f"{page}.html" in pages.values():
+                page += "-again"
+            pages[run.name] = f"{page}.html"
+        return pages
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """How the models answer each document; the readers where there is no model."""
+        return analyze_items({run.name: run.report for run in self.models or self.runs})
+
+
+def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
+    """Return a board for each set of documents that runs answered, in the order of the runs."""
+    by_digest: dict[str, list[BoardRun]] = {}
+    for run in runs:
+        by_digest.setdefault(run.record.data.digest, []).append(run)
+    splits = [board[0].record.data.split for board in by_digest.values()]
+    return [
+        Board(
+            split if splits.count(split) == 1 else f"{split} {digest:.8}",
+            sorted(board, key=_order),
+        )
+        for split, (digest, board) in zip(splits, by_digest.items(), strict=True)
+    ]
+
+
+def slug(name: str) -> str:
+    """Return a name in lower-case ASCII letters, digits and hyphens, for names of files.
+
+    Examples:
+        >>> slug("Llama-3.3-70B, manual_mc")
+        'llama-3-3-70b-manual-mc'
+    """
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "run"
+
+
+def _order(run: BoardRun) -> tuple[bool, float, str]:
+    share = run.report.metrics[_main_metric(run)]
+    return run.record.source == "readings", -share.percent, run.name.casefold()
+
+
+def _main_metric(run: BoardRun) -> str:
+    return "robust_acc" if has_alterations(run.report.split) else "acc"

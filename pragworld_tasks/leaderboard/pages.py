@@ -1,0 +1,272 @@
+"""The pages of a leaderboard, rendered from templates with everything escaped."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.evaluation.comparison import Comparison, Difference
+from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank
+from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.formatting import format_interval, format_percent, format_points, null_if_nan
+from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
+from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
+from pragworld_tasks.leaderboard.published_figures import PublishedRow, published_rows
+from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
+from pragworld_tasks.leaderboard.run_page import run_content
+from pragworld_tasks.leaderboard.runs import BoardRun
+
+_STATIC = ("style.css", "script.js")
+_LABELS = {
+    "robust_acc": "Robust accuracy",
+    "robust_acc_undisputed": "Robust, undisputed",
+    "acc": "Accuracy",
+    "acc_undisputed": "Accuracy, undisputed",
+    "yes_acc": "Gold yes",
+    "no_acc": "Gold no",
+    "original_acc": "Originals",
+    "altered_acc": "Altered",
+    "flip_acc": "Answer flips",
+    "invariant_acc": "Answer stays",
+    "unreadable": "Unreadable",
+    "determined_acc": "Determined labels",
+    "undetermined_acc": "Undetermined labels",
+}
+_MEANINGS = {
+    "robust_acc": "groups in which the original and every variant are answered right",
+    "robust_acc_undisputed": "the same, without the documents whose label all readers dispute",
+    "acc": "documents answered right",
+    "acc_undisputed": "the same, without the documents whose label all readers dispute",
+    "yes_acc": "documents with gold answer yes, answered right",
+    "no_acc": "documents with gold answer no, answered right",
+    "original_acc": "originals answered right",
+    "altered_acc": "altered variants answered right",
+    "flip_acc": "variants whose alteration flips the answer, answered right",
+    "invariant_acc": "variants whose alteration keeps the answer, answered right",
+    "unreadable": "responses in which no answer can be read; they count as wrong",
+    "determined_acc": "documents whose answer follows from what was said, answered right",
+    "undetermined_acc": "documents whose label rests on a convention, answered as labelled",
+}
+_RELEASED = "as the released code groups documents and reads responses, for the paper's tables"
+_SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
+
+
+class Column(NamedTuple):
+    """A column of a leaderboard: a metric, by our scoring or the released one."""
+
+    key: str
+    label: str
+    meaning: str
+    shown: bool
+    bars: bool
+
+
+class LeaderboardRow(NamedTuple):
+    """A row of a leaderboard.
+
+    Attributes:
+        run: the run.
+        page: file name of the run's own page.
+        rank: its rank; None for readers of the labels.
+        shares: its metrics by key of the column.
+        alike: the paired tests that cannot tell another model from it, by the other's name.
+        command: the command that repeats it, where it is known.
+    """
+
+    run: BoardRun
+    page: str
+    rank: Rank | None
+    shares: Mapping[str, Share]
+    alike: Mapping[str, McNemar]
+    command: str | None
+
+
+class PublishedTable(NamedTuple):
+    """The paper's figures on a split: the metrics that they are of, and the rows."""
+
+    split: str
+    metrics: list[str]
+    rows: list[PublishedRow]
+
+
+def render_site(boards: Sequence[Board]) -> Iterator[tuple[str, str]]:
+    """Yield name and content of each file of the site, the page to open first.
+
+    Args:
+        boards: the leaderboards, one for each set of documents.
+    """
+    environment = _environment()
+
+    def page(template: str, board: Board | None, **content: Any) -> str:
+        return environment.get_template(template).render(boards=boards, board=board, **content)
+
+    splits = {board.split for board in boards}
+    yield (
+        "index.html",
+        page(
+            "leaderboard.html",
+            None,
+            tables=[
+                (board, _columns(board), leaderboard_rows(board), _published(board.split))
+                for board in boards
+            ],
+            published=[_published(split) for split in FILES if split not in splits],
+        ),
+    )
+    for board in boards:
+        yield (
+            f"{board.slug}-dialogues.html",
+            page("dialogues.html", board, **dialogues_content(board)),
+        )
+        if len(board.runs) > 1:
+            yield f"{board.slug}-compare.html", page("compare.html", board, data=_pairs(board))
+        for row in leaderboard_rows(board):
+            yield row.page, page("run.html", board, row=row, **run_content(row.run))
+    for name in _STATIC:
+        yield name, (files(__package__) / "site_templates" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("pragworld_tasks.leaderboard", "site_templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": format_percent, "interval": format_interval}
+    environment.globals |= {
+        "labels": _LABELS,
+        "meanings": _MEANINGS,
+        "alterations": ALTERATIONS,
+        "significant": SIGNIFICANT,
+        "version": version("pragworld"),
+    }
+    return environment
+
+
+def leaderboard_rows(board: Board) -> list[LeaderboardRow]:
+    """Return the rows of a leaderboard, the best run first and readers of the labels last."""
+    models = {run.name for run in board.models}
+    return [
+        LeaderboardRow(
+            run,
+            board.run_pages[run.name],
+            board.ranks.get(run.name),
+            {
+                **run.report.metrics,
+                **{f"{metric}-released": share for metric, share in run.report.published.items()},
+            },
+            {
+                name: test
+                for name, test in board.paired_tests(run.name).items()
+                if run.name in models and name in models and test.p >= SIGNIFICANT
+            },
+            lm_eval_command(run.record),
+        )
+        for run in board.runs
+    ]
+
+
+def _columns(board: Board) -> list[Column]:
+    report = board.runs[0].report
+    columns = []
+    for metric in (name for name in _LABELS if name in report.metrics):
+        bars = metric != "unreadable"
+        shown = metric in _SHOWN_AT_FIRST
+        columns.append(Column(metric, _LABELS[metric], _MEANINGS[metric], shown, bars))
+        if metric == board.main_metric and metric in report.published:
+            label = f"{_LABELS[metric]}, released scoring"
+            columns.append(Column(f"{metric}-released", label, _RELEASED, True, True))
+    return columns
+
+
+def _published(split: str) -> PublishedTable:
+    rows = published_rows(split)
+    metrics = [name for name in _LABELS if any(name in row.percents for row in rows)]
+    return PublishedTable(split, metrics, rows)
+
+
+def _pairs(board: Board) -> dict[str, Any]:
+    """Return what the page of two runs shows, with all figures as text.
+
+    Which groups two runs differ in follows from which of them each gets right; a split without
+    alterations has no groups that are right or wrong, and its documents stand in their place.
+    """
+    metrics = list(board.runs[0].report.metrics)
+    place = {run.name: number for number, run in enumerate(board.runs)}
+    pairs = {}
+    for (first, second), comparison in board.comparisons.items():
+        pairs[f"{place[first]}-{place[second]}"] = _pair(comparison)
+        pairs[f"{place[second]}-{place[first]}"] = _pair(_turned(comparison))
+    return {
+        "runs": list(place),
+        "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],
+        "percents": [
+            [format_percent(run.report.metrics[name].percent) for name in metrics]
+            for run in board.runs
+        ],
+        "pairs": pairs,
+        "unit": "group" if board.has_alterations else "row",
+        "right": [_right(board, run) for run in board.runs],
+    }
+
+
+def _pair(comparison: Comparison) -> dict[str, Any]:
+    """Return differences (as text and for drawing) and tests as the page's script reads them."""
+    tests = {"groups": comparison.on_groups, "documents": comparison.on_documents}
+    return {
+        "differences": [
+            [
+                format_points(difference.points),
+                format_interval(difference.interval),
+                *map(_drawn, (difference.points, *difference.interval)),
+            ]
+            for difference in comparison.differences.values()
+        ],
+        "tests": [
+            [unit, test.only_first, test.only_second, f"{test.p:.3g}"]
+            for unit, test in tests.items()
+            if test
+        ],
+    }
+
+
+def _drawn(points: float) -> float | None:
+    return null_if_nan(round(points, 2))
+
+
+def _turned(comparison: Comparison) -> Comparison:
+    """Return the comparison of the second run with the first."""
+    return Comparison(
+        {
+            name: Difference(
+                0 - difference.points,
+                Interval(0 - difference.interval.high, 0 - difference.interval.low),
+            )
+            for name, difference in comparison.differences.items()
+        },
+        _turned_test(comparison.on_documents),
+        comparison.on_groups and _turned_test(comparison.on_groups),
+    )
+
+
+def _turned_test(test: McNemar) -> McNemar:
+    return McNemar(test.only_second, test.only_first, test.p)
+
+
+def _right(board: Board, run: BoardRun) -> str:
+    """Return a digit for each group, 1 where the run answers all of it right; see `_pairs`."""
+    correct = run.report.run.correct
+    if not board.has_alterations:
+        return "".join(str(int(right)) for right in correct)
+    right = [True] * (max(document.group for document in board.documents) + 1)
+    for document, answered in zip(board.documents, correct, strict=True):
+        right[document.group] &= bool(answered)
+    return "".join(str(int(group)) for group in right)
