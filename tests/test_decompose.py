@@ -12,6 +12,7 @@ from command_runs import run_command
 from servers import serve
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.sensitivity import samples
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.figures import draw_figures
 from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
@@ -274,27 +275,39 @@ def test_identical_responses_are_reported(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_figures(tmp_path: Path, suffix: str) -> None:
-    names = ("travel_commute", "travel_sydney", "health_hike")
-    paths = [write_samples(tmp_path / model, name) for model in ("a$b", "two") for name in names]
-    drawn = [
-        draw_figures(decompose_samples(read_samples(paths), draws=20), tmp_path / place, suffix)
-        for place in ("first", "again")
-    ]
-    assert [path.name for path in drawn[0]] == [
-        f"{name}{suffix}"
-        for name in (
-            *("variance", "shares", "mvs"),
-            *("densities_health_hike", "densities_travel_sydney", "densities_travel_commute"),
-        )
-    ]
+def of_two_models(
+    folder: Path, names: Sequence[str] = ("travel_commute", "travel_sydney", "health_hike")
+) -> list[Path]:
+    """Write samples of two models on each question."""
+    return [write_samples(folder / model, name) for model in ("a$b", "two") for name in names]
+
+
+def test_many_samples_are_read_as_few_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = of_two_models(tmp_path)
+    few = read_samples(paths)
+    monkeypatch.setattr(samples, "_FEW_BYTES", 0)  # so many are read by several processes
+    assert read_samples(paths) == few
+
+
+@pytest.mark.parametrize(
+    ("suffix", "names"),
+    [
+        (".png", ("health_hike", "travel_sydney", "travel_commute")),
+        (".svg", ("travel_commute",)),
+        (".pdf", ("travel_commute",)),
+    ],
+)
+def test_figures(tmp_path: Path, suffix: str, names: tuple[str, ...]) -> None:
+    decomposed = decompose_samples(read_samples(of_two_models(tmp_path, names)), draws=20)
+    drawn = [draw_figures(decomposed, tmp_path / place, suffix) for place in ("first", "again")]
+    figures = ("variance", "shares", "mvs", *(f"densities_{name}" for name in names))
+    assert [path.name for path in drawn[0]] == [f"{figure}{suffix}" for figure in figures]
     for first, again in zip(*drawn, strict=True):
         assert first.read_bytes() == again.read_bytes()
         assert first.stat().st_size > 1000
     if suffix == ".svg":
         shares = (tmp_path / "first" / "shares.svg").read_text()
-        assert shares.count("a$b") >= 2
+        assert "a$b" in shares
 
 
 def test_figures_of_few_responses(tmp_path: Path) -> None:

@@ -213,9 +213,14 @@ def test_nothing_overlaps_or_is_cut_off(name: str, drawn: list[Figure], tmp_path
 
 
 @pytest.mark.parametrize(
-    ("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".PNG", b"\x89PNG")]
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["accuracy of one", "patching of one"])
+    ("name", "suffix", "begins"),
+    [
+        ("accuracy of one", ".png", b"\x89PNG"),
+        ("accuracy of one", ".pdf", b"%PDF"),
+        ("patching of one", ".svg", b"<?xml"),
+        ("patching of one", ".PNG", b"\x89PNG"),
+    ],
+)
 def test_the_file_is_whole_and_the_same_each_time(
     name: str, suffix: str, begins: bytes, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ _KEYS = {
     **dict.fromkeys(("question", "unit", "value", "prompt"), str),
     **dict.fromkeys(("intent", "paraphrase"), int),
 }
+# Starting processes takes longer than reading files that have fewer bytes together.
+_FEW_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class ModelSamples:
 
 
 def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
-    """Read samples files of lm-eval or `pragworld-tasks collect`, several in parallel.
+    """Read samples files of lm-eval or `pragworld-tasks collect`, large ones in parallel.
 
     A prompt may occur several times, for instance if it was topped up: its responses are joined.
 
@@ -116,7 +118,8 @@ def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
 
 
 def _read_all(paths: Sequence[Path]) -> Iterator[ModelSamples]:
-    if len(paths) < 2:
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    if len(paths) < 2 or size < _FEW_BYTES:
         yield from map(_read, paths)
         return
     # A long response takes some milliseconds to read.
