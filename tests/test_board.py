@@ -1,0 +1,416 @@
+"""The leaderboard's pages: their figures, what is in them, and how they are written."""
+
+import csv
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from board_sites import HOSTILE, HOSTILE_NAME, small_board, write_board
+from command_runs import refused
+from places import SAMPLES
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.comparison import compare_scores
+from pragworld_tasks.evaluation.metrics import rank_runs, tally
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.scoring import Share, score
+from pragworld_tasks.formatting import format_interval, format_percent, format_points
+from pragworld_tasks.leaderboard.boards import Board
+from pragworld_tasks.leaderboard.calibration import calibrate
+from pragworld_tasks.leaderboard.published_figures import published_rows
+from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
+from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, record_run
+from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
+from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+from pragworld_tasks.leaderboard.word_diff import diff_lines
+
+
+@pytest.fixture(scope="module")
+def board() -> Board:
+    return small_board()
+
+
+@pytest.fixture(scope="module")
+def site(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_board(board, tmp_path_factory.mktemp("board") / "site")
+
+
+class _Page(HTMLParser):
+    """The start tags of a page with the text right behind each, and all text by parent tag."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.text.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.text:
+            self.text[-1] += data
+
+    def cells(self, *marks: str) -> Iterator[tuple[str | None, dict[str, str | None], list[str]]]:
+        """Yield the mark of the row, the attributes and the texts of each cell with a figure."""
+        mark = None
+        for number, (tag, attributes) in enumerate(self.tags):
+            mark = next((attributes[name] for name in marks if name in attributes), mark)
+            if tag == "td" and "data-right" in attributes:
+                end = next(
+                    later
+                    for later in range(number + 1, len(self.tags) + 1)
+                    if later == len(self.tags) or self.tags[later][0] not in ("span", "svg", "rect")
+                )
+                yield mark, attributes, [text.strip() for text in self.text[number:end]]
+
+    def data(self) -> Any:
+        """Return the data that the page's script reads."""
+        places = [
+            number
+            for number, (_, attributes) in enumerate(self.tags)
+            if attributes.get("id") == "data"
+        ]
+        return json.loads(self.text[places[0]])
+
+
+def _check(share: Share, attributes: dict[str, str | None], texts: list[str]) -> None:
+    """Check a cell's figures, to the last digit and as they are read."""
+    shown = [float(attributes[f"data-{name}"] or "nan") for name in ("value", "low", "high")]
+    assert shown == [share.percent, *share.interval]
+    assert (attributes["data-right"], attributes["data-total"]) == (
+        str(share.right),
+        str(share.total),
+    )
+    assert format_percent(share.percent) in texts
+    assert len(texts) < 3 or format_interval(share.interval) in texts
+
+
+def test_every_figure_of_the_leaderboard_is_that_of_score(board: Board, site: Path) -> None:
+    reports = {run.name: run.report for run in board.runs}
+    seen = set()
+    for name, attributes, texts in _Page(site / "index.html").cells("data-run"):
+        assert name
+        metric, _, released = (attributes["data-key"] or "").partition("-")
+        shares = reports[name].published if released else reports[name].metrics
+        _check(shares[metric], attributes, texts)
+        seen.add((name, metric, released))
+    assert len(seen) == len(reports) * (len(reports["good"].metrics) + 1)
+
+
+def test_every_figure_of_a_run_is_that_of_score(board: Board, site: Path) -> None:
+    (run,) = (run for run in board.runs if run.name == "sure")
+    cells = list(_Page(site / board.run_pages["sure"]).cells("data-metric", "data-class"))
+    metrics = [cell for cell in cells if cell[0] in run.report.metrics]
+    assert [name for name, *_ in metrics[::2]] == list(run.report.metrics)
+    for (name, attributes, texts), (_, released, released_texts) in zip(
+        metrics[::2], metrics[1::2], strict=True
+    ):
+        assert name
+        _check(run.report.metrics[name], attributes, texts)
+        _check(run.report.published[name], released, released_texts)
+    breakdowns = [
+        share
+        for classes in run.report.breakdowns.values()
+        for by_gold in classes.values()
+        for share in by_gold.values()
+        if share.total
+    ]
+    for share, (_, attributes, texts) in zip(breakdowns, cells[len(metrics) :], strict=True):
+        _check(share, attributes, texts)
+
+
+def test_every_comparison_of_two_runs_is_that_of_compare_scores(board: Board, site: Path) -> None:
+    data = _Page(site / f"{board.slug}-compare.html").data()
+    assert data["runs"] == [run.name for run in board.runs]
+    for first, run in enumerate(board.runs):
+        assert data["percents"][first] == [
+            format_percent(share.percent) for share in run.report.metrics.values()
+        ]
+        for second, other in enumerate(board.runs):
+            if first == second:
+                continue
+            comparison = compare_scores(run.report, other.report)
+            pair = data["pairs"][f"{first}-{second}"]
+            assert [cells[:2] for cells in pair["differences"]] == [
+                [format_points(difference.points), format_interval(difference.interval)]
+                for difference in comparison.differences.values()
+            ]
+            tests = {"groups": comparison.on_groups, "documents": comparison.on_documents}
+            assert pair["tests"] == [
+                [unit, test.only_first, test.only_second, f"{test.p:.3g}"]
+                for unit, test in tests.items()
+                if test
+            ]
+            only_first = sum(
+                (right, wrong) == ("1", "0")
+                for right, wrong in zip(data["right"][first], data["right"][second], strict=True)
+            )
+            assert comparison.on_groups
+            assert only_first == comparison.on_groups.only_first
+
+
+def test_every_document_is_on_the_page_of_dialogues(board: Board, site: Path) -> None:
+    page = _Page(site / "generated-dialogues.html")
+    rows = [
+        int(attributes["data-row"] or -1) for _, attributes in page.tags if "data-row" in attributes
+    ]
+    assert rows == list(range(len(board.documents)))
+    text = re.sub(r"<del>.*?</del>|<[^>]+>", "", (site / "generated-dialogues.html").read_text())
+    for document in board.documents[:20]:
+        assert " ".join(document.question.split()) in text
+    letters = {"yes": "y", "no": "n", None: "-"}
+    for shown, run in zip(page.data()["runs"], board.runs, strict=True):
+        assert shown["answers"] == "".join(
+            letters[answer] for answer in run.report.predictions.ours
+        )
+
+
+def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
+    for path in site.glob("*.html"):
+        page = _Page(path)
+        names = {tag for tag, _ in page.tags}
+        assert not names & {"img", "b onclick", "iframe", "style"}
+        assert sum(tag == "script" for tag, _ in page.tags) <= 2
+        assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+        policies = [
+            attributes["content"] or ""
+            for _, attributes in page.tags
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
+        assert "default-src 'none'" in policies[0]
+        assert "unsafe" not in policies[0]
+    runs = _Page(site / "generated-dialogues.html").data()["runs"]
+    (responses,) = (run["responses"] for run in runs if run["name"] == HOSTILE_NAME)
+    assert responses[: len(HOSTILE)] == [text.strip() for text in HOSTILE]
+    assert HOSTILE_NAME in {
+        attributes.get("data-run") for _, attributes in _Page(site / "index.html").tags
+    }
+
+
+# Pure functions -----------------------------------------------------------------------------------
+
+
+def test_ranks_and_their_intervals_are_those_of_counting() -> None:
+    groups, resamples = 7, 200
+    random = np.random.default_rng(5)
+    right = {name: random.integers(0, 2, groups) for name in "abcd"}
+    right["e"] = right["a"]  # as good as another run in every draw
+    ranks = rank_runs(
+        {name: tally(values, np.ones(groups), np.arange(groups)) for name, values in right.items()},
+        resamples=resamples,
+    )
+    draws = np.random.default_rng(0).integers(groups, size=(resamples, groups))
+    for name, values in right.items():
+        places = sorted(
+            1 + sum(other[draw].sum() > values[draw].sum() for other in right.values())
+            for draw in draws
+        )
+        better = sum(other.sum() > values.sum() for other in right.values())
+        # The smallest places that at least 2.5 % and 97.5 % of the draws do not exceed.
+        assert ranks[name] == (1 + better, places[4], places[194])
+    assert ranks["a"] == ranks["e"]
+
+
+def test_calibration_is_that_of_counting() -> None:
+    random = np.random.default_rng(1)
+    yes = [float(value) for value in random.random(100)]
+    gold: list[Answer] = ["yes" if value < 0.5 else "no" for value in random.random(100)]
+    calibration = calibrate(yes, gold)
+    error = 0.0
+    for part in calibration.bins:
+        inside = [
+            (max(share, 1 - share), (share > 0.5) == (answer == "yes"))
+            for share, answer in zip(yes, gold, strict=True)
+            if part.low <= 100 * max(share, 1 - share) < part.high
+        ]
+        assert (part.right, part.total) == (sum(right for _, right in inside), len(inside))
+        assert part.confidence == pytest.approx(100 * sum(sure for sure, _ in inside) / len(inside))
+        error += abs(100 * part.right - part.total * part.confidence) / len(yes)
+    assert sum(part.total for part in calibration.bins) == len(yes)
+    assert calibration.error == pytest.approx(error)
+    squares = [(share - (answer == "yes")) ** 2 for share, answer in zip(yes, gold, strict=True)]
+    assert calibration.brier == pytest.approx(sum(squares) / len(yes))
+
+
+@pytest.mark.parametrize(
+    ("original", "altered"),
+    [
+        ("Alice: all of them\nBob: yes", "Alice: some of them\nBob: yes"),
+        ("one\ntwo\nthree", "one\nthree"),
+        ("one\nthree", "one\na quite different line\nand another\nthree"),
+        ("", "anything"),
+        ("the same", "the same"),
+    ],
+)
+def test_a_word_diff_holds_both_texts(original: str, altered: str) -> None:
+    lines = diff_lines(original, altered)
+    for text, change in ((altered, "removed"), (original, "added")):
+        kept = ["".join(piece.text for piece in line if piece.change != change) for line in lines]
+        assert [line for line in kept if line] == [line for line in text.split("\n") if line]
+    marked = [piece for line in lines for piece in line if piece.change != "same"]
+    assert bool(marked) == (original != altered)
+
+
+def test_published_rows_are_those_of_the_tables() -> None:
+    tables = {split: Counter(row.table for row in published_rows(split)) for split in FILES}
+    assert tables == {
+        "manual": {1: 10, 2: 8, 15: 4},
+        "synthetic": {1: 10},
+        "entity_tracking": {3: 18},
+    }
+    rows = {(row.table, row.model.split(" ")[0]): row.percents for row in published_rows("manual")}
+    with (SAMPLES / "published_figures.csv").open(encoding="utf-8") as stream:
+        for line in csv.DictReader(stream):
+            if line["split"] == "manual":
+                assert rows[int(line["table"]), line["model"]][line["metric"]] == line["percent"]
+
+
+def test_turns_ago_count_every_document_once() -> None:
+    documents = list(tracking_documents(GeneratorSettings(groups=3)))
+    report = score(documents, [document.answer for document in documents])
+    classes = accuracy_by_turns_ago(report)
+    counted = [share for by_gold in classes.values() for share in by_gold.values()]
+    assert sum(share.total for share in counted) == len(documents)
+    assert all(share.right == share.total for share in counted)
+    zero = [document for document in documents if document.turns_ago == 0]
+    assert sum(share.total for share in classes["0"].values()) == len(zero)
+
+
+def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
+    documents = generate_documents(groups=3, seed=5)
+    record = record_run(
+        RunSource("run", "generated"),
+        documents,
+        Predictions.from_responses([document.answer for document in documents]),
+    )
+    assert lm_eval_command(record) is None
+    ran = record.model_copy(
+        update={
+            "model": ModelRecord(name="some/base", chat_template=True),
+            "environment": EnvironmentRecord(
+                task="pragworld_generated",
+                backend="hf",
+                model_args={"pretrained": "some/base", "max_memory": {"0": "1GB"}},
+                generation={"until": ["\n"], "temperature": 0},
+                system_instruction="Be brief; don't $(explain).",
+            ),
+            "data": record.data.model_copy(update={"generator": {"groups": 3, "seed": 5}}),
+        }
+    )
+    command = lm_eval_command(ran)
+    assert command
+    from lm_eval._cli.harness import HarnessCLI
+
+    options = HarnessCLI()._parser.parse_args(["run", *shlex.split(command)[1:]])
+    assert options.model_args == ran.environment.model_args
+    assert options.gen_kwargs == ran.environment.generation
+    assert options.metadata == ran.data.generator
+    assert options.system_instruction == ran.environment.system_instruction
+    assert options.apply_chat_template
+
+
+def test_runs_of_one_name_have_pages_of_their_own(board: Board) -> None:
+    runs = [
+        replace(run, name=name)
+        for run, name in zip(board.runs, ("a b", "a-b", "A/B", "c"), strict=True)
+    ]
+    pages = Board("generated", runs).run_pages
+    assert len(set(pages.values())) == len(runs)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.html", page) for page in pages.values())
+
+
+# The folder and the command -----------------------------------------------------------------------
+
+
+def test_only_a_folder_that_it_wrote_is_overwritten(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    check_site_folder(out, overwrite=False)
+    write_site([("index.html", "first"), ("old.html", "")], out)
+    with pytest.raises(InputError, match="exists; pass --overwrite"):
+        check_site_folder(out, overwrite=False)
+    check_site_folder(out, overwrite=True)
+    write_site([("index.html", "second")], out)
+    assert (out / "index.html").read_text() == "second"
+    assert not (out / "old.html").exists()
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"holds notes\.txt, which `board` did not write"):
+        check_site_folder(out, overwrite=True)
+    other = tmp_path / "file"
+    other.write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        check_site_folder(other, overwrite=True)
+
+
+def test_a_site_that_cannot_be_finished_leaves_what_was_there(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    write_site([("index.html", "first")], out)
+
+    def interrupted() -> Iterator[tuple[str, str]]:
+        yield "index.html", "second"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_site(interrupted(), out)
+    assert (out / "index.html").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = str(tmp_path / "site")
+    with refused("name runs, or pass --demo"):
+        main(["board", "--out", out])
+    with refused("name runs, or pass --demo"):
+        main(["board", "published:all", "--demo", "--out", out])
+    monkeypatch.delenv("PRAGWORLD_DATA", raising=False)
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRAGWORLD_URL", "nowhere")
+    with refused("PRAGWORLD_DATA"):
+        main(["board", "--demo", "--out", out])
+    assert not Path(out).exists()
+
+
+def test_released_runs_stand_beside_their_published_figures(
+    released: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    runs = ["published:gpt-3.5-turbo", "published:Llama-3.3-70B-Instruct", "readings:majority"]
+    out = tmp_path / "site"
+    main(["board", *runs, "--out", str(out)])
+    assert "3 runs on manual" in capsys.readouterr().out
+    page = _Page(out / "index.html")
+    shown = {
+        (name, attributes["data-key"]): texts[1]
+        for name, attributes, texts in page.cells("data-run")
+    }
+    for row in published_rows("manual"):
+        if row.model.startswith("gpt-3.5-turbo"):
+            assert shown["gpt-3.5-turbo", "robust_acc-released"] == row.percents["robust_acc"]
+    assert shown["label readers (majority)", "robust_acc"] == "93.18"
+    classes = {
+        attributes.get("data-run"): attributes.get("class")
+        for tag, attributes in page.tags
+        if tag == "tbody"
+    }
+    assert classes["label readers (majority)"] == "ceiling"
+    dialogues = _Page(out / "manual-dialogues.html")
+    assert sum("data-disputed" in attributes for _, attributes in dialogues.tags) == 17
