@@ -24,6 +24,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.dataset_command import add_dataset
+from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add_decompose(commands)
     add_paraphrase(commands)
     add_verify(commands)
+    add_submit(commands)
     return parser
 
 

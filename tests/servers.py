@@ -49,7 +49,11 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Reply to a POST request."""
-        self.post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.post(self.read_body())
+
+    def read_body(self) -> Any:
+        """Return the JSON of a request; subclasses may read other formats."""
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
     def get(self) -> None:
         """Reply to a GET request; subclasses may."""

@@ -1,0 +1,267 @@
+"""What every submission of a run says, wherever it goes: the model, the date and the metrics."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run
+from pragworld_tasks.files import write_whole
+from pragworld_tasks.formatting import null_if_nan
+from pragworld_tasks.leaderboard.record import RunRecord, ShareRecord
+from pragworld_tasks.leaderboard.runs import BoardRun
+
+PAPER_URL = "https://arxiv.org/abs/2511.13021"
+PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
+_PUBLISHED = "_published"
+_MODEL_NAME = re.compile(r"[a-z0-9]([\w.-]*\w)?/[a-z0-9]([\w.-]*\w)?", re.ASCII | re.IGNORECASE)
+DESCRIPTIONS = {
+    "robust_acc": "groups, an original and its altered variants, answered right as a whole",
+    "acc": "questions answered right",
+    "yes_acc": "questions with the gold answer yes answered right",
+    "no_acc": "questions with the gold answer no answered right",
+    "original_acc": "questions about original dialogues answered right",
+    "altered_acc": "questions about altered dialogues answered right",
+    "flip_acc": "questions answered right whose alteration flips the answer",
+    "invariant_acc": "questions answered right whose alteration keeps the answer",
+    "unreadable": "responses in which no answer can be read; lower is better",
+    "robust_acc_undisputed": "groups answered right as a whole, without disputed labels",
+    "acc_undisputed": "questions answered right, without disputed labels",
+    "determined_acc": "questions answered right whose answer follows from what was said",
+    "undetermined_acc": "questions answered right whose answer rests on a convention",
+}
+
+
+@dataclass(frozen=True)
+class SubmittedMetric:
+    """A metric as submissions report it.
+
+    Attributes:
+        name: the metric's name; that of a metric by the released scoring ends in `_published`.
+        description: what it counts.
+        share: right answers out of all, in percent, with the interval.
+        standard_error: with documents clustered by group, in percent; None where not defined.
+    """
+
+    name: str
+    description: str
+    share: ShareRecord
+    standard_error: float | None
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value is better."""
+        return self.name.startswith("unreadable")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A run to submit, under the name that its model is known by.
+
+    Attributes:
+        run: the run.
+        model: name of the model, as DEVELOPER/MODEL.
+        date: when the run began, where that is known.
+        only: the metrics to submit; None for all.
+    """
+
+    run: BoardRun
+    model: str
+    date: datetime | None
+    only: Sequence[str] | None = None
+
+    @property
+    def record(self) -> RunRecord:
+        """The record of the run."""
+        return self.run.record
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it is a released run of the paper."""
+        return self.record.source == "published"
+
+    @property
+    def task(self) -> str:
+        """The lm-eval task; for other answers, the one that puts the paper's prompt."""
+        return self.record.environment.task or f"pragworld_{self.record.data.split}"
+
+    def metrics(self) -> list[SubmittedMetric]:
+        """Return the metrics to submit, those by the released scoring last.
+
+        Raises:
+            InputError: A metric to submit does not exist or is not defined.
+        """
+        metrics = {metric.name: metric for metric in self._all_metrics()}
+        if unknown := [name for name in self.only or () if name not in metrics]:
+            raise InputError(
+                f"{self.run.name}: the run has no metric {unknown[0]!r}; choose from "
+                f"{', '.join(metrics)}"
+            )
+        return [metrics[name] for name in self.only or metrics]
+
+    def _all_metrics(self) -> list[SubmittedMetric]:
+        report, record = self.run.report, self.record
+        ours = shown_tallies(report.run, report.split)
+        released = shown_tallies(
+            to_released_run(report.documents, report.predictions.released), report.split
+        )
+        shares = [
+            *((name, share, ours, "", "") for name, share in record.metrics.items()),
+            *(
+                (name, share, released, _PUBLISHED, ", by the released scoring")
+                for name, share in record.published.items()
+            ),
+        ]
+        return [
+            SubmittedMetric(
+                name + suffix,
+                DESCRIPTIONS[name] + remark,
+                share,
+                null_if_nan(100 * tallies[name].standard_error),
+            )
+            for name, share, tallies, suffix, remark in shares
+            if share.percent is not None
+        ]
+
+
+def to_submissions(
+    runs: Sequence[BoardRun],
+    model_name: str | None = None,
+    date: str | None = None,
+    metrics: Sequence[str] | None = None,
+) -> list[Submission]:
+    """Return the runs of one model as submissions.
+
+    Args:
+        runs: the runs, one for each task.
+        model_name: the name of their model, DEVELOPER/MODEL, where the runs do not say it.
+        date: when the model answered (ISO 8601), where the runs do not say it.
+        metrics: names of the metrics to submit; None for all.
+
+    Raises:
+        InputError: The runs are not of one model that has a name, two are of the same task, or the
+            date is none.
+    """
+    for run in runs:
+        if run.record.source == "readings":
+            raise InputError(
+                f"{run.name}: readings of the labels are no model's results; submit a model's run"
+            )
+    names = {_own_name(run.record) for run in runs if run.record.source != "responses"}
+    if len(names) > 1:
+        raise InputError(
+            f"the runs are of {len(names)} models ({', '.join(sorted(names))}); submit one model "
+            "at a time"
+        )
+    submissions = [
+        Submission(run, _model_name(run, model_name), _date(run, date), metrics) for run in runs
+    ]
+    tasks = [submission.task for submission in submissions]
+    if repeated := sorted({task for task in tasks if tasks.count(task) > 1}):
+        raise InputError(f"{tasks.count(repeated[0])} runs of {repeated[0]}; name one of them")
+    return submissions
+
+
+def check_model_name(name: str, what: str) -> None:
+    """Refuse what cannot be a model's name on a hub.
+
+    Args:
+        name: the name to check.
+        what: what the name was passed as, for the message.
+
+    Raises:
+        InputError: It is not of the form DEVELOPER/MODEL.
+    """
+    if not _is_model_name(name):
+        raise InputError(
+            f"{what} {name}: not the name of a model on a hub; it must have the form "
+            "DEVELOPER/MODEL, of letters, digits and -_."
+        )
+
+
+def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
+    """Write several files and the folders that they are in, all of them or none.
+
+    Args:
+        files: contents by path.
+        overwrite: whether the files may exist.
+
+    Raises:
+        InputError: A file exists, or cannot be written.
+    """
+    check_new(files, overwrite)
+    new: list[Path] = []
+    folders: list[Path] = []
+    try:
+        for path, content in files.items():
+            folders += _make_folder(path.parent)
+            is_new = not path.exists()
+            write_whole(path, content)
+            new += [path] if is_new else []
+    except InputError:
+        for path in new:
+            path.unlink()
+        for folder in reversed(folders):
+            folder.rmdir()
+        raise
+
+
+def check_new(paths: Mapping[Path, bytes], overwrite: bool) -> None:
+    """Refuse to replace files, unless told to.
+
+    Raises:
+        InputError: A file exists and must not be replaced.
+    """
+    for path in paths:
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} exists; pass --overwrite, or another --out")
+
+
+def _own_name(record: RunRecord) -> str:
+    """Return the name under which the model ran: the adapter's, where there is one."""
+    return record.model.adapter or record.model.name
+
+
+def _is_model_name(name: str) -> bool:
+    return bool(_MODEL_NAME.fullmatch(name)) and "--" not in name and ".." not in name
+
+
+def _model_name(run: BoardRun, model_name: str | None) -> str:
+    if model_name:
+        check_model_name(model_name, "--model-name")
+        return model_name
+    own = _own_name(run.record)
+    remedy = "pass --model-name DEVELOPER/MODEL"
+    if run.record.source == "responses":
+        raise InputError(f"{own}: a file of responses does not name its model; {remedy}")
+    if Path(own).exists():
+        raise InputError(f"{own}: a folder of this machine, which nobody else can load; {remedy}")
+    if not _is_model_name(own):
+        raise InputError(f"{own}: does not name the model's developer; {remedy}")
+    return own
+
+
+def _date(run: BoardRun, date: str | None) -> datetime | None:
+    recorded = run.record.environment.date
+    if date and recorded:
+        raise InputError(f"--date {date}: {run.name} began at {recorded}; leave out --date")
+    if not (date or recorded):
+        return None
+    try:
+        began = datetime.fromisoformat(date or recorded or "")
+    except ValueError as error:
+        place = f"--date {date}" if date else f"{run.name}, date {recorded}"
+        raise InputError(f"{place}: not a date; it must be as in 2026-01-31") from error
+    return began if began.tzinfo else began.replace(tzinfo=UTC)
+
+
+def _make_folder(folder: Path) -> list[Path]:
+    """Make a folder and those that it is in; return the new ones, from the outermost."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; choose another --out") from error
+    return missing[::-1]
