@@ -24,6 +24,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.dataset_command import add_dataset
+from pragworld_tasks.leaderboard.export_command import add_export_lm_eval
 from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.sensitivity.collect_command import add_collect
@@ -50,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_link(commands)
     _add_data(commands)
     add_dataset(commands)
+    add_export_lm_eval(commands)
     add_score(commands)
     add_board(commands)
     _add_generate(commands)

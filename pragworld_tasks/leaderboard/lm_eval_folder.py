@@ -1,0 +1,147 @@
+"""The tasks on the released splits as a folder of lm-eval's own: no plugin, all code in `utils.py`.
+
+lm-eval asks a new task for a folder with a README, YAML files, and Python beside them
+(https://github.com/EleutherAI/lm-evaluation-harness/blob/main/docs/new_task_guide.md). The YAML
+files and almost all of `utils.py` are the text of our own, so that they can't come to differ.
+"""
+
+import ast
+import json
+import re
+from importlib.metadata import version
+from importlib.resources import files
+from itertools import pairwise
+
+from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
+from pragworld_tasks.leaderboard.templating import fill_template
+from pragworld_tasks.link import task_folder
+
+_FORMS = ("", "_label", "_mc")
+_INCLUDED = (
+    *("_pragworld", "_written", "_likelier"),
+    *("_metrics_manual", "_metrics_altered", "_metrics_entity_tracking"),
+)
+
+
+def lm_eval_files(dataset: str) -> dict[str, bytes]:
+    """Return the files of the task folder by their names.
+
+    Args:
+        dataset: what `datasets.load_dataset` takes for the data: a name on the Hub, or a folder.
+    """
+    texts = _task_files(dataset)
+    summaries = {
+        name.removesuffix(".yaml"): text.split("\n")[0].removeprefix("# ")
+        for name, text in texts.items()
+        if not name.startswith("_")
+    }
+    groups = [f"pragworld{form}" for form in _FORMS]
+    texts["utils.py"] = _utilities()
+    texts["README.md"] = fill_template(
+        "lm_eval_readme.md.jinja",
+        groups={name: summaries[name] for name in groups},
+        tasks={name: summary for name, summary in summaries.items() if name not in groups},
+        dataset=dataset,
+        repository=REPOSITORY,
+        commit=COMMIT,
+        version=version("pragworld"),
+    )
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _task_files(dataset: str) -> dict[str, str]:
+    """Return the YAML files with the dataset in place of ours and `utils.py` in place of ours."""
+    splits = ("", *(f"_{split}" for split in FILES))
+    tasks = [f"pragworld{split}{form}" for form in _FORMS for split in splits]
+    return {
+        f"{name}.yaml": _task_file((task_folder() / f"{name}.yaml").read_text("utf-8"), dataset)
+        for name in (*tasks, *_INCLUDED)
+    }
+
+
+def _task_file(text: str, dataset: str) -> str:
+    text = text.replace("!function pragworld_tasks.harness.", "!function utils.")
+    text = re.sub(r"dataset_kwargs: \{pragworld_split: (\w+)\}", r"dataset_name: \1", text)
+    return text.replace(
+        "custom_dataset: !function utils.released_dataset",
+        f"dataset_path: {json.dumps(dataset)}\nprocess_docs: !function utils.process_docs",
+    )
+
+
+def _utilities() -> str:
+    """Return `utils.py`: our own definitions, and what the template adds to them."""
+    aggregations = (
+        *("NotAvailable", "shown_value", "share", "share_stderr", "robust_share"),
+        *("robust_share_stderr", "_of_whole_groups", "_covered", "_robust_tally"),
+    )
+    items = ("Clustered", "InGroup", "score_response", "score_likelihoods")
+    task_metrics = "evaluation/task_metrics.py"
+    return fill_template(
+        "lm_eval_utils.py.jinja",
+        version=version("pragworld"),
+        prompts=_definitions("evaluation/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
+        sampler=_definitions("harness.py", "ZeroShotOnly"),
+        reasoning=_definitions("evaluation/reasoning.py"),
+        phrases=_phrases(),
+        answers=_definitions("evaluation/answers.py", without="_any_of"),
+        tallies=_definitions("evaluation/metrics.py", "Tally", "tally", "robust_tally"),
+        items=_definitions(task_metrics, *items),
+        aggregations=_definitions(task_metrics, *aggregations),
+    )
+
+
+def _definitions(path: str, *names: str, without: str = "") -> str:
+    """Return the source of top-level definitions of a module, with the comments above them.
+
+    Args:
+        path: the module's file in this package.
+        names: what to return, in the order of the file; by default everything that is not an
+            import.
+        without: a name to leave out.
+    """
+    text = _source(path)
+    lines = text.splitlines()
+    parts: list[tuple[bool, str]] = []  # whether it is a function or class, and its source
+    for node in ast.parse(text).body[1:]:  # the first is the docstring
+        defined = _defined_names(node)
+        if not defined or without in defined or (names and not defined & set(names)):
+            continue
+        block = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        start = min(part.lineno for part in ast.walk(node) if isinstance(part, ast.stmt | ast.expr))
+        start -= 1  # lines are counted from 1, and the first may be a decorator's
+        while lines[start - 1].startswith("#"):
+            start -= 1
+        parts.append((block, "\n".join(lines[start : node.end_lineno])))
+    return "".join(
+        [
+            part + ("\n\n\n" if block or next_block else "\n")
+            for (block, part), (next_block, _) in pairwise(parts)
+        ]
+        + [parts[-1][1]]
+    )
+
+
+def _defined_names(node: ast.stmt) -> set[str]:
+    """Return the names that a top-level statement defines; none for an import."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [name for target in targets for name in ast.walk(target)]
+        return {name.id for name in names if isinstance(name, ast.Name)}
+    return set()
+
+
+def _phrases() -> str:
+    """Return the lists of `answer_phrases.toml` as the items of a Python dictionary.
+
+    A list of basic strings reads the same in both languages.
+    """
+    text = _source("evaluation/answer_phrases.toml")
+    lists = text[text.index("\n\n") :].strip()  # behind the comment on the whole file
+    items = re.sub(r"^(\w+) = (\[.*?\])$", r'"\1": \2,', lists, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(?=.)", "    ", items, flags=re.MULTILINE)
+
+
+def _source(path: str) -> str:
+    return (files("pragworld_tasks") / path).read_text(encoding="utf-8")
