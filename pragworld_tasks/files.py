@@ -124,14 +124,16 @@ def check_output(path: Path, overwrite: bool) -> None:
     Raises:
         InputError: The file exists, or it cannot be written.
     """
+    if _is_stream(path):
+        return
     path = path.resolve()
     if path.is_file() and not overwrite:
         raise InputError(f"{path} exists; pass --overwrite, or another name")
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not path.exists() or path.is_file():
-            partial = _partial_of(path)
+        partial = _partial_of(path)
+        if not partial.exists():  # left by a killed run, or being written now
             partial.touch()
             partial.unlink()
     except OSError as error:
@@ -153,10 +155,11 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    path = path.resolve()  # so that a symbolic link stays one
+    if not _is_stream(path):
+        path = path.resolve()  # so that a symbolic link stays one
     partial = _partial_of(path)
     try:
-        if path.exists() and not path.is_file():  # a pipe or a terminal; a folder raises
+        if path.exists() and not path.is_file():  # a stream; a folder raises
             path.write_bytes(content)
         else:
             partial.write_bytes(content)
@@ -209,6 +212,11 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -
         raise InputError(
             f"{folder} cannot be written ({error.strerror or error}); use another name"
         ) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a pipe or a terminal, such as /dev/stdout."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _partial_of(path: Path) -> Path:

@@ -154,6 +154,19 @@ def test_what_is_no_answer_is_not_guessed(response: str) -> None:
         ("No)\nWait, I misread it. The correct answer is (yes).", "yes"),
         ("Answer: no\n\nQuestion: Is Bob there?\nAnswer: yes", "no"),
         ("No. Bob says the answer is yes.", "no"),
+        ("Yes\nFinal answer: No", "no"),
+        # Questions that the model asks itself on the way.
+        ("Was Bob there? Yes. Did he move it? No. So the answer is no.", "no"),
+        ("- Did Bob go? Yes\n- Did Alice go? No\nAnswer: no", "no"),
+        ("Is the den mentioned? No.\nIs the attic mentioned? Yes.\nSo the answer is: yes", "yes"),
+        # What is denied or doubted, and somebody else's answer.
+        ("I don't believe the answer is yes.", None),
+        ("It is not clear that the answer is yes.", None),
+        ("No evidence suggests the answer is yes.", None),
+        ("Bob's answer is no.", None),
+        ("His reply: yes", None),
+        ("Bob's answer was no, so they are in the den. The answer is yes.", "yes"),
+        ("The conversation does not say it, but the answer is yes.", "yes"),
         # Conditions, questions and contradictions, however they are punctuated.
         ("Yes if", None),
         ("Yes, if Bob told the truth.", None),

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import run_command
+from command_runs import refused, run_command
 from servers import serve
 
+from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.sensitivity import samples
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
@@ -70,7 +71,8 @@ def found_in(path: Path) -> list[tuple[float, int, int]]:
 def run(*arguments: str | Path) -> tuple[str, dict[str, Any]]:
     """Run the command and return what it prints and its JSON."""
     beside = Path(str(arguments[0])).with_suffix(".json")
-    process = run_command("decompose", *arguments, "--json", beside, "--draws", "50")
+    options = ("--json", beside, "--overwrite", "--draws", "50")
+    process = run_command("decompose", *arguments, *options)
     assert process.returncode == 0, process.stderr
     return process.stdout, json.loads(beside.read_text())
 
@@ -361,3 +363,11 @@ def test_every_question_has_a_domain() -> None:
         domain for domain in DOMAINS for _ in range(3)
     ]
     assert domain_of("mine") == domain_of("my_own") == ""
+
+
+def test_a_report_is_not_overwritten_and_is_tried_first(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    out.write_text("mine")
+    with refused("report.json exists; pass --overwrite, or another name"):
+        main(["decompose", "nothing.jsonl", "--json", str(out)])
+    assert out.read_text() == "mine"

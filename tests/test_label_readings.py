@@ -45,7 +45,9 @@ def test_the_shipped_readings_are_the_original_ones(
             tuple(original["readings"]),
             tuple(original["sure"]),
             tuple(original["why"]),
+            readings.dispute,
         )
+        assert bool(readings.dispute) == readings.is_disputed
 
 
 def test_the_claims_follow_from_the_readings(
@@ -141,7 +143,7 @@ def test_the_disputed_labels_are_printed(
     shown = " ".join(disputed.split())
     for row in DISPUTED:
         assert " ".join(documents[row].context.split()) in shown
-        for reason in label_readings()[row].reasons:
+        for reason in (*label_readings()[row].reasons, label_readings()[row].dispute):
             assert reason in disputed
     assert len(re.findall(r"^row \d+,", undetermined, re.MULTILINE)) == 21
 

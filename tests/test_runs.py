@@ -3,6 +3,9 @@
 import csv
 import json
 import math
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, get_args
@@ -68,15 +71,10 @@ def test_table_3_reproduces_with_its_digits_cut(
     for model in models:
         report = score(splits["entity_tracking"], published_answers(model, "entity_tracking"))
         cut = {
-            name: math.floor(100 * float(report.published[name].percent) + 1e-9) / 100
+            name: f"{math.floor(100 * report.published[name].percent + 1e-9) / 100:.2f}"
             for name in FIGURES["entity_tracking", model]
         }
-        figures = {
-            name: float(figure) for name, figure in FIGURES["entity_tracking", model].items()
-        }
-        # Table 3 rounds some figures and cuts others.
-        differences = [abs(cut[name] - figures[name]) for name in figures]
-        assert (max(differences) <= 0.0101) == (model not in OTHER_READING), model
+        assert (cut == FIGURES["entity_tracking", model]) == (model not in OTHER_READING), model
 
 
 def test_shipped_answers_are_those_of_the_released_responses(
@@ -229,12 +227,14 @@ def test_runs_of_other_gold_answers_are_not_compared(
     answers = [document.answer for document in documents]
     here = write_samples(tmp_path / "here.jsonl", documents, answers)
     elsewhere = write_samples(tmp_path / "elsewhere.jsonl", swapped, answers)
-    with refused("on different documents .* some gold answers differ"):
+    with refused("on different documents .* texts or gold answers differ"):
         main(["score", "--responses", str(here), "--against", str(elsewhere)])
-    with refused("on different documents .* some gold answers differ"):
+    with refused("on different documents .* texts or gold answers differ"):
         main(["score", "--responses", str(here), str(elsewhere)])
     report = score(documents, read_predictions([elsewhere], documents))
-    assert report.documents_digest == documents_digest(swapped)
+    assert report.responses_digest == documents_digest(swapped)
+    assert report.documents_digest == documents_digest(documents)
+    assert report.to_json()["responses_digest"] != report.to_json()["documents_digest"]
 
 
 def test_a_run_on_other_gold_answers_is_named(
@@ -298,6 +298,50 @@ def test_files_are_not_overwritten_and_are_tried_first(
     with refused("No such file or directory; choose a file that can be written"):
         main(["score", "--responses", "nothing.jsonl", "--items", str(tmp_path / "no" / "x.csv")])
     assert out.read_text() == "mine"
+
+
+def test_samples_of_some_whole_groups_are_scored(documents: list[Document], tmp_path: Path) -> None:
+    """As `lm_eval --limit` leaves them: their digest is that of the whole split."""
+    some = [document for document in documents if document.group < 2]
+    path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
+    assert score(some, read_predictions([path], some)).acc == 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"documents_digest": ["a"]}, "not all documents are there, or they were edited"),
+        ({"row": "3"}, "'row' is '3', not a whole number"),
+        ({"group": "x"}, "'group' is 'x', not a whole number"),
+        ({"wording": 3}, "does not answer each question once"),
+    ],
+)
+def test_odd_samples_are_refused_in_one_line(
+    documents: list[Document], tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    answers = [document.answer for document in documents]
+    path = write_samples(tmp_path / "odd.jsonl", documents, answers, **changes)
+    with refused(expected):
+        main(["score", "--responses", str(path)])
+
+
+def test_one_file_cannot_be_two_outputs(tmp_path: Path) -> None:
+    out = str(tmp_path / "x")
+    with refused("both name .*; choose two files"):
+        main(["score", "--responses", "nothing.jsonl", "--json", out, "--items", out])
+
+
+def test_a_report_may_go_to_a_pipe(released: Path) -> None:
+    command = [sys.executable, "-m", "pragworld_tasks", "score", "--json", "/dev/stdout"]
+    process = subprocess.run(
+        [*command, "--responses", "published:gpt-3.5-turbo"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PRAGWORLD_DATA": str(released)},
+    )
+    assert process.returncode == 0, process.stderr
+    assert json.JSONDecoder().raw_decode(process.stdout)[0]["documents"] == 500
 
 
 # Items --------------------------------------------------------------------------------------------

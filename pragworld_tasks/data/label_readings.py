@@ -29,6 +29,7 @@ class LabelReadings:
         readings: the three answers.
         sure: whether each annotator was sure.
         reasons: a note of each annotator; empty where there was nothing to say.
+        dispute: why all three contradict the gold answer, in our words; empty where they don't.
     """
 
     row: int
@@ -37,6 +38,7 @@ class LabelReadings:
     readings: tuple[Reading, ...]
     sure: tuple[bool, ...]
     reasons: tuple[str, ...]
+    dispute: str
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -58,10 +60,10 @@ class LabelReadings:
             )
         )
         return (
-            f"row {self.row}, group {document.group}\n{conversation}\n"
+            f"row {document.row}, group {document.group}\n{conversation}\n"
             f"  Question: {' '.join(document.question.split())}\n"
             f"  Gold answer: {self.gold}\n"
-            f"  Readings:\n{readings}"
+            f"  Readings:\n{readings}" + (f"\n  Why: {self.dispute}" if self.dispute else "")
         )
 
     @property
@@ -102,6 +104,7 @@ def label_readings() -> tuple[LabelReadings, ...]:
                 tuple(record["readings"]),
                 tuple(record["sure"]),
                 tuple(record["why"]),
+                record["dispute"],
             )
             for _, record in read_json_lines(path)
         )

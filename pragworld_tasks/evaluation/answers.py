@@ -35,7 +35,7 @@ def _any_of(name: str) -> str:
 _ANSWER_TAG = re.compile(r"<(?:final[_ -]?)?(?:answer|final|label|response|output|result)>")
 _END = re.compile(r"<\|[^|<>\n]{1,40}\|>|\[/?inst\]|<</?sys>>|</[^\W_]\w{0,30}>|<(?:eos|bos)>")
 _TAG = re.compile(
-    r"<[^\W_]\w{0,30}>|\\(?:text(?:bf|it|tt|rm)?|math(?:bf|rm|it)|bf|large|huge)\b|[|#>]"
+    r"<(?!yes>|no>)[^\W_]\w{0,30}>|\\(?:text(?:bf|it|tt|rm)?|math(?:bf|rm|it)|bf|large|huge)\b|[|#>]"
 )
 # A sentence ends at a mark before white space or a closing bracket or quotation mark, but not where
 # a quoted question is a part of it: `the answer to "…?" is no`.
@@ -54,7 +54,7 @@ _NAME = rf"(?:{_any_of('label_attributes')} ){{0,5}}{_any_of('label_nouns')}"
 _CHOICES = r"(?:yes (?:or )?no|true (?:or )?false)"
 _IS = (
     r"(?:is|was|becomes|(?:would|should|must|will|has to|can only|would have to) be)(?: (?:clearly|"
-    r"definitely|likely|probably|therefore|simply|thus|most likely|a|an|clear|that)){0,3}"
+    r"definitely|likely|probably|therefore|simply|thus|still|most likely|a|an|clear|that)){0,3}"
 )
 _BARE_LABEL = re.compile(rf"(?:{_NAME}|{_CHOICES})(?: {_CHOICES})? ?:?")
 _BEHIND_LABEL = re.compile(
@@ -63,7 +63,12 @@ _BEHIND_LABEL = re.compile(
 )
 _FINAL = re.compile(rf"(?:^|[ ,:]){_any_of('final')}(?: {_any_of('label_nouns')})?[^,]{{0,30}}$")
 _TENTATIVE = re.compile(rf"\b{_any_of('tentative')} {_any_of('label_nouns')}\b[^,]{{0,10}}$")
-_REPORTED = re.compile(rf"\b{_any_of('reported')}\b[^,]*$")
+_UP_TO_HERE = r"(?:(?!\b(?:so|therefore|thus|hence|but)\b)[^,])*$"  # within a clause
+_REPORTED = re.compile(rf"(?:\b{_any_of('reported')}|\b{_any_of('denied')})\b{_UP_TO_HERE}")
+_SOMEBODYS = re.compile(
+    rf"\b(?:(?!model|today|it|that|there|here|what|let)[^\W_]+'s|his|her|their) "
+    rf"(?:{_any_of('label_attributes')} ){{0,3}}{_any_of('label_nouns')}\b[^,]*$"
+)
 _NOT_REPORTED = re.compile(r"\bi(?: would|'?d| will|'?ll)? (?:say|think)\b[^,]*$")
 _CONDITION = re.compile(rf"(?:^|[ ,:]){_any_of('conditions')}\b|\b(?:maybe|perhaps)\b[^,]{{0,20}}$")
 # Possessive: a sentence that is no opener is left at once.
@@ -90,15 +95,15 @@ _IS_CHOICE = re.compile(
     rf"|{_WRAPPED}{_OTHER}{_WRAPPED}(?:\n|$))"
 )
 _IS_TAKEN_BACK = re.compile(
-    rf"(?:[^\n]{{0,{_RIGHT}}}?|[^\w\n]{{0,20}}\n+\W{{0,9}}(?:[a-z]+\W+)?)\b{_any_of('taken_back')}\b"
+    rf"[^\n]{{0,{_RIGHT}}}?(?:\n+\W{{0,9}}(?:[a-z]+\W+)?)?\b{_any_of('taken_back')}\b"
 )
 _IS_CONDITIONAL = re.compile(
     r"[^\w\n]{0,10}(?:but )?(?:only )?(?:if|unless|provided|assuming|depending|as long as)\b"
 )
 _IS_QUESTION = re.compile(r"[^\w\n?]{0,10}\?")
 _IS_COURTESY = re.compile(
-    r"[^\w]{0,10}(?:i (?:can|could|will|would|understand)|i'?(?:ll|d)|of course)\b[^\n]{0,20}?"
-    r"\b(?:help|answer|assist|explain|tell|happy|glad|understand|do that|analy[sz]e)\b"
+    r"[^\w]{0,10}(?:i understand|(?:i (?:can|could|will|would)|i'?(?:ll|d)|of course)\b[^\n]{0,20}?"
+    r"\b(?:help|answer|assist|explain|tell|happy|glad|do that|analy[sz]e))\b"
 )
 _IS_PREFACE = re.compile(
     r"[^\w]{0,10}(?:here(?:'s| is| are)|let(?:'s| me| us)|i(?:'ll|'d| can| will| would))\b"
@@ -106,12 +111,12 @@ _IS_PREFACE = re.compile(
 _ENDS = re.compile(
     rf"{_WRAPPED}(?:\n|$)|[*_`\"'\u201d)\]}}$ ]{{0,20}}[.!?,;:)\]}}\u2013\u2014\u2026-]|"
     r"[^\w\n]{1,20}(?:because|since|as|for|given|although|though|even|but|in|on|according|based|he|"
-    r"she|it|they|there|i|we|you)\b"
+    r"she|it|they|there|here|i|we|you)\b"
 )
 # A word that `no` may belong to (`No apples`), and not one that a sentence begins with (`No he`).
 _NOUN_BEHIND = re.compile(
     r"[ \t]+(?!(?:i|you|he|she|it|we|they|the|this|that|these|those|there|a|an|not|both|all|some|"
-    r"only|because|since|as|but|alice|bob|person|speaker|listener)\b)[^\W_]"
+    r"only|because|since|as|but|alice|bob|(?:person|speaker|listener)\s\d)\b)[^\W_]"
 )
 _LETTER = re.compile(r"[\W_]{0,20}(?P<letter>[yn])[\W_]{0,20}")
 _NEXT_QUESTION = re.compile(
@@ -189,11 +194,14 @@ def read_answer(response: str) -> Answer | None:
     opening: _Claim | None = None
     claims: list[_Claim] = []
     for claim in _claims(text):
-        if opening and not opening.is_taken_back and claim.line > opening.line:
-            break
         if claim.opens:
             opening = claim
-        else:
+        elif (
+            not opening
+            or opening.is_taken_back
+            or claim.line == opening.line
+            or claim.kind is _Kind.FINAL
+        ):
             claims.append(claim)
     stated = [claim for claim in claims if claim.kind >= _Kind.STATED]
     if opening and not opening.is_taken_back:
@@ -229,7 +237,7 @@ def _claims(text: str) -> Iterator[_Claim]:
                 claimed = True
                 yield claim
             behind_label = bool(_BARE_LABEL.fullmatch(bare))
-            is_first &= behind_label or sentence.rstrip("\n").endswith("?")
+            is_first &= behind_label
         line += sentence.count("\n")
 
 
@@ -262,7 +270,7 @@ def _claims_of(
             kind = kind or (_Kind.STATED if behind_label else _Kind.SENTENCE)
             yield _Claim(answer, kind, line)
         claimed = True
-    if claimed:
+    if claimed or _WORD.search(text, start, end):
         return
     for word in _OTHER_WORD.finditer(text, start, min(end, start + _LEFT)):
         opens, kind = _before(text[start : word.start()])
@@ -289,8 +297,8 @@ def _before(text: str) -> tuple[bool, _Kind | None]:
     if _BOXED.search(text):
         return opens, _Kind.FINAL
     if _BEHIND_LABEL.search(bare):
-        if _REPORTED.search(bare) and not _NOT_REPORTED.search(bare):
-            return opens, None
+        if _SOMEBODYS.search(bare) or (_REPORTED.search(bare) and not _NOT_REPORTED.search(bare)):
+            return False, None
         return opens, _Kind.FINAL if _FINAL.search(bare) else _Kind.STATED
     if _CONCLUSION.search(bare) or _BEHIND_BACK.search(bare):
         return opens, _Kind.STATED

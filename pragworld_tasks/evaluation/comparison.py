@@ -102,7 +102,7 @@ def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
     Raises:
         InputError: The runs are on different documents, or on other gold answers.
     """
-    _check_same_documents(first, second)
+    check_same_documents(first, second)
     ours, theirs = (shown_tallies(report.run, report.split) for report in (first, second))
     intervals = bootstrap_difference_intervals(ours, theirs)
     return Comparison(
@@ -140,7 +140,7 @@ def runs_table(
     first = reports[names[0]]
     others = [*reports.values(), *([against[1]] if against else [])]
     for report in others:
-        _check_same_documents(first, report)
+        check_same_documents(first, report)
     main = "robust_acc" if has_alterations(first.split) else "acc"
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
@@ -184,12 +184,17 @@ def _group_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> McNe
     return mcnemar(first["robust_acc"].right > 0, second["robust_acc"].right > 0)
 
 
-def _check_same_documents(first: ScoreReport, second: ScoreReport) -> None:
+def check_same_documents(first: ScoreReport, second: ScoreReport) -> None:
+    """Refuse two runs that were not given the same documents with the same gold answers.
+
+    Raises:
+        InputError: The runs are on different documents.
+    """
     if first.documents is not second.documents and list(first.documents) != list(second.documents):
         raise InputError("the two runs are on different documents; compare runs on the same ones")
-    if first.documents_digest != second.documents_digest:
+    if first.responses_digest != second.responses_digest:
         raise InputError(
-            f"the two runs are on different documents (digests {first.documents_digest:.12} and "
-            f"{second.documents_digest:.12}): some gold answers differ; compare runs on the same "
-            "file"
+            f"the two runs are on different documents (digests {first.responses_digest:.12} and "
+            f"{second.responses_digest:.12}): texts or gold answers differ; compare runs on the "
+            "same file"
         )

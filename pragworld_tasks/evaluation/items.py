@@ -11,6 +11,7 @@ from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import alteration_category, question_type
+from pragworld_tasks.evaluation.comparison import check_same_documents
 from pragworld_tasks.evaluation.scoring import ScoreReport
 
 
@@ -130,8 +131,5 @@ def _common_documents(reports: Mapping[str, ScoreReport]) -> Sequence[Document]:
         raise InputError("there are no runs; pass one or more")
     first, *others = reports.values()
     for report in others:
-        if report.documents is not first.documents and list(report.documents) != list(
-            first.documents
-        ):
-            raise InputError("the runs are on different documents; pass runs on the same ones")
+        check_same_documents(first, report)
     return first.documents

@@ -5,14 +5,15 @@ The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": ".
 hold the documents they are answers to.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
-from pragworld_tasks.data.label_readings import majority_answer
+from pragworld_tasks.data.label_readings import Reading, majority_answer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
@@ -80,8 +81,7 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
         {'no'}
     """
     by_row: dict[int, _Reading] = {}
-    gold: dict[int, Answer] = {}  # as the samples have it
-    digests: set[str] = set()  # of the documents, as the samples have them
+    sampled: dict[int, Mapping[str, Any]] = {}  # the documents as samples have them
     numbered: bool | None = None
     for path in paths:
         for where, record in read_json_lines(path):
@@ -102,11 +102,8 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
                 where.refuse(f"row {row} has two responses; pass the responses of one run only")
             _check_document(record, documents[row], where)
             by_row[row] = _read_record(record, where)
-            sampled = record.get("doc", {})
-            if "answer" in sampled:
-                gold[row] = sampled["answer"]
-            if "documents_digest" in sampled:
-                digests.add(sampled["documents_digest"])
+            if "doc" in record:
+                sampled[row] = record["doc"]
     names = ", ".join(map(str, paths))
     missing = [row for row in range(len(documents)) if row not in by_row]
     if missing:
@@ -114,18 +111,36 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
             f"row {missing[0]} is the first without one; pass a whole run, without --limit"
         )
-    if len(gold) == len(documents):
-        as_sampled = [replace(document, answer=gold[row]) for row, document in enumerate(documents)]
-        digests.add(documents_digest(as_sampled))
-    if len(digests) > 1:
+    ours, released, responses, yes = map(
+        list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
+    )
+    digest = _digest_of_samples(sampled, documents, names) if sampled else None
+    return Predictions(ours, released, digest, responses, yes)
+
+
+def _digest_of_samples(
+    sampled: Mapping[int, Mapping[str, Any]], documents: Sequence[Document], names: str
+) -> str:
+    """Return the digest of the documents that samples hold, which may have other gold answers.
+
+    Raises:
+        InputError: The samples name several digests, or another one than their documents have.
+    """
+    digest = documents_digest(
+        [
+            replace(document, answer=sampled.get(row, {}).get("answer", document.answer))
+            for row, document in enumerate(documents)
+        ]
+    )
+    named = {json.dumps(one.get("documents_digest", digest)) for one in sampled.values()}
+    # Samples of some groups name the digest of all groups, so it need not be this one.
+    is_edited = digest != documents_digest(documents) and named != {json.dumps(digest)}
+    if is_edited or len(named) > 1:
         raise InputError(
             f"{names}: the samples contradict the digest of their documents; was the file edited, "
             "or joined from two runs? Pass the file that lm-eval wrote"
         )
-    ours, released, responses, yes = map(
-        list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
-    )
-    return Predictions(ours, released, next(iter(digests), None), responses, yes)
+    return digest
 
 
 def sampled_documents(path: Path) -> list[Document]:
@@ -140,6 +155,9 @@ def sampled_documents(path: Path) -> list[Document]:
         document = record.get("doc")
         if not isinstance(document, Mapping) or not set(names) <= set(document):
             where.refuse("not a sample of a pragworld task; pass a file that lm-eval wrote")
+        for name in ("row", "group", "released_group"):
+            if type(document[name]) is not int:
+                where.refuse(f"{name!r} is {document[name]!r}, not a whole number")
         documents.append(Document(**{name: document[name] for name in names}))
     return sorted(documents, key=lambda document: document.row)
 
@@ -189,7 +207,10 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
     elif "response" in record:
         response = record["response"]
     elif "readings" in record:
-        answer = majority_answer(record["readings"])
+        readings = record["readings"]
+        if not isinstance(readings, list) or not {*map(str, readings)} <= {*get_args(Reading)}:
+            where.refuse(f"'readings' is {readings!r:.40}, not a list of yes, no and unknown")
+        answer = majority_answer(readings)
         return _Reading(answer, answer)
     else:
         where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")

@@ -47,6 +47,11 @@ class RunSource:
         Raises:
             InputError: The files are not a whole run on the documents.
         """
+        if self.shipped and len(self.shipped.ours) != len(documents):
+            raise InputError(
+                f"{self.name}: answers to {len(self.shipped.ours)} documents, but the split here "
+                f"has {len(documents)}; use the released file"
+            )
         return self.shipped or read_predictions(self.files, documents)
 
 
@@ -73,7 +78,13 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
             runs += _runs_in_folder(Path(argument), split)
         else:
             path = Path(argument)
-            runs.append(RunSource(path.name, sampled_split(path), (path,)))
+            sampled = sampled_split(path)
+            if sampled and not _answers_questions(path):
+                raise InputError(
+                    f"{path}: samples of a task that does not answer each question once (it has "
+                    "several wordings, or measures perplexity); pass those of another task"
+                )
+            runs.append(RunSource(path.name, sampled, (path,)))
     for run in runs:
         if split and run.split not in (None, split):
             raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
@@ -132,23 +143,25 @@ def read_runs(
 ) -> dict[str, Predictions]:
     """Return the answers of each run by its name.
 
-    Several files of which none has a response to every document are the parts of one run: the
-    released runs on the synthetic split come in two files.
+    Several files that have as many responses together as there are documents are the parts of one
+    run: the released runs on the synthetic split come in two files.
 
     Raises:
         InputError: A run is not a whole run on the documents.
     """
     files = [path for source in sources for path in source.files]
-    if len(files) == len(sources) > 1 and all(
-        sum(1 for _ in read_json_lines(path)) < len(documents) for path in files
-    ):
-        sources = [RunSource(" + ".join(source.name for source in sources), None, tuple(files))]
+    if len(files) == len(sources) > 1:
+        lengths = [sum(1 for _ in read_json_lines(path)) for path in files]
+        if sum(lengths) == len(documents):
+            name = " + ".join(source.name for source in sources)
+            logger.warning("%s: each holds a part of the split; they count as one run", name)
+            sources = [RunSource(name, None, tuple(files))]
     runs = {source.name: source.read(documents) for source in sources}
     digest = documents_digest(documents)
     for name, predictions in runs.items():
         if predictions.documents_digest not in (None, digest):
             logger.warning(
-                "%s: given to other documents than these (digest %.12s instead of %.12s): some "
+                "%s: given to other documents than these (digest %.12s instead of %.12s): texts or "
                 "gold answers differ",
                 name,
                 predictions.documents_digest,
@@ -158,7 +171,7 @@ def read_runs(
 
 
 def _published_runs(name: str, split: str) -> list[RunSource]:
-    if not is_released(split):
+    if not (is_released(split) and published_models(split)):
         raise InputError(
             f"published:{name}: there are no published answers to the split {split}; leave it out"
         )
@@ -170,25 +183,31 @@ def _published_runs(name: str, split: str) -> list[RunSource]:
 
 def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     """Return a run for each file of samples below a folder of lm-eval's results."""
-    found = []
+    runs = []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
             task = _DATE.sub("", path.stem.removeprefix("samples_"))
-            found.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
-    if not found:
+            runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
+    if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
         raise InputError(
             f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
             "--output_path, and pass that folder"
         )
-    return found
+    return runs
 
 
 def _answers_questions(path: Path) -> bool:
     """Return whether samples answer each question once: not in ten wordings, nor perplexity."""
     _, record = next(iter(read_json_lines(path)))
-    return "wording" not in record["doc"] and "unreadable" in record
+    responses = record.get("filtered_resps")
+    is_perplexity = (
+        isinstance(responses, list)
+        and len(responses) == 1
+        and not isinstance(responses[0], str | None)
+    )
+    return "wording" not in record["doc"] and not is_perplexity
 
 
 def _with_different_names(runs: Sequence[RunSource]) -> list[RunSource]:

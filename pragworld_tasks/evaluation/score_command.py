@@ -79,8 +79,11 @@ def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation.scoring import SCHEMA_VERSION, score
     from pragworld_tasks.files import check_output, write_json, write_whole
 
-    for path in filter(None, (options.json, options.items)):
+    outputs = [path for path in (options.json, options.items) if path]
+    for path in outputs:
         check_output(path, options.overwrite)
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise InputError(f"--json and --items: both name {outputs[0]}; choose two files")
     sources = find_runs(options.responses, options.split)
     split = options.split or common_split(sources)
     others = find_runs(options.against or [], split)
@@ -126,8 +129,13 @@ def _score(options: argparse.Namespace) -> None:
 
 def _documents(split: str, metadata: str | None, runs: "list[RunSource]") -> "list[Document]":
     """Return the documents that the runs are on."""
+    from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.runs import documents_in_samples
 
+    if split == _TRACKING and metadata is not None:
+        raise InputError(
+            f"--metadata: the documents of {_TRACKING} are in the samples; leave it out"
+        )
     if split == _TRACKING or (
         split == GENERATED and metadata is None and any(run.split for run in runs)
     ):

@@ -95,11 +95,16 @@ class ScoreReport:
 
     @cached_property
     def documents_digest(self) -> str:
+        """The digest of the documents that are scored."""
+        return documents_digest(self.documents)
+
+    @property
+    def responses_digest(self) -> str:
         """The digest of the documents that the responses were given to.
 
-        The responses' own where they carry one, otherwise that of the documents that are scored.
+        It differs from that of the documents that are scored where some gold answers differ.
         """
-        return self.predictions.documents_digest or documents_digest(self.documents)
+        return self.predictions.documents_digest or self.documents_digest
 
     @cached_property
     def run(self) -> Run:
@@ -184,6 +189,7 @@ class ScoreReport:
             "schema_version": SCHEMA_VERSION,
             "split": self.split,
             "documents_digest": self.documents_digest,
+            "responses_digest": self.responses_digest,
             "documents": len(self.documents),
             "groups": self.groups,
             "intervals": f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples",

@@ -251,6 +251,11 @@ def record_run(
         InputError: The answers do not fit the documents, or lm-eval's results cannot be read.
     """
     report = score(documents, predictions)
+    if report.responses_digest != report.documents_digest:
+        raise InputError(
+            f"{source.name}: given to other documents (digest {report.responses_digest:.12}) than "
+            f"the split {report.split} here ({report.documents_digest:.12})"
+        )
     content = report.to_json()
     results = _results_of(source)
     model, environment = _from_lm_eval(*results) if results else (None, EnvironmentRecord())

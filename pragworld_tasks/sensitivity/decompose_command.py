@@ -34,6 +34,9 @@ def add_decompose(commands: Commands) -> None:
         "models each in a folder of the model's name",
     )
     command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace the file of --json if it exists"
+    )
     command.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
     command.add_argument(
         "--format",
@@ -71,7 +74,7 @@ def add_decompose(commands: Commands) -> None:
 
 def _decompose(options: argparse.Namespace) -> None:
     from pragworld_tasks.figures import FORMATS
-    from pragworld_tasks.files import write_json
+    from pragworld_tasks.files import check_output, write_json
     from pragworld_tasks.sensitivity.components import SCALES
     from pragworld_tasks.sensitivity.figures import draw_figures
     from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
@@ -81,6 +84,8 @@ def _decompose(options: argparse.Namespace) -> None:
         raise InputError(f"--scale {options.scale}: must be one of {', '.join(SCALES)}")
     if options.format not in FORMATS:
         raise InputError(f"--format {options.format}: must be one of {', '.join(FORMATS)}")
+    if options.json:
+        check_output(options.json, options.overwrite)
     at_least(options, draws=1, seed=0, concurrency=1)
     if options.extractor == "rules" and (options.base_url or options.model):
         raise InputError("--base-url and --model: need --extractor llm; add it, or leave them out")
