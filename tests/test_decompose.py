@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import refused, run_command
+from command_runs import refused as command_refused
+from command_runs import run_command
 from servers import serve
 
 from pragworld_tasks.cli import main
@@ -368,6 +369,6 @@ def test_every_question_has_a_domain() -> None:
 def test_a_report_is_not_overwritten_and_is_tried_first(tmp_path: Path) -> None:
     out = tmp_path / "report.json"
     out.write_text("mine")
-    with refused("report.json exists; pass --overwrite, or another name"):
+    with command_refused("report.json exists; pass --overwrite, or another name"):
         main(["decompose", "nothing.jsonl", "--json", str(out)])
     assert out.read_text() == "mine"
