@@ -31,11 +31,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
-from pragworld_tasks.leaderboard.every_eval_ever import (
-    RELATIONSHIPS,
-    Evaluator,
-    every_eval_ever_files,
-)
+from pragworld_tasks.leaderboard.every_eval_ever import Evaluator, every_eval_ever_files
 from pragworld_tasks.leaderboard.hub_results import hub_results, hub_task_id
 from pragworld_tasks.leaderboard.model_card import merge_into_card, merge_into_card_file
 from pragworld_tasks.leaderboard.record import RunRecord, record_run
@@ -46,6 +42,7 @@ from pragworld_tasks.leaderboard.submission import (
     to_submissions,
     write_files,
 )
+from pragworld_tasks.leaderboard.submit_command import RELATIONSHIPS
 
 TOKEN = "hf_never_shown_anywhere"
 DATASET = "someone/pragworld"
@@ -157,10 +154,10 @@ def test_metrics_and_their_standard_errors_are_those_of_the_run(submission: Subm
     [
         ({"source": "readings"}, (), "readings of the labels are no model's results; submit"),
         ({"source": "responses"}, (), "does not name its model; pass --model-name DEVELOPER/MODEL"),
-        ({"model": {"name": str(SAMPLES)}}, (), ": a folder of this machine, .* --model-name"),
+        ({"model": {"name": str(SAMPLES)}}, (), ": a folder of one machine, .* --model-name"),
         ({"model": {"name": "gpt-4o"}}, (), "gpt-4o: does not name the model's developer; pass"),
-        ({"model": {"adapter": "./out"}}, (), "does not name the model's developer; pass --model"),
-        ({}, ("model",), "--model-name model: not the name of a model on a hub; it must have"),
+        ({"model": {"adapter": "./out"}}, (), "./out: a folder of one machine"),
+        ({}, ("model",), "--model-name model: not the name of a repository on a hub; it must"),
         ({}, ("a/../b",), "--model-name a/../b: not the name"),
         ({}, ("a/b", "2026-01-01"), "--date 2026-01-01: .* began at .*; leave out --date"),
         ({"environment": {"date": None}}, (None, "soon"), "--date soon: not a date; it must be"),
@@ -405,6 +402,7 @@ OTHER = """model-index:  # from elsewhere
         (HEAD + OTHER, "# of the model\nlanguage: en\n"),
         (HEAD + OTHER, "\n# of the model\nlanguage: en"),
         (HEAD + "model-index: []\n", "language: [en, de]\n"),
+        (HEAD + "model-index:\n", "language: [en, de]\n"),
         (OTHER, "pipeline_tag: text-generation\n"),
     ],
 )

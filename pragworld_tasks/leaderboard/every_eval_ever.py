@@ -28,8 +28,6 @@ from pragworld_tasks.leaderboard.submission import (
 )
 
 EEE_VERSION = "0.3.0"
-Relationship = Literal["first_party", "third_party", "collaborative", "other"]
-RELATIONSHIPS: tuple[Relationship, ...] = ("first_party", "third_party", "collaborative", "other")
 _COLLECTION = "pragworld"
 _PAPER_AUTHORS = "Vashistha et al., authors of PragWorld"
 # lm-eval's kinds of models that load the weights themselves.
@@ -43,12 +41,12 @@ class Evaluator:
 
     Attributes:
         organization: its name.
-        relationship: what it is to the developer of the model.
+        relationship: what it is to the developer of the model, in the words of the schema.
         source_url: where the runs can be read.
     """
 
     organization: str
-    relationship: Relationship
+    relationship: str
     source_url: str | None = None
 
 
@@ -359,4 +357,4 @@ def _strings(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_path(text: str) -> bool:
     """Return whether a text may be a path or an address, which others should not read."""
-    return "\\" in text or text.startswith(("/", ".", "~")) or "://" in text or Path(text).exists()
+    return "\\" in text or text.startswith(("/", ".", "~")) or "://" in text

@@ -18,7 +18,6 @@ from pragworld_tasks.leaderboard.submission import (
     PAPER_URL,
     Submission,
     SubmittedMetric,
-    check_model_name,
 )
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ def hub_results(
         raise InputError(
             "submit --to hub needs huggingface_hub 1.4 or later: pip install 'pragworld[hub]'"
         ) from error
-
-    check_model_name(dataset_id, "--dataset-id")
     for submission in submissions:
         if not is_released(submission.record.data.split):
             raise InputError(

@@ -16,7 +16,8 @@ from pragworld_tasks.leaderboard.runs import BoardRun
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
 _PUBLISHED = "_published"
-_MODEL_NAME = re.compile(r"[a-z0-9]([\w.-]*\w)?/[a-z0-9]([\w.-]*\w)?", re.ASCII | re.IGNORECASE)
+_LONGEST_NAME = 96  # of a repository on the Hub
+_REPOSITORY = re.compile(r"[a-z0-9]([\w.-]*\w)?/[a-z0-9]([\w.-]*\w)?", re.ASCII | re.IGNORECASE)
 DESCRIPTIONS = {
     "robust_acc": "groups, an original and its altered variants, answered right as a whole",
     "acc": "questions answered right",
@@ -164,20 +165,20 @@ def to_submissions(
     return submissions
 
 
-def check_model_name(name: str, what: str) -> None:
-    """Refuse what cannot be a model's name on a hub.
+def check_repository(name: str, option: str) -> None:
+    """Refuse what cannot be the name of a repository on a hub.
 
     Args:
         name: the name to check.
-        what: what the name was passed as, for the message.
+        option: the option that it was passed to.
 
     Raises:
-        InputError: It is not of the form DEVELOPER/MODEL.
+        InputError: It is not of the form OWNER/NAME.
     """
-    if not _is_model_name(name):
+    if not _is_repository(name):
         raise InputError(
-            f"{what} {name}: not the name of a model on a hub; it must have the form "
-            "DEVELOPER/MODEL, of letters, digits and -_."
+            f"{option} {name}: not the name of a repository on a hub; it must have the form "
+            "OWNER/NAME, of letters, digits and -_."
         )
 
 
@@ -224,21 +225,31 @@ def _own_name(record: RunRecord) -> str:
     return record.model.adapter or record.model.name
 
 
-def _is_model_name(name: str) -> bool:
-    return bool(_MODEL_NAME.fullmatch(name)) and "--" not in name and ".." not in name
+def _is_repository(name: str) -> bool:
+    return (
+        bool(_REPOSITORY.fullmatch(name))
+        and len(name) <= _LONGEST_NAME
+        and "--" not in name
+        and ".." not in name
+    )
+
+
+def _is_folder(name: str) -> bool:
+    """Return whether a model was loaded from a folder, as far as its name and this machine tell."""
+    return name.startswith(("/", ".", "~")) or "\\" in name or Path(name).exists()
 
 
 def _model_name(run: BoardRun, model_name: str | None) -> str:
     if model_name:
-        check_model_name(model_name, "--model-name")
+        check_repository(model_name, "--model-name")
         return model_name
     own = _own_name(run.record)
     remedy = "pass --model-name DEVELOPER/MODEL"
     if run.record.source == "responses":
         raise InputError(f"{own}: a file of responses does not name its model; {remedy}")
-    if Path(own).exists():
-        raise InputError(f"{own}: a folder of this machine, which nobody else can load; {remedy}")
-    if not _is_model_name(own):
+    if _is_folder(own):
+        raise InputError(f"{own}: a folder of one machine, which nobody else can load; {remedy}")
+    if not _is_repository(own):
         raise InputError(f"{own}: does not name the model's developer; {remedy}")
     return own
 

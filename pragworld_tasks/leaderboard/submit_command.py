@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pragworld_tasks.leaderboard.submission import Submission
 
 _HUB, _EVERY_EVAL_EVER, _MODEL_CARD = "hub", "every-eval-ever", "model-card"
+RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
 # Options that only some destinations have.
 _DESTINATIONS = {
     "push": (_HUB,),
@@ -91,7 +92,7 @@ def add_submit(commands: Commands) -> None:
     )
     command.add_argument(
         "--relationship",
-        choices=("first_party", "third_party", "collaborative", "other"),
+        choices=RELATIONSHIPS,
         help="every-eval-ever: what the organization is to the model's developer",
     )
     command.add_argument(
@@ -104,7 +105,12 @@ def add_submit(commands: Commands) -> None:
 def _submit(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.submission import check_new, to_submissions, write_files
+    from pragworld_tasks.leaderboard.submission import (
+        check_new,
+        check_repository,
+        to_submissions,
+        write_files,
+    )
 
     for name, destinations in _DESTINATIONS.items():
         if getattr(options, name) is not None and options.to not in destinations:
@@ -117,6 +123,8 @@ def _submit(options: argparse.Namespace) -> None:
             raise InputError(f"--to {destination} needs --{name.replace('_', '-')}")
     if bool(options.organization) != bool(options.relationship):
         raise InputError("--organization and --relationship belong together; pass both")
+    if options.dataset_id:
+        check_repository(options.dataset_id, "--dataset-id")
     runs = load_runs(options.runs, options.split)
     submissions = to_submissions(runs, options.model_name, options.date, options.metrics)
     written = {
