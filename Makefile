@@ -1,5 +1,6 @@
 # make eval            Evaluate the small model that comes with pragworld on generated dialogues, offline.
 # make eval MODEL=…    Evaluate a model on pragworld_manual: a name on the Hugging Face hub, or a folder.
+# make board           Show the runs in results/ as a leaderboard, or without any the released ones.
 # make check           Run ruff and mypy.
 # make test            Run the checks and all tests.
 # make docs            Build the documentation in site/. A broken link is an error.
@@ -12,6 +13,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 TINY := pragworld_tasks/tiny
+RUNS ?= $(if $(wildcard results/*),results,--demo)
 MODEL ?= $(TINY)
 BATCH_SIZE ?= 16
 ifeq ($(MODEL),$(TINY))
@@ -23,7 +25,7 @@ TASKS ?= pragworld_manual
 ARGS ?= --apply_chat_template
 endif
 
-.PHONY: setup eval test check docs
+.PHONY: setup eval board test check docs
 
 setup: $(VENV)/ready
 
@@ -37,6 +39,10 @@ eval: setup
 	$(BIN)/pragworld-tasks link
 	$(BIN)/lm_eval --model hf --model_args "pretrained=$(MODEL)" --tasks $(TASKS) \
 	  --batch_size $(BATCH_SIZE) --log_samples --output_path results $(ARGS)
+
+board: setup
+	$(BIN)/pragworld-tasks board $(RUNS) --out board --overwrite
+	$(BIN)/python -m webbrowser -t "file://$(CURDIR)/board/index.html"
 
 # Two tests run at a time, each with one thread: more threads would slow each other down.
 test: export OMP_NUM_THREADS ?= 1

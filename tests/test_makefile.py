@@ -39,6 +39,13 @@ def test_eval_of_a_model_uses_the_manual_split_and_a_chat_template_by_default() 
     assert "--apply_chat_template" not in command
 
 
+def test_the_board_shows_the_runs_that_there_are() -> None:
+    assert "board some/run --out board --overwrite" in make("--dry-run", "board", "RUNS=some/run")
+    probe = "include Makefile\nprobe: ; @echo $(RUNS)"
+    expected = "results" if any(ROOT.glob("results/*")) else "--demo"
+    assert make("probe", makefile=probe) == f"{expected}\n"
+
+
 def test_every_target_sees_the_data_folder_that_the_user_names() -> None:
     probe = 'include Makefile\nprobe: ; @echo "data: $$PRAGWORLD_DATA"'
     assert make("probe", makefile=probe) == "data: \n"

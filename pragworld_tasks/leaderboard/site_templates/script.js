@@ -156,6 +156,7 @@ const startDialogues = () => {
       shownGroups += inGroup > 0;
       shownDocuments += inGroup;
     }
+    document.body.classList.toggle("filtered", shownDocuments < data.groups.length);
     document.body.classList.toggle("changes-only", !chosen.whole.checked);
     form.querySelector("[data-count]").textContent =
       `${count(shownDocuments, "document")} in ${count(shownGroups, "group")}`;
