@@ -443,6 +443,16 @@ def test_results_of_another_task_are_added_to_those_of_the_first(
     assert merged.endswith(f"---\n{BODY}")
 
 
+def test_results_are_never_added_to_another_model_of_the_card(submission: Submission) -> None:
+    others = [{"name": name, "results": []} for name in ("small", "large")]
+    metadata = yaml.safe_dump({"model-index": others})
+    merged = merge_into_card(f"---\n{metadata}---\n", [submission])
+    *kept, added = yaml.safe_load(merged.split("---\n")[1])["model-index"]
+    assert kept == others
+    assert added["name"] == "model"
+    assert len(added["results"]) == 1
+
+
 def test_a_card_without_metadata_gets_some(submission: Submission, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_bytes(b"\xef\xbb\xbf# A model\r\n")
@@ -458,6 +468,8 @@ def test_a_card_without_metadata_gets_some(submission: Submission, tmp_path: Pat
         ("license: [", "the metadata of the card cannot be read: "),
         ("- a\n- b", "the metadata of the card cannot be read: .* should be a dict"),
         ("model-index: [{name: x}]", "cannot be read: Invalid `model_index` in metadata"),
+        ("1: a number", "the metadata of the card cannot be read: .* must be strings"),
+        ("tags: 3", "the metadata of the card cannot be read: .* not iterable"),
         ("{license: mit}", "cannot be added to, because it is not a list of `key: value` lines"),
     ],
 )

@@ -73,7 +73,7 @@ def merge_into_card(
             ModelCard(card)
             metadata = yaml.safe_load(block[2]) or {}
             start, end = (block.start(2) + place for place in _place(block[2]))
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, TypeError) as error:
             reason = " ".join(str(error).split())
             raise InputError(f"the metadata of the card cannot be read: {reason}") from error
     results = [_result(submission, dataset_id, source_url) for submission in submissions]
@@ -119,16 +119,19 @@ def _end(node: yaml.Node) -> int:
 def _merge(
     index: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], model: str
 ) -> list[dict[str, Any]]:
-    """Return a model index with results added, in the place of older ones of the same kind."""
-    names = [entry["name"] for entry in index]
-    known = {model, model.rpartition("/")[2]}
-    number = next((place for place, name in enumerate(names) if name in known), 0)
+    """Return a model index with results added, in the place of older ones of the same kind.
+
+    They are added to the entry of the model, or to the only one, whatever the card calls the model.
+    """
+    short = model.rpartition("/")[2]
+    entries = [dict(entry) for entry in index]
+    own = [entry for entry in entries if len(entries) == 1 or entry["name"] in (model, short)]
+    if not own:
+        own = [{"name": short, "results": []}]
+        entries += own
     replaced = [_kind(result) for result in results]
-    entries = [dict(entry) for entry in index] or [{"name": model.rpartition("/")[2]}]
-    kept = [
-        result for result in entries[number].get("results", []) if _kind(result) not in replaced
-    ]
-    entries[number]["results"] = [*kept, *results]
+    kept = [result for result in own[0]["results"] if _kind(result) not in replaced]
+    own[0]["results"] = [*kept, *results]
     return entries
 
 
