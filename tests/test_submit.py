@@ -444,7 +444,7 @@ def test_results_of_another_task_are_added_to_those_of_the_first(
 
 
 def test_results_are_never_added_to_another_model_of_the_card(submission: Submission) -> None:
-    others = [{"name": name, "results": []} for name in ("small", "large")]
+    others: list[dict[str, Any]] = [{"name": name, "results": []} for name in ("small", "large")]
     metadata = yaml.safe_dump({"model-index": others})
     merged = merge_into_card(f"---\n{metadata}---\n", [submission])
     *kept, added = yaml.safe_load(merged.split("---\n")[1])["model-index"]
