@@ -30,12 +30,14 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
-from pragworld_tasks.leaderboard.boards import Board
+from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
+from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, record_run
 from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
+from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 from pragworld_tasks.leaderboard.word_diff import diff_lines
 
@@ -202,6 +204,15 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
     assert HOSTILE_NAME in {
         attributes.get("data-run") for _, attributes in _Page(site / "index.html").tags
     }
+
+
+def test_a_long_response_is_cut() -> None:
+    documents = generate_documents(groups=1)
+    predictions = Predictions.from_responses(["no " + 1000 * "x" for _ in documents])
+    record = record_run(RunSource("run", "generated"), documents, predictions)
+    (board,) = make_boards([BoardRun("run", record, record.report(documents))])
+    (run,) = dialogues_content(board)["data"]["runs"]
+    assert {len(response) for response in run["responses"]} == {LONGEST_RESPONSE + len(" …")}
 
 
 # Pure functions -----------------------------------------------------------------------------------

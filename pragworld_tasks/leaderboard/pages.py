@@ -106,26 +106,27 @@ def render_site(boards: Sequence[Board]) -> Iterator[tuple[str, str]]:
         return environment.get_template(template).render(boards=boards, board=board, **content)
 
     splits = {board.split for board in boards}
+    rows = [leaderboard_rows(board) for board in boards]
     yield (
         "index.html",
         page(
             "leaderboard.html",
             None,
             tables=[
-                (board, _columns(board), leaderboard_rows(board), _published(board.split))
-                for board in boards
+                (board, _columns(board), of_board, _published(board.split))
+                for board, of_board in zip(boards, rows, strict=True)
             ],
             published=[_published(split) for split in FILES if split not in splits],
         ),
     )
-    for board in boards:
+    for board, of_board in zip(boards, rows, strict=True):
         yield (
             f"{board.slug}-dialogues.html",
             page("dialogues.html", board, **dialogues_content(board)),
         )
         if len(board.runs) > 1:
             yield f"{board.slug}-compare.html", page("compare.html", board, data=_pairs(board))
-        for row in leaderboard_rows(board):
+        for row in of_board:
             yield row.page, page("run.html", board, row=row, **run_content(row.run))
     for name in _STATIC:
         yield name, (files(__package__) / "site_templates" / name).read_text(encoding="utf-8")
