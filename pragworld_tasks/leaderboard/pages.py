@@ -39,9 +39,9 @@ _LABELS = {
 }
 _MEANINGS = {
     "robust_acc": "groups in which the original and every variant are answered right",
-    "robust_acc_undisputed": "robust accuracy without the documents whose label all readers dispute",
+    "robust_acc_undisputed": "robust accuracy without the documents whose label is disputed",
     "acc": "documents answered right",
-    "acc_undisputed": "accuracy without the documents whose label all readers dispute",
+    "acc_undisputed": "accuracy without the documents whose label is disputed",
     "yes_acc": "documents with gold answer yes, answered right",
     "no_acc": "documents with gold answer no, answered right",
     "original_acc": "originals answered right",
