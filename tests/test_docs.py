@@ -247,6 +247,7 @@ def test_tasks_exist() -> None:
     tags = ", ".join(re.findall(r"^tag: \[(.+)\]", files, re.MULTILINE)).split(", ")
     packages = [path.name for path in ROOT.iterdir()]
     known = {*task_descriptions(), *tags, *packages, "pragworld_split"}
+    known |= {f"{task}_{metric}" for task in known for metric in ("acc", "robust_acc")}  # the Hub's
     name = re.compile(r"(?<![\w/])(?:pragworld|world_model)_\w+\b(?![./])")
     for page in PAGES:
         assert set(name.findall(page.read_text())) <= known, page

@@ -214,7 +214,7 @@ def test_hub_results_round_trip_through_huggingface_hub(submission: Submission) 
         assert f"{share.right} of {share.total}; 95 % interval {share.low:.2f} to" in str(
             entry.notes
         )
-    assert by_task["pragworld_manual"].value == round(submission.run.report.acc, 2)
+    assert by_task["pragworld_manual_acc"].value == round(submission.run.report.acc, 2)
 
 
 def test_only_chosen_metrics_are_written(run: BoardRun) -> None:

@@ -31,9 +31,9 @@ def hub_task_id(task: str, metric: str) -> str:
 
     Examples:
         >>> hub_task_id("pragworld_manual", "acc"), hub_task_id("pragworld_manual", "robust_acc")
-        ('pragworld_manual', 'pragworld_manual_robust_acc')
+        ('pragworld_manual_acc', 'pragworld_manual_robust_acc')
     """
-    return task if metric == "acc" else f"{task}_{metric}"
+    return f"{task}_{metric}"
 
 
 def hub_results(
