@@ -5,11 +5,9 @@ import os
 import re
 import select
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,20 +66,10 @@ def run_program(
 
 def run_in_two_processes(
     name: str, *arguments: str | Path, **environment: str
-) -> list[subprocess.CompletedProcess[str]]:
-    """Run a program in two processes with the environment variables that torchrun sets."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    together = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    together |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-
-    def run(rank: str) -> subprocess.CompletedProcess[str]:
-        own = {"RANK": rank, "LOCAL_RANK": rank}
-        return run_program(name, *arguments, **environment, **together, **own)
-
-    with ThreadPoolExecutor() as pool:
-        return list(pool.map(run, ("0", "1")))
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in two processes, which torchrun launches and connects."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", "--no-python")
+    return run_program("python", *launcher, programs() / name, *arguments, **environment)
 
 
 class Program:

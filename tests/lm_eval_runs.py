@@ -70,9 +70,7 @@ def run_lm_eval(
     if two_processes:
         script = str(ROOT / "tests" / "lm_eval_parallel.py")
         arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
-        process, second = run_in_two_processes("python", script, *arguments, **environment)
-        process.stderr += second.stderr
-        process.returncode = process.returncode or second.returncode
+        process = run_in_two_processes("python", script, *arguments, **environment)
     elif whole_index:
         command = [sys.executable, "-m", "lm_eval", *arguments]
         environment = {**os.environ, **environment}

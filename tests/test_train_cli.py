@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from command_runs import run_program
+from command_runs import run_in_two_processes, run_program
 from lm_eval_runs import LmEval
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
@@ -231,7 +231,6 @@ def test_launched_processes_that_are_not_connected_are_refused(
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run in two processes that uses every feature."""
     out = tmp_path_factory.mktemp("train") / "out"
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     arguments = (
         *("--model_name_or_path", MODEL, *LAYERS, *WEIGHTS, "--use_peft", "--output_dir", out),
         *("--dataset_config", '{"groups": 8}', "--held_out_alteration", "Negation"),
@@ -239,13 +238,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("--eval_strategy", "steps", "--eval_steps", "4", "--learning_rate", "1e-2"),
         *("--evaluate", "--evaluate_groups", "4", "--evaluate_tasks", "pragworld_generated_mc"),
     )
-    command = [sys.executable, *launcher, "-m", "pragworld_train", *map(str, arguments)]
-    process = subprocess.run(command, capture_output=True, text=True)
+    process = run_in_two_processes("pragworld-train", *arguments)
     assert process.returncode == 0, process.stderr
-    assert (
-        process.stdout.count("pragworld_generated_mc: ") == 1
-    )  # printed by the first process only
-    assert process.stdout.count("pragworld_generated_perplexity: 4 documents") == 1
+    for printed in ("pragworld_generated_mc: ", "pragworld_generated_perplexity: 4 documents"):
+        assert process.stdout.count(printed) == 1  # by the first process only
     return out
 
 

@@ -83,8 +83,8 @@ def script(folder: Path, runs: Mapping[str, Any]) -> tuple[Path, Path]:
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of runs in two processes."""
     folder = tmp_path_factory.mktemp("two")
-    for process in run_in_two_processes("python", *script(folder, TOGETHER)):
-        assert process.returncode == 0, process.stderr
+    process = run_in_two_processes("python", *script(folder, TOGETHER))
+    assert process.returncode == 0, process.stderr
     return folder
 
 
@@ -133,9 +133,7 @@ def test_two_processes_see_the_same_examples_at_each_step(
     for ours, theirs, whole in zip(first, second, alone[name.partition(",")[0]].seen, strict=True):
         assert len(ours) == len(theirs) == 4
         assert sorted([*ours, *theirs]) == sorted(whole)
-    assert (
-        sum(sum(map(len, a)) != sum(map(len, b)) for a, b in zip(first, second, strict=True)) > 7
-    )
+    assert sum(sum(map(len, a)) != sum(map(len, b)) for a, b in zip(first, second, strict=True)) > 7
 
 
 @pytest.mark.parametrize("name", [name for name in REGULAR if "accumulated" not in name])

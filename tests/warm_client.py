@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+PYTHON = "python"
 KILLED = 137  # the status of a command that ends without one, as shells have it
 
 
@@ -37,13 +38,19 @@ def send(
         "arguments": list(arguments),
         "folder": str(Path.cwd()),
         "environment": dict(environment),
+        "python": str(Path(address).with_name(PYTHON)),
     }
     socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], files)
     return connection
 
 
 def main(address: str, command: str) -> None:
-    """Run a command with the arguments, environment and files of this process, and end as it does."""
+    """Run a command with the arguments, environment and files of this process, and end as it does.
+
+    As `python`, only scripts and modules run in this way.
+    """
+    if command == PYTHON and sys.argv[1:2] != ["-m"] and not sys.argv[1].endswith(".py"):
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     with send(address, command, sys.argv[1:], os.environ, [0, 1, 2]).makefile() as replies:
         _, status = replies.readline(), replies.readline()
     sys.exit(int(status or KILLED))

@@ -30,6 +30,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
+from warm_client import PYTHON
+
 import pragworld_interp
 import pragworld_tasks
 import pragworld_train
@@ -41,7 +43,6 @@ MAINS = {
     "pragworld-interp": ("pragworld_interp.cli", "main"),
     "pragworld-train": ("pragworld_train.cli", "main"),
 }
-PYTHON = "python"
 # What the commands import once they run, besides our own modules.
 _LIBRARIES = (
     *("lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.openai_completions"),
@@ -91,8 +92,10 @@ def _import_all() -> None:
         importlib.import_module(name)
     for package in (pragworld_tasks, pragworld_interp, pragworld_train):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
+            if not module.name.endswith(("__main__", "lm_eval_ours")):  # those run as scripts
                 importlib.import_module(module.name)
+    for name, _ in MAINS.values():
+        importlib.import_module(name)
     _scan_our_tasks_only()
     gc.freeze()  # forks that collect garbage need not look for any among the modules
 
@@ -144,6 +147,7 @@ def _answer(connection: socket.socket) -> NoReturn:
 def _run(request: Mapping[str, Any]) -> int:
     """Run a command in this process and return its exit status."""
     os.chdir(request["folder"])
+    sys.executable = request["python"]  # so that what the command starts is a fork, too
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
@@ -165,7 +169,7 @@ def _run(request: Mapping[str, Any]) -> int:
 
 
 def _run_python(arguments: Sequence[str]) -> None:
-    """Run a script as Python does; to parse one that takes no arguments is to run its imports."""
+    """Run a script or module as Python does; to parse one that takes no arguments is to run its imports."""
     sys.path.insert(0, str(Path.cwd()))
     sys.argv = list(arguments)
     if PARSE_ONLY in os.environ and len(arguments) == 1:
@@ -174,6 +178,9 @@ def _run_python(arguments: Sequence[str]) -> None:
             line for line in script.body if isinstance(line, ast.Import | ast.ImportFrom)
         ]
         exec(compile(script, arguments[0], "exec"), {})
+    elif arguments[0] == "-m":
+        sys.argv = list(arguments[1:])
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         runpy.run_path(arguments[0], run_name="__main__")
 
