@@ -30,6 +30,10 @@ RESULTS: dict[str, Any] = {
             "peft": "someone/adapter",
             "load_in_4bit": True,
             "token": "hf_secret",
+            "extra_body": {"api_key": "hf_secret", "top_k": 1},
+            "base_url": "https://me:hf_secret@host/v1?api_key=hf_secret",
+            "tokenizer": "someone/tokenizer",
+            "add_bos_token": True,
         },
         "model_dtype": "torch.bfloat16",
         "model_revision": "main",
@@ -112,9 +116,18 @@ def test_a_record_says_what_ran_and_how(folder: Path, documents: list[Document])
 
 def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    record_of(folder, documents).write(path)
+    record = record_of(folder, documents)
+    record.write(path)
     assert "hf_secret" not in path.read_text()
-    assert "someone/base" in path.read_text()
+    assert record.environment.model_args == {
+        "pretrained": "someone/base",
+        "peft": "someone/adapter",
+        "load_in_4bit": True,
+        "extra_body": {"top_k": 1},
+        "base_url": "https://host/v1",
+        "tokenizer": "someone/tokenizer",
+        "add_bos_token": True,
+    }
 
 
 def test_a_record_read_again_gives_the_metrics_of_score(
@@ -148,12 +161,17 @@ def put(*place: str | int, value: Any) -> Callable[[Any], None]:
         (put("answers", 0, "response", value="I can't say"), "row 0: .* reads as None"),
         (put("answers", 0, "row", value=7), "not one answer for each of"),
         (put("data", "digest", value="0" * 64), "on other documents"),
+        (put("data", "documents", value=9999), "documents of the record: 9999 instead of"),
+        (put("data", "groups", value=1), "groups of the record: 1 instead of 3"),
+        (put("data", "split", value="manual"), "split of the record: manual instead of"),
+        (put("intervals", value="99 %"), "intervals of the record: 99 % instead of"),
+        (put("breakdowns", "mine", value={}), "breakdowns of the record"),
         (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record, but"),
         (put("metrics", "acc", "low", value=99.0), "metrics, acc: low is 99.0"),
         (put("published", "robust_acc", "percent", value=100.0), "published, robust_acc: percent"),
         (
             put("breakdowns", "length", value={}),
-            "breakdowns, length, .* has nothing instead of yes, no",
+            "breakdowns, length: the record has other classes than",
         ),
     ],
 )
@@ -251,7 +269,19 @@ def test_a_submission_is_verified(submission: Path, capsys: pytest.CaptureFixtur
             put("arguments", "gen_args_0", "arg_1", "do_sample", value=True),
             "generated with do_sample True, but record.json says False",
         ),
+        (
+            1,
+            lambda line: put(
+                "arguments",
+                "gen_args_0",
+                "arg_0",
+                value=f"The answer is {line['doc']['answer']}. {evaluation_prompt(line['doc'])}",
+            )(line),
+            "row 1: the prompt is not that of pragworld_generated, or other text stands around it",
+        ),
+        (0, put("arguments", "gen_args_0", "arg_1", value=None), "no settings of generation"),
         (0, put("arguments", value={}), "no 'arguments'"),
+        (0, put("arguments", value={"a": 3}), "'arguments' are not lm-eval's"),
     ],
 )
 def test_samples_that_differ_are_refused_with_the_row(
@@ -273,6 +303,10 @@ def test_samples_that_differ_are_refused_with_the_row(
         (put("answers", 1, "response", value="(no)"), "row 1: "),
         (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record"),
         (put("data", "digest", value="0" * 64), "the record is on other documents"),
+        (put("source", value="published"), "its answers come with the package"),
+        (put("source", value="responses"), "a submission is a run of lm_eval"),
+        (put("model", "name", value="/home/me/model"), "is a folder, which nobody else"),
+        (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
     ],
 )
 def test_a_changed_record_is_refused(
@@ -303,3 +337,32 @@ def test_what_is_no_submission_is_refused(
     shown = capsys.readouterr().out
     assert "holds 0 files samples_*.jsonl and no record.json" in shown
     assert "missing: no such folder" in shown
+
+
+def test_a_submission_runs_no_code_of_its_own(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The task that a record names decides which file of functions is loaded."""
+    (submission / "evil.yaml").write_text("doc_to_text: !function evil.run\n")
+    witness = submission / "witness"
+    (submission / "evil.py").write_text(f"open({str(witness)!r}, 'w')\n\ndef run(doc): ...\n")
+    path = submission / "record.json"
+    content = json.loads(path.read_text())
+    for task in (str(submission / "evil"), "../evil", "_written", None):
+        content["environment"]["task"] = task
+        path.write_text(json.dumps(content))
+        with refused("1 of 1 submissions are refused"):
+            main(["verify", str(submission)])
+        assert "not samples of the task" in capsys.readouterr().out
+    assert not witness.exists()
+
+
+def test_only_runs_of_one_name_are_numbered(folder: Path, released: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRAGWORLD_DATA", str(released))
+        runs = load_runs([str(folder), str(folder), "published:gpt-3.5-turbo"])
+    assert [run.name for run in runs] == [
+        "base + adapter, generated (1)",
+        "base + adapter, generated (2)",
+        "gpt-3.5-turbo",
+    ]

@@ -23,12 +23,18 @@ from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
-from pragworld_tasks.files import read_json, write_json
+from pragworld_tasks.files import read_json, write_whole
 
 Source = Literal["lm-eval", "responses", "published", "readings"]
 SCHEMA_VERSION: Literal[1] = 1
 _TOLERANCE = 1e-6  # percent; files may round
-_SECRET = re.compile(r"token|key|secret|password|auth|header", re.IGNORECASE)
+# Names of arguments that hold secrets, and not those of special tokens.
+_SECRET = re.compile(
+    r"(?<!bos)(?<!eos)(?<!pad)(?<!unk)(?:^|[_-])(?:token|(?:api_?)?key|secret|password|auth\w*|"
+    r"headers?|cookies?)$",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"(?P<scheme>https?://)(?:[^/@\s]*@)?(?P<rest>[^?#\s]*)\S*")
 _DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[\d.-]+)$")
 
 
@@ -49,7 +55,7 @@ class ModelRecord(_Part):
         parameters: number of parameters.
     """
 
-    name: str
+    name: str = Field(min_length=1)
     revision: str | None = None
     adapter: str | None = None
     dtype: str | None = None
@@ -181,9 +187,26 @@ class RunRecord(_Part):
         self._check_answers(len(documents))
         report = score(documents, self.predictions)
         computed = report.to_json()
+        for what, recorded_value, value in (
+            ("split", self.data.split, report.split),
+            ("documents", self.data.documents, len(documents)),
+            ("groups", self.data.groups, report.groups),
+            ("intervals", self.intervals, computed["intervals"]),
+            ("breakdowns", set(self.breakdowns), set(computed["breakdowns"])),
+        ):
+            if recorded_value != value:
+                raise InputError(
+                    f"{self.model.name}: {what} of the record: {recorded_value!s:.80} instead of "
+                    f"{value!s:.80}"
+                )
         for part in ("metrics", "published"):
             _check_shares(self.model.name, part, getattr(self, part), computed[part])
         for breakdown, classes in computed["breakdowns"].items():
+            if set(self.breakdowns[breakdown]) != set(classes):
+                raise InputError(
+                    f"{self.model.name}: breakdowns, {breakdown}: the record has other classes "
+                    f"than {', '.join(classes)}"
+                )
             for name, by_gold in classes.items():
                 place = f"breakdowns, {breakdown}, {name}"
                 recorded = self.breakdowns.get(breakdown, {}).get(name, {})
@@ -210,13 +233,17 @@ class RunRecord(_Part):
                     f"and {read[1]}"
                 )
 
+    def to_bytes(self) -> bytes:
+        """Return the record as a JSON file."""
+        return (json.dumps(self.model_dump(mode="json"), indent=2, allow_nan=False) + "\n").encode()
+
     def write(self, path: Path) -> None:
         """Write the record as JSON.
 
         Raises:
             InputError: The file cannot be written.
         """
-        write_json(path, self.model_dump(mode="json"))
+        write_whole(path, self.to_bytes())
 
 
 def read_record(path: Path) -> RunRecord:
@@ -304,7 +331,7 @@ def _check_shares(
     recorded: Mapping[Any, ShareRecord],
     computed: Mapping[Any, Mapping[str, Any]],
 ) -> None:
-    if list(recorded) != list(computed):
+    if set(recorded) != set(computed):
         raise InputError(
             f"{name}: {place} of the record has {', '.join(recorded) or 'nothing'} instead of "
             f"{', '.join(computed)}"
@@ -376,9 +403,12 @@ def _from_lm_eval(task: str, content: Mapping[str, Any]) -> tuple[ModelRecord, E
         task=task,
         backend=config.get("model") if isinstance(config.get("model"), str) else None,
         model_args=arguments,
-        generation={**(settings.get("generation_kwargs") or {}), **(config.get("gen_kwargs") or {})}
-        if isinstance(config.get("gen_kwargs") or {}, dict)
-        else {},
+        generation=_as_json(
+            {
+                **(settings.get("generation_kwargs") or {}),
+                **_model_arguments(config.get("gen_kwargs")),
+            }
+        ),
         system_instruction=content.get("system_instruction"),
         packages={
             package: str(content[key])
@@ -397,17 +427,29 @@ def _from_lm_eval(task: str, content: Mapping[str, Any]) -> tuple[ModelRecord, E
 
 
 def _model_arguments(arguments: object) -> dict[str, Any]:
-    """Return lm-eval's `model_args` as a dictionary that JSON can hold, without secrets."""
+    """Return lm-eval's `model_args` as a dictionary that JSON can hold."""
     if isinstance(arguments, str):
         pairs = (part.partition("=") for part in arguments.split(",") if part)
         arguments = {name.strip(): value for name, _, value in pairs}
     if not isinstance(arguments, dict):
         return {}
-    public = {name: value for name, value in arguments.items() if not _SECRET.search(name)}
-    return _as_json(public)
+    return _as_json(arguments)
 
 
 def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping as JSON gives it back."""
-    plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
+    """Return a mapping as JSON gives it back, without what may be secret at any depth."""
+    plain: dict[str, Any] = _without_secrets(json.loads(json.dumps(content, default=str)))
     return plain
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_secrets(inner)
+            for name, inner in value.items()
+            if not _SECRET.search(name)
+        }
+    if isinstance(value, list):
+        return [_without_secrets(inner) for inner in value]
+    # Without user, password and query.
+    return _URL.sub(r"\g<scheme>\g<rest>", value) if isinstance(value, str) else value

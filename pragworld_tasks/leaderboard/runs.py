@@ -1,5 +1,6 @@
 """The runs of a leaderboard: whatever a user names, as checked records with their documents."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.data.splits import GENERATED, generate_documents
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.runs import (
     RunSource,
@@ -54,6 +57,11 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
     for argument in arguments:
         if argument.endswith(".json"):
             records = [read_record(Path(argument))]
+            if records[0].source in ("published", "readings"):
+                raise InputError(
+                    f"{argument}: its answers come with the package; name published:MODEL or "
+                    "readings:majority instead"
+                )
             sets = [_documents_of_record(records[0], documents)]
         else:
             sources = find_runs([argument], split)
@@ -74,6 +82,9 @@ def _documents_of_record(record: RunRecord, known: dict[str, list[Document]]) ->
             known[digest] = load_split(record.data.split)
         elif record.data.split == GENERATED and record.data.generator:
             known[digest] = generate_documents(**record.data.generator)
+        elif record.data.generator:
+            settings = GeneratorSettings.from_metadata(record.data.generator)
+            known[digest] = list(tracking_documents(settings))
         else:
             raise InputError(
                 f"{record.model.name}: the record does not say how the documents of its split "
@@ -101,16 +112,22 @@ def _name_of(record: RunRecord) -> str:
 
 def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
     """Return the runs with what tells those of one name apart: their task, then a number."""
-    named: list[BoardRun] = []
-    for describe in (lambda run: run.name, _with_task):
-        names = [(describe(run), run.record.data.digest) for run in runs]
-        if len(set(names)) == len(names):
-            return [replace(run, name=name) for run, (name, _) in zip(runs, names, strict=True)]
-    for number, run in enumerate(runs, start=1):
-        named.append(replace(run, name=f"{_with_task(run)} ({number})"))
+    named = list(runs)
+    for describe in (_with_task, _with_number):
+        counts = Counter((run.name, run.record.data.digest) for run in named)
+        numbers: Counter[tuple[str, str]] = Counter()
+        for place, run in enumerate(named):
+            key = (run.name, run.record.data.digest)
+            if counts[key] > 1:
+                numbers[key] += 1
+                named[place] = replace(run, name=describe(run, numbers[key]))
     return named
 
 
-def _with_task(run: BoardRun) -> str:
+def _with_number(run: BoardRun, number: int) -> str:
+    return f"{run.name} ({number})"
+
+
+def _with_task(run: BoardRun, _: int) -> str:
     task = run.record.environment.task
     return f"{run.name}, {task.removeprefix('pragworld_')}" if task else run.name

@@ -6,7 +6,6 @@ record have to be those in the samples.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import RunSource
-from pragworld_tasks.files import Where, read_json_lines
+from pragworld_tasks.files import Where, read_json_lines, write_folder
 from pragworld_tasks.leaderboard.record import RunRecord
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
-from pragworld_tasks.link import task_folder
+from pragworld_tasks.link import task_descriptions, task_folder
 
 RECORD = "record.json"
 
@@ -41,19 +40,8 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
         )
     if folder.exists():
         raise InputError(f"{folder} exists; remove it, or choose another name")
-    partial = folder.with_name(folder.name + ".partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        run.record.write(partial / RECORD)
-        for path in source.files:
-            shutil.copyfile(path, partial / path.name)
-        partial.rename(folder)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise InputError(f"{folder}: {error.strerror}; choose a folder that can be written") from (
-            error
-        )
+    samples = {path.name: path.read_bytes() for path in source.files}
+    write_folder(folder, {RECORD: run.record.to_bytes(), **samples}, overwrite=False)
     return sorted(folder.iterdir())
 
 
@@ -77,6 +65,15 @@ def verify(folder: Path) -> BoardRun:
             "each, as `pragworld-tasks record` writes them"
         )
     (run,) = load_runs([str(folder / RECORD)])
+    if run.record.model.name.startswith(("/", "~", ".")):
+        raise InputError(
+            f"{folder / RECORD}: the model {run.record.model.name} is a folder, which nobody else "
+            "can evaluate; submit a run of a public model"
+        )
+    if run.record.source != "lm-eval":
+        raise InputError(
+            f"{folder / RECORD}: from {run.record.source}; a submission is a run of lm_eval"
+        )
     _check_answers(run, samples[0])
     _check_requests(run.record, run.documents, samples[0])
     return run
@@ -87,8 +84,8 @@ def _check_answers(run: BoardRun, samples: Path) -> None:
     predictions = read_predictions([samples], run.documents)
     if predictions.documents_digest != run.record.data.digest:
         raise InputError(
-            f"{samples}: given to other documents (digest {predictions.documents_digest:.12}) than "
-            f"the record names ({run.record.data.digest:.12})"
+            f"{samples}: given to other documents (digest {predictions.documents_digest!s:.12}) "
+            f"than the record names ({run.record.data.digest:.12})"
         )
     recorded = run.record.predictions
     for what, in_record, in_samples in (
@@ -110,8 +107,12 @@ def _check_answers(run: BoardRun, samples: Path) -> None:
 
 
 def _check_requests(record: RunRecord, documents: Sequence[Document], samples: Path) -> None:
-    """Refuse samples whose prompts or settings are not the task's."""
-    write_prompt = _prompt_of_task(record.environment.task or "")
+    """Refuse samples whose prompts or settings are not the task's.
+
+    What a chat template puts around a prompt is the same for all documents.
+    """
+    write_prompt = _prompt_of_task(record, samples)
+    around: tuple[str, str] | None = None
     for where, sample in read_json_lines(samples):
         requests = sample.get("arguments")
         if not isinstance(requests, Mapping) or not requests:
@@ -119,19 +120,25 @@ def _check_requests(record: RunRecord, documents: Sequence[Document], samples: P
         document = documents[sample["doc"]["row"]]
         prompt = write_prompt({"context": document.context, "question": document.question}).strip()
         for request in requests.values():
-            if prompt not in _text_of(request.get("arg_0")):
+            if not isinstance(request, Mapping):
+                where.refuse("'arguments' are not lm-eval's; submit the samples as it wrote them")
+            before, found, behind = _text_of(request.get("arg_0")).partition(prompt)
+            around = around or (before, behind)
+            if not found or (before, behind) != around:
                 where.refuse(
-                    f"row {document.row}: the prompt is not that of {record.environment.task}"
+                    f"row {document.row}: the prompt is not that of {record.environment.task}, or "
+                    "other text stands around it than around the first"
                 )
             settings = request.get("arg_1")
-            if isinstance(settings, Mapping) and dict(settings) != record.environment.generation:
-                _refuse_settings(where, settings, record.environment.generation)
+            if not isinstance(settings, str):
+                _check_settings(where, settings, record.environment.generation)
 
 
-def _refuse_settings(
-    where: Where, settings: Mapping[str, Any], recorded: Mapping[str, Any]
-) -> None:
-    for name in sorted({*settings, *recorded}):
+def _check_settings(where: Where, settings: object, recorded: Mapping[str, Any]) -> None:
+    """Refuse settings of generation that are not those of the record."""
+    if not isinstance(settings, Mapping):
+        where.refuse("no settings of generation; submit the samples as lm-eval wrote them")
+    for name in sorted({*map(str, settings), *recorded}):
         if settings.get(name) != recorded.get(name):
             where.refuse(
                 f"generated with {name} {settings.get(name)!r}, but {RECORD} says "
@@ -143,23 +150,29 @@ def _text_of(request: object) -> str:
     """Return the prompt of a logged request: text, or the messages of a chat."""
     if isinstance(request, list):
         return "\n".join(map(_text_of, request))
+    if isinstance(request, Mapping):
+        return f"{request.get('role')}: {request.get('content')}"
     if isinstance(request, str) and request.startswith("[{"):
         try:
-            messages = json.loads(request)
+            return _text_of(json.loads(request))
         except ValueError:
             return request
-        return "\n".join(str(message.get("content", "")) for message in messages)
     return str(request)
 
 
-def _prompt_of_task(task: str) -> Callable[[Mapping[str, Any]], str]:
-    """Return the function that writes a task's prompts, from the task's own file."""
+def _prompt_of_task(record: RunRecord, samples: Path) -> Callable[[Mapping[str, Any]], str]:
+    """Return the function that writes a task's prompts, from the task's own file.
+
+    The name comes from a stranger. Only one of our tasks is ever loaded: reading a task's file runs
+    the code that it names.
+    """
     from lm_eval.tasks._yaml_loader import load_yaml
 
-    path = task_folder() / f"{task}.yaml"
-    content = load_yaml(path, resolve_func=True) if path.is_file() else {}
-    prompt = content.get("doc_to_text")
+    task = record.environment.task
+    if task not in task_descriptions() or not samples.name.startswith(f"samples_{task}_20"):
+        raise InputError(f"{samples}: not samples of the task {task!r:.80}, which {RECORD} names")
+    prompt = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True).get("doc_to_text")
     if not callable(prompt):
-        raise InputError(f"task {task or 'unknown'}: not a task of pragworld with questions")
+        raise InputError(f"{samples}: {task} is not a task with questions")
     write_prompt: Callable[[Mapping[str, Any]], str] = prompt
     return write_prompt
