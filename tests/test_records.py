@@ -305,7 +305,7 @@ def test_samples_that_differ_are_refused_with_the_row(
         (put("data", "digest", value="0" * 64), "the record is on other documents"),
         (put("source", value="published"), "its answers come with the package"),
         (put("source", value="responses"), "a submission is a run of lm_eval"),
-        (put("model", "name", value="/home/me/model"), "is a folder, which nobody else"),
+        (put("model", "name", value="/models/mine"), "is a folder, which nobody else"),
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
     ],
 )
