@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
+from pragworld_tasks.files import whole_characters
 from pragworld_tasks.journal import Journal, open_journal
 from pragworld_tasks.log import logger
 
@@ -333,7 +334,7 @@ class Connection:
             return "", "the reply was cut off: the server allows too few tokens"
         if not isinstance(text, str) or not (text := strip_reasoning(text).strip()):
             return "", "the server's response holds no text"
-        return text.encode("utf-8", "replace").decode(), ""  # half a character cannot be written
+        return whole_characters(text), ""
 
     def _connection_problem(self, error: "APIConnectionError") -> str:
         """Return what is wrong with the connection.

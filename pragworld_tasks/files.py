@@ -8,13 +8,16 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pragworld_tasks.errors import InputError
+
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +47,8 @@ def read_text(path: str | Path) -> str:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, line {line}: not UTF-8; save the file in that encoding"
-        ) from error
-    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
-        raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
+        raise _not_utf8(path, raw.count(b"\n", 0, error.start) + 1) from error
+    _refuse_web_page(path, text)
     return text
 
 
@@ -60,14 +59,14 @@ def read_package_toml(package: str, name: str) -> Mapping[str, Any]:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return the content of a JSON file.
+    """Return the content of a JSON file, with `whole_characters` only.
 
     Raises:
         InputError: The file cannot be read or is not JSON.
     """
     text = read_text(path)
     try:
-        return json.loads(text)
+        return _parse(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
 
@@ -75,16 +74,17 @@ def read_json(path: str | Path) -> Any:
 def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
     """Yield the objects of a JSON-lines file, each with its place. Blank lines are skipped.
 
+    Lines are read as they are needed, so that the first one of a large file costs little. Strings
+    have `whole_characters` only.
+
     Raises:
         InputError: A line is not a JSON object, or the file holds none.
     """
     row = 0
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
-        if not text.strip():
-            continue
+    for line, text in _lines(Path(path)):
         where = Where(Path(path), row, line)
         try:
-            record = json.loads(text)
+            record = _parse(text)
         except (ValueError, RecursionError) as error:
             hint = "is the line cut off?" if row else "each line must be a JSON object"
             where.refuse(f"not JSON ({error}); {hint}")
@@ -96,6 +96,19 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         raise InputError(f"{path}: empty; each line must be a JSON object")
 
 
+def whole_characters(text: str) -> str:
+    r"""Return a text with U+FFFD in place of each half of a character.
+
+    JSON can name half a character (`"\ud800"`), and a model's broken output or a file name can hold
+    one, but UTF-8 has no such thing: the text could not be written again.
+
+    Examples:
+        >>> whole_characters("no\ud800, no \U0001f642")
+        'no�, no 🙂'
+    """
+    return _HALF_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def json_object(text: str, option: str) -> dict[str, Any]:
     """Parse the JSON object that was passed to an option.
 
@@ -103,7 +116,7 @@ def json_object(text: str, option: str) -> dict[str, Any]:
         InputError: The text is not a JSON object.
     """
     try:
-        given = json.loads(text)
+        given = _parse(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{option} {text!r:.80}: not JSON ({error}); pass an object such as "
@@ -170,8 +183,50 @@ def write_whole(path: Path, content: bytes) -> None:
         raise _not_writable(path, error) from error
 
 
+def check_new(paths: Iterable[Path], overwrite: bool) -> None:
+    """Refuse to replace files, unless told to, and to replace folders at all.
+
+    Raises:
+        InputError: A file exists and must not be replaced, or is a folder.
+    """
+    for path in paths:
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} exists; pass --overwrite, or another folder")
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; remove it, or pass another folder")
+
+
+def write_files(contents: Mapping[Path, bytes], overwrite: bool) -> None:
+    """Write several files and the folders that they are in, all of them or none.
+
+    Args:
+        contents: contents by path.
+        overwrite: whether the files may exist.
+
+    Raises:
+        InputError: A file exists, or cannot be written; those that exist are as they were.
+    """
+    check_new(contents, overwrite)
+    staged: dict[Path, Path] = {}
+    try:
+        with contextlib.ExitStack() as undo:
+            for name, content in contents.items():
+                path = name.resolve()  # so that a symbolic link stays one
+                for folder in reversed(path.parents):
+                    if not folder.exists():
+                        folder.mkdir()
+                        undo.callback(folder.rmdir)
+                staged[path] = _partial_of(path)
+                undo.callback(staged[path].unlink, missing_ok=True)
+                staged[path].write_bytes(content)
+            _put_in_place(staged)
+            undo.pop_all()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; pass another folder") from error
+
+
 def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -> None:
-    """Write a folder beside `folder`, then rename it, so that `folder` is never incomplete.
+    """Write a folder, all of it or nothing.
 
     Args:
         folder: the folder to write.
@@ -182,20 +237,31 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -
         InputError: The folder holds files that would be replaced without `overwrite`, or lost with
             it, or cannot be written.
     """
+    present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    if present and not overwrite:
+        raise InputError(f"{folder} exists; pass --overwrite, or another name")
+    if foreign := sorted(present - set(contents)):
+        raise InputError(
+            f"{folder} holds {foreign[0]}, which would be lost; remove it, or pass another name"
+        )
+    replace_folder(folder, contents)
+
+
+def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a folder beside `folder`, then rename it, so that `folder` is never incomplete.
+
+    Args:
+        folder: the folder to write. Whatever it holds is lost.
+        contents: the contents of its files, by their paths inside it.
+
+    Raises:
+        InputError: The folder cannot be written; if it exists, it is as it was.
+    """
     folder = folder.resolve()
     partial = _partial_of(folder)
     try:
-        if folder.exists():
-            present = {
-                str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
-            }
-            if present and not overwrite:
-                raise InputError(f"{folder} exists; pass --overwrite, or another name")
-            if foreign := sorted(present - set(contents)):
-                raise InputError(
-                    f"{folder} holds {foreign[0]}, which would be lost; remove it, or pass another "
-                    "name"
-                )
+        if folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if partial.exists():  # of a run that was killed
             shutil.rmtree(partial)
         try:
@@ -203,9 +269,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -
                 path = partial / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
-            if folder.exists():
-                shutil.rmtree(folder)
-            partial.replace(folder)
+            _put_in_place({folder: partial})
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
@@ -225,3 +289,83 @@ def _partial_of(path: Path) -> Path:
 
 def _not_writable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path}: {error.strerror}; choose a file that can be written")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line of a UTF-8 file that is not blank."""
+    is_first = True
+    try:
+        with path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                try:
+                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise _not_utf8(path, number) from error
+                if not text.strip():
+                    continue
+                if is_first:
+                    _refuse_web_page(path, text)
+                    is_first = False
+                yield number, text
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+def _parse(text: str) -> Any:
+    """Return what JSON says, with whole characters only.
+
+    `json` joins two escaped halves to the character that they are of. What is left stands alone.
+    """
+    content = json.loads(text)
+    return _with_whole_characters(content) if _ESCAPED_HALF.search(text) else content
+
+
+def _with_whole_characters(content: Any) -> Any:
+    if isinstance(content, str):
+        return whole_characters(content)
+    if isinstance(content, list):
+        return [_with_whole_characters(value) for value in content]
+    if isinstance(content, dict):
+        return {
+            whole_characters(name): _with_whole_characters(value) for name, value in content.items()
+        }
+    return content
+
+
+def _refuse_web_page(path: str | Path, text: str) -> None:
+    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
+        raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
+
+
+def _not_utf8(path: str | Path, line: int) -> InputError:
+    return InputError(f"{path}, line {line}: not UTF-8; save the file in that encoding")
+
+
+def _put_in_place(staged: Mapping[Path, Path]) -> None:
+    """Rename each file or folder to its place, all of them or none.
+
+    What was in a place waits beside it under another name until all are in theirs.
+
+    Args:
+        staged: what to rename, by its place.
+    """
+    replaced = {path: path.with_name(path.name + ".replaced") for path in staged}
+    with contextlib.ExitStack() as undo:
+        for path, partial in staged.items():
+            if path.exists():
+                _remove(replaced[path])  # left by a run that was killed
+                path.rename(replaced[path])
+                undo.callback(replaced[path].rename, path)
+            partial.rename(path)
+            undo.callback(path.rename, partial)
+        undo.pop_all()
+    for old in replaced.values():
+        with contextlib.suppress(OSError):  # all that was to be written is there
+            _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

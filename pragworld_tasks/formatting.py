@@ -6,6 +6,8 @@ import math
 def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table under its title; the first column is text, the others are numbers.
 
+    A cell may hold anything: a `|` in it is escaped, and a line break becomes a space.
+
     >>> print(markdown_table("Two models", ["model", "acc"], [["a", "71.00"], ["b", "9.50"]]))
     Two models
     <BLANKLINE>
@@ -15,7 +17,11 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
     | b     |  9.50 |
     <BLANKLINE>
     """
-    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    lines = [
+        [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
+        for cells in (headers, *rows)
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
     def line(cells: list[str]) -> str:
         first, *others = zip(cells, widths, strict=True)
@@ -23,7 +29,8 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
         return f"| {' | '.join(aligned)} |"
 
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join([f"{title}\n", line(headers), line(rule), *map(line, rows), ""])
+    head, *body = map(line, lines)
+    return "\n".join([f"{title}\n", head, line(rule), *body, ""])
 
 
 def format_percent(percent: float) -> str:

@@ -165,6 +165,24 @@ def test_a_malformed_table_is_refused(
     assert "\n" not in str(refusal.value)
 
 
+def test_text_that_is_not_utf8_is_refused(folder: Path, tmp_path: Path) -> None:
+    table = parquet.read_table(folder / parquet_path("manual"))
+    contexts = pyarrow.array([b"caf\xe9"] * len(table), pyarrow.binary())
+    unchecked = pyarrow.Array.from_buffers(pyarrow.string(), len(table), contexts.buffers())
+    path = tmp_path / parquet_path("manual")
+    path.parent.mkdir()
+    place = table.schema.get_field_index("context")
+    parquet.write_table(table.set_column(place, "context", unchecked), path)
+    with pytest.raises(InputError, match="holds text that is not UTF-8; write it again with"):
+        documents_in(tmp_path, "manual")
+
+
+def test_a_name_that_the_hub_does_not_have_is_refused(tmp_path: Path) -> None:
+    with refused("--name pragworld: not the name of a repository on a hub; it must have the form"):
+        main(["dataset", "--out", str(tmp_path / "out"), "--name", "pragworld"])
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     path = write_rows(tmp_path, [{"row": 0}])
     path.write_text("version https://git-lfs.github.com/spec/v1\n")

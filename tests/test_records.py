@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,13 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation import scoring
+from pragworld_tasks.evaluation.metrics import bootstrap_intervals
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import RunRecord, read_record, record_run
 from pragworld_tasks.leaderboard.runs import load_runs
 
@@ -31,7 +36,7 @@ RESULTS: dict[str, Any] = {
             "load_in_4bit": True,
             "token": "hf_secret",
             "extra_body": {"api_key": "hf_secret", "top_k": 1},
-            "base_url": "https://me:hf_secret@host/v1?api_key=hf_secret",
+            "base_url": "https://me:hf_secret@api.example.com/v1?api_key=hf_secret",
             "tokenizer": "someone/tokenizer",
             "add_bos_token": True,
         },
@@ -124,10 +129,114 @@ def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path:
         "peft": "someone/adapter",
         "load_in_4bit": True,
         "extra_body": {"top_k": 1},
-        "base_url": "https://host/v1",
+        "base_url": "https://api.example.com/v1",
         "tokenizer": "someone/tokenizer",
         "add_bos_token": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "public"),
+    [
+        ("/data/me/models/mine/", "./mine"),
+        ("~/models/mine", "./mine"),
+        ("../mine", "./mine"),
+        ("C:\\Users\\me\\mine", "./mine"),
+        ("\\\\server\\me\\mine", "./mine"),
+        ("/data/John Smith/mine", "./mine"),
+        ("--lora mine=/data/me/adapter,rank=8", "--lora mine=./adapter,rank=8"),
+        ({"/data/me/a": [{"b": "/data/me/c"}]}, {"./a": [{"b": "./c"}]}),
+        ("someone/model", "someone/model"),
+        ("accounts/someone/models/mine", "accounts/someone/models/mine"),
+        (["\n\n", "</s>", "and/or", "/"], ["\n\n", "</s>", "and/or", "/"]),
+        ("http://localhost:8000/v1", "PRIVATE_ADDRESS"),
+        ("http://gpu7:8000/v1", "PRIVATE_ADDRESS"),
+        ("http://gpu7.lan/v1", "PRIVATE_ADDRESS"),
+        ("http://10.0.0.7/v1", "PRIVATE_ADDRESS"),
+        ("http://[::1]:8000/v1", "PRIVATE_ADDRESS"),
+        ("file:///data/me/mine", "PRIVATE_ADDRESS"),
+        ("grpc://me:hf_secret@gpu7", "PRIVATE_ADDRESS"),
+        ("see http://gpu7/v1?a=b and /data/me/mine", "see PRIVATE_ADDRESS and ./mine"),
+        ("https://api.openai.com/v1", "https://api.openai.com/v1"),
+        (True, True),
+    ],
+)
+def test_what_only_one_machine_knows_is_left_out(
+    folder: Path, documents: list[Document], value: Any, public: Any
+) -> None:
+    (path,) = folder.rglob("results_*.json")
+    content = copy.deepcopy(RESULTS)
+    content["config"]["model_args"] |= {"server": {"nested": value}}
+    content["config"]["gen_kwargs"] |= {"nested": [value]}
+    path.write_text(json.dumps(content))
+    environment = record_of(folder, documents).environment
+    assert environment.model_args["server"] == {"nested": public}
+    assert environment.generation["nested"] == [public]
+
+
+def test_a_record_of_a_stranger_shows_no_folder_either(
+    folder: Path, documents: list[Document]
+) -> None:
+    content = record_of(folder, documents).model_dump(mode="json")
+    content["model"] |= {"name": "/data/me/base", "adapter": "/data/me/adapter"}
+    content["environment"]["model_args"] = {"base_url": "http://gpu7:8000", "token": "hf_secret"}
+    record = RunRecord.model_validate(content)
+    assert (record.model.name, record.model.adapter) == ("./base", "./adapter")
+    assert record.environment.model_args == {"base_url": "PRIVATE_ADDRESS"}
+    assert "PRIVATE_ADDRESS" in str(lm_eval_command(record))
+
+
+def test_half_a_character_is_replaced_where_it_is_read(folder: Path, tmp_path: Path) -> None:
+    """JSON can name one, and a model's output can hold one; UTF-8 has none."""
+    half = "(yes)\ud800"
+    (samples,) = folder.rglob("samples_*.jsonl")
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    lines[0]["filtered_resps"] = [f"{half} \U0001f642"]
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (results,) = folder.rglob("results_*.json")
+    names = {"model_name": f"someone/{half}", "system_instruction": half}
+    results.write_text(json.dumps(RESULTS | names))
+    (run,) = load_runs([str(folder)])
+    assert run.record.answers[0].response == "(yes)\ufffd \U0001f642"
+    assert run.record.environment.system_instruction == "(yes)\ufffd"
+    content = run.record.model_dump(mode="json")
+    content["answers"][0]["response"] = half
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(content))
+    assert read_record(path).answers[0].response == "(yes)\ufffd"
+    eee = ["--model-name", "a/b", "--organization", "Lab", "--relationship", "other"]
+    out = str(tmp_path / "out")
+    main(["submit", str(folder), "--to", "every-eval-ever", "--out", out, *eee])
+    main(["record", str(folder), "--out", str(tmp_path / "mine")])
+    main(["verify", str(tmp_path / "mine")])
+    main(["board", str(path), str(folder), "--out", str(tmp_path / "site")])
+
+
+def test_an_odd_file_name_fits_into_a_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (samples,) = folder.rglob("samples_*.jsonl")
+    odd = samples.with_name(os.fsdecode(b"caf\xe9|.jsonl"))  # in Latin-1
+    odd.write_bytes(samples.read_bytes())
+    main(["score", "--responses", str(odd), str(samples)])
+    shown = capsys.readouterr().out
+    assert "caf\ufffd\\|.jsonl" in shown
+    lines = [line for line in shown.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_the_figures_of_a_run_are_computed_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def count(tallies: Any) -> Any:
+        counted.append(len(tallies))
+        return bootstrap_intervals(tallies)
+
+    monkeypatch.setattr(scoring, "bootstrap_intervals", count)
+    load_runs([str(folder)])
+    assert len(counted) == 3  # of the metrics, by the released scoring, and of the breakdowns
 
 
 def test_a_record_read_again_gives_the_metrics_of_score(
@@ -355,6 +464,24 @@ def test_a_submission_runs_no_code_of_its_own(
             main(["verify", str(submission)])
         assert "not samples of the task" in capsys.readouterr().out
     assert not witness.exists()
+
+
+def test_models_of_one_name_are_shown_with_their_developers(folder: Path, tmp_path: Path) -> None:
+    names = ("someone/base", "other/base", "/data/me/base", "other/base", "other/alone")
+    paths = [str(tmp_path / f"{number}.json") for number in range(len(names))]
+    (run,) = load_runs([str(folder)])
+    content = run.record.model_dump(mode="json")
+    content["model"]["adapter"] = None
+    for name, path in zip(names, paths, strict=True):
+        content["model"]["name"] = name
+        Path(path).write_text(json.dumps(content))
+    assert [run.name for run in load_runs(paths)] == [
+        "someone/base",
+        "other/base, generated (1)",
+        "./base",
+        "other/base, generated (2)",
+        "alone",
+    ]
 
 
 def test_only_runs_of_one_name_are_numbered(folder: Path, released: Path) -> None:

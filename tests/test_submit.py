@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 import re
 import sys
 import threading
@@ -28,20 +29,19 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.files import write_files
 from pragworld_tasks.leaderboard.every_eval_ever import Evaluator, every_eval_ever_files
-from pragworld_tasks.leaderboard.hub_results import hub_results, hub_task_id
+from pragworld_tasks.leaderboard.hub_dataset import dataset_files
+from pragworld_tasks.leaderboard.hub_results import hub_results
 from pragworld_tasks.leaderboard.model_card import merge_into_card, merge_into_card_file
 from pragworld_tasks.leaderboard.record import RunRecord, record_run
 from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.leaderboard.submission import (
-    DESCRIPTIONS,
-    Submission,
-    to_submissions,
-    write_files,
-)
+from pragworld_tasks.leaderboard.site_folder import write_site
+from pragworld_tasks.leaderboard.submission import Submission, to_submissions
 from pragworld_tasks.leaderboard.submit_command import RELATIONSHIPS
 
 TOKEN = "hf_never_shown_anywhere"
@@ -128,7 +128,7 @@ def published(documents: list[Document]) -> Submission:
 
 
 def test_every_metric_that_a_run_can_have_is_described(run: BoardRun) -> None:
-    assert list(DESCRIPTIONS) == list(tallies(run.report.run))
+    assert METRIC_TEXTS.keys() == tallies(run.report.run).keys()
 
 
 def test_metrics_and_their_standard_errors_are_those_of_the_run(submission: Submission) -> None:
@@ -203,10 +203,9 @@ def test_hub_results_round_trip_through_huggingface_hub(submission: Submission) 
     content = hub_results([submission], DATASET, "https://example.org/runs")
     entries = parse_eval_result_entries(yaml.safe_load(content))
     by_task = {entry.task_id: entry for entry in entries}
-    metrics = submission.metrics()
-    assert len(by_task) == len(entries) == len(metrics)
-    for metric in metrics:
-        share, entry = metric.share, by_task[hub_task_id("pragworld_manual", metric.name)]
+    assert len(by_task) == len(entries) == 2
+    for metric in ("robust_acc", "acc"):
+        share, entry = submission.record.metrics[metric], by_task[f"pragworld_manual_{metric}"]
         assert entry.dataset_id == DATASET
         assert entry.value == pytest.approx(100 * share.right / share.total, abs=0.005)
         assert entry.date == ENVIRONMENT["date"]
@@ -217,10 +216,29 @@ def test_hub_results_round_trip_through_huggingface_hub(submission: Submission) 
     assert by_task["pragworld_manual_acc"].value == round(submission.run.report.acc, 2)
 
 
+def test_every_submitted_task_is_one_of_the_datasets_eval_yaml(
+    documents: list[Document], submission: Submission
+) -> None:
+    described = yaml.safe_load(dataset_files({"manual": documents}, DATASET)["eval.yaml"])
+    submitted = yaml.safe_load(hub_results([submission], DATASET))
+    assert {entry["dataset"]["task_id"] for entry in submitted} == {
+        task["id"] for task in described["tasks"]
+    }
+
+
 def test_only_chosen_metrics_are_written(run: BoardRun) -> None:
     chosen = to_submissions([run], metrics=["robust_acc"])
     (entry,) = yaml.safe_load(hub_results(chosen, DATASET))
     assert entry["dataset"]["task_id"] == "pragworld_manual_robust_acc"
+
+
+def test_what_the_dataset_has_no_task_for_is_refused(
+    documents: list[Document], run: BoardRun
+) -> None:
+    with pytest.raises(InputError, match=r"has no task for flip_acc; choose from robust_acc, acc$"):
+        hub_results(to_submissions([run], metrics=["acc", "flip_acc"]), DATASET)
+    with pytest.raises(InputError, match="a run of pragworld_manual_mc, but the dataset's eval"):
+        hub_results(to_submissions([likelier(documents)]), DATASET)
 
 
 def test_released_runs_are_marked_as_the_papers(published: Submission) -> None:
@@ -610,7 +628,10 @@ def test_every_eval_ever_says_how_the_model_ran_but_no_path_of_the_machine(
     generation = result["generation_config"]
     assert generation["generation_args"] == {"temperature": 0.5, "max_tokens": 1024}
     assert json.loads(generation["additional_details"]["generation"]) == {"do_sample": True}
-    assert json.loads(generation["additional_details"]["model_args"]) == {"max_length": 2048}
+    assert json.loads(generation["additional_details"]["model_args"]) == {
+        "max_length": 2048,
+        "tokenizer": "./other",
+    }
     assert aggregate["eval_library"]["version"] == "0.4.13"
     assert aggregate["evaluation_timestamp"] == "1767323045"
     assert "/models/" not in json.dumps(aggregate)
@@ -678,7 +699,7 @@ def test_files_are_replaced_only_if_asked_for(
     card = tmp_path / "README.md"
     card.write_text(f"---\n{HEAD}---\n{BODY}")
     arguments = ["submit", record, "--to", "model-card", "--card", str(card), "--out"]
-    with refused("README.md exists; pass --overwrite, or another --out"):
+    with refused("README.md exists; pass --overwrite, or another folder"):
         main([*arguments, str(tmp_path)])
     assert card.read_text() == f"---\n{HEAD}---\n{BODY}"
     main([*arguments, str(tmp_path / "new" / "folder")])
@@ -695,9 +716,59 @@ def test_the_command_writes_every_eval_ever_files(record: str, tmp_path: Path) -
     assert written == {".json", ".jsonl"}
 
 
-def test_files_are_written_all_or_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_are_written_all_or_none(tmp_path: Path, overwrite: bool) -> None:
     (tmp_path / "file").write_text("in the way")
     files = {tmp_path / "new" / "folder" / "one": b"1", tmp_path / "file" / "two": b"2"}
-    with pytest.raises(InputError, match=r"file: .*; choose another --out"):
-        write_files(files, overwrite=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    if overwrite:
+        (tmp_path / "old").write_text("0")
+        files = {tmp_path / "old": b"1", **files}
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(InputError, match=r"file/two: .*; pass another folder"):
+        write_files(files, overwrite)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_that_cannot_all_be_put_in_place_leave_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where one of them is another user's, in a folder in which only owners may rename."""
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"old {name}")
+    rename = Path.rename
+
+    def refuse_two(path: Path, target: Path) -> Path:
+        if path.name == "two.partial":
+            raise PermissionError(1, "Operation not permitted")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse_two)
+    files = {tmp_path / "new" / "three": b"3", tmp_path / "one": b"1", tmp_path / "two": b"2"}
+    with pytest.raises(InputError, match="two: Operation not permitted; pass another folder"):
+        write_files(files, overwrite=True)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "one": "old one",
+        "two": "old two",
+    }
+    monkeypatch.undo()
+    write_files(files, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "new"}
+    assert (tmp_path / "two").read_text() == "2"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="folder is a folder; remove it, or pass another"):
+        write_files({tmp_path / "folder": b""}, overwrite=True)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_whoever_the_umask_lets_can_read_a_site(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_site([("index.html", "a site")], tmp_path / "site")
+        write_site([("index.html", "another")], tmp_path / "site")
+    finally:
+        os.umask(before)
+    paths = [tmp_path / "site", *(tmp_path / "site").iterdir()]
+    allowed = {path.name: path.stat().st_mode & 0o777 for path in paths}
+    assert allowed.pop("site") == 0o777 & ~umask
+    assert set(allowed.values()) == {0o666 & ~umask}
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]

@@ -52,6 +52,8 @@ def read_parquet(path: Path, split: Split) -> list[Document]:
         raise InputError(f"{path}: {error.strerror or error}; {remedy}") from error
     except ArrowException as error:
         raise InputError(f"{path}: not a Parquet file; download it again, or {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: holds text that is not UTF-8; {remedy}") from error
     if not records:
         raise InputError(f"{path}: no documents; {remedy}")
     if missing := [name for name in _COLUMNS if name not in records[0]]:
@@ -62,8 +64,9 @@ def read_parquet(path: Path, split: Split) -> list[Document]:
         )
     except ValidationError as error:
         problem = error.errors()[0]
-        row, column, *_ = problem["loc"]
-        raise InputError(f"{path}, row {row}: {column}: {problem['msg']}; {remedy}") from error
+        row, *place = problem["loc"]
+        what = ": ".join(map(str, [*place, problem["msg"]]))
+        raise InputError(f"{path}, row {row}: {what}; {remedy}") from error
     for row, document in enumerate(documents):
         if (document.row, document.split) != (row, split):
             raise InputError(

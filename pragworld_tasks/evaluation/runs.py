@@ -19,10 +19,10 @@ from pragworld_tasks.evaluation.responses import (
     read_predictions,
     sampled_documents,
 )
-from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.files import read_json_lines, whole_characters
 from pragworld_tasks.log import logger
 
-_DATE = re.compile(r"_\d{4}-\d\d-\d\dT[\d.-]+$")  # that lm-eval adds to the names of its files
+_SAMPLES = re.compile(r"(?:samples_)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,19 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
         if split and run.split not in (None, split):
             raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
     return _with_different_names(runs)
+
+
+def task_and_date(samples: Path) -> tuple[str, str | None]:
+    """Return the task and the date in the name of a file of lm-eval's samples.
+
+    The results of the run have the same date in theirs.
+
+    Examples:
+        >>> task_and_date(Path("samples_pragworld_manual_2026-01-02T03-04-05.678.jsonl"))
+        ('pragworld_manual', '2026-01-02T03-04-05.678')
+    """
+    named = _SAMPLES.fullmatch(samples.stem)
+    return (named["task"], named["date"]) if named else (samples.stem, None)
 
 
 def common_split(runs: Sequence[RunSource]) -> str:
@@ -187,7 +200,7 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
-            task = _DATE.sub("", path.stem.removeprefix("samples_"))
+            task, _ = task_and_date(path)
             runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
     if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
@@ -214,6 +227,11 @@ def _with_different_names(runs: Sequence[RunSource]) -> list[RunSource]:
     """Return the runs, those of the same name with the whole path of their file instead."""
     names = Counter(run.name for run in runs)
     return [
-        replace(run, name=str(run.files[0])) if names[run.name] > 1 and run.files else run
+        replace(
+            run,
+            name=whole_characters(
+                str(run.files[0]) if names[run.name] > 1 and run.files else run.name
+            ),
+        )
         for run in runs
     ]

@@ -37,7 +37,9 @@ def _dataset(options: argparse.Namespace) -> None:
     from pragworld_tasks.data.sources import load_split, locate
     from pragworld_tasks.files import write_folder
     from pragworld_tasks.leaderboard.hub_dataset import dataset_files
+    from pragworld_tasks.leaderboard.hub_names import check_repository
 
+    check_repository(options.name, "--name")
     names: list[ReleasedSplit] = ["manual", "entity_tracking"]
     if locate("synthetic"):
         names.append("synthetic")

@@ -19,6 +19,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL
+from pragworld_tasks.leaderboard.private_values import is_folder
 from pragworld_tasks.leaderboard.record import AnswerRecord
 from pragworld_tasks.leaderboard.submission import (
     PAPER_NAME,
@@ -203,7 +204,7 @@ def _model_info(
         "dtype": model.dtype,
         "quantization": model.quantization,
         "parameters": model.parameters,
-        "base_model": model.name if model.adapter and not _is_path(model.name) else None,
+        "base_model": model.name if model.adapter and not is_folder(model.name) else None,
     }
     info: dict[str, Any] = {
         "name": submission.model.rpartition("/")[2],
@@ -218,7 +219,7 @@ def _model_info(
 
 
 def _generation(submission: Submission) -> dict[str, Any]:
-    """Return how the model was prompted and how it generated; paths of this machine stay here."""
+    """Return how the model was prompted and how it generated."""
     environment, model = submission.record.environment, submission.record.model
     settings = environment.generation
     arguments: dict[str, Any] = {
@@ -240,7 +241,7 @@ def _generation(submission: Submission) -> dict[str, Any]:
         "model_args": {
             key: value
             for key, value in environment.model_args.items()
-            if key not in ("pretrained", "peft") and not _is_path(str(value))
+            if key not in ("pretrained", "peft")
         }
         or None,
     }
@@ -353,8 +354,3 @@ def _strings(values: Mapping[str, Any]) -> dict[str, str]:
         for key, value in values.items()
         if value is not None
     }
-
-
-def _is_path(text: str) -> bool:
-    """Return whether a text may be a path or an address, which others should not read."""
-    return "\\" in text or text.startswith(("/", ".", "~")) or "://" in text

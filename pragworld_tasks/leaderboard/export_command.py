@@ -1,7 +1,6 @@
 """The command `pragworld-tasks export-lm-eval`."""
 
 import argparse
-import re
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
@@ -37,6 +36,7 @@ def add_export_lm_eval(commands: Commands) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from pragworld_tasks.files import write_folder
+    from pragworld_tasks.leaderboard.hub_names import is_repository
     from pragworld_tasks.leaderboard.lm_eval_folder import lm_eval_files
 
     dataset, folder = options.dataset, Path(options.dataset)
@@ -50,7 +50,7 @@ def _export(options: argparse.Namespace) -> None:
             )
         for split in missing:
             print(f"{folder} has no split {split}: its tasks will not run")
-    elif not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", dataset):
+    elif not is_repository(dataset):
         raise InputError(
             f"--dataset {dataset}: no such folder, and not a name on the Hub such as "
             f"{HUB_DATASET}; pass either"

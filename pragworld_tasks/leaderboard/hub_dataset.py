@@ -8,16 +8,12 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from pragworld_tasks.data.documents import (
-    Document,
-    ReleasedSplit,
-    documents_digest,
-    has_alterations,
-)
+from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.parquet import parquet_path, to_parquet
 from pragworld_tasks.data.sources import COMMIT, FILES, HUB_DATASET, REPOSITORY, deviations
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.leaderboard.hub_names import hub_task_ids
 from pragworld_tasks.leaderboard.templating import fill_template, template_text
 
 
@@ -65,7 +61,7 @@ def _description(split: ReleasedSplit, documents: Sequence[Document]) -> dict[st
         "yes": sum(document.answer == "yes" for document in documents),
         "digest": documents_digest(documents),
         "deviations": "; ".join(deviations(documents)),
-        "metrics": ("robust_acc", "acc") if has_alterations(split) else ("acc",),
+        "tasks": list(hub_task_ids(f"pragworld_{split}").values()),
         "prompt": prompt({"context": "{context}", "question": "{prompt}"}),
     }
 

@@ -1,9 +1,9 @@
 """Evaluation results in the form that a model's page on the Hugging Face Hub reads.
 
 A file `.eval_results/*.yaml` in the model's repository holds an entry for each benchmark task, and
-the Hub shows it on the model's page and on the leaderboard of the benchmark's dataset. A task there
-has one value: the name of our task stands for its accuracy, and each other metric is a task of its
-own.
+the Hub shows it on the model's page and on the leaderboard of the benchmark's dataset. It takes
+those tasks only that the `eval.yaml` of the dataset's repository defines
+(https://huggingface.co/docs/hub/eval-results).
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ import yaml
 
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.leaderboard.hub_names import hub_task_ids
 from pragworld_tasks.leaderboard.submission import (
     PAPER_NAME,
     PAPER_URL,
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 RESULTS_PATH = ".eval_results/pragworld.yaml"
 
 
-def hub_task_id(task: str, metric: str) -> str:
-    """Return the id of a metric's task in the benchmark's dataset repository.
-
-    Examples:
-        >>> hub_task_id("pragworld_manual", "acc"), hub_task_id("pragworld_manual", "robust_acc")
-        ('pragworld_manual_acc', 'pragworld_manual_robust_acc')
-    """
-    return f"{task}_{metric}"
-
-
 def hub_results(
     submissions: Sequence[Submission], dataset_id: str, source_url: str | None = None
 ) -> bytes:
@@ -47,8 +38,8 @@ def hub_results(
         source_url: where the runs can be read, for runs of one's own.
 
     Raises:
-        InputError: A run is on generated documents, which no dataset repository has, or the
-            installed huggingface_hub is too old.
+        InputError: The dataset's `eval.yaml` has no task for a run or for a metric to submit, or
+            the installed huggingface_hub is too old.
     """
     try:
         from huggingface_hub import eval_result_entries_to_yaml
@@ -56,16 +47,10 @@ def hub_results(
         raise InputError(
             "submit --to hub needs huggingface_hub 1.4 or later: pip install 'pragworld[hub]'"
         ) from error
-    for submission in submissions:
-        if not is_released(submission.record.data.split):
-            raise InputError(
-                f"{submission.run.name}: a run on generated documents, which no dataset "
-                "repository holds; submit it --to every-eval-ever or --to model-card"
-            )
     entries = [
-        _entry(submission, metric, dataset_id, source_url)
+        _entry(submission, task_id, metric, dataset_id, source_url)
         for submission in submissions
-        for metric in submission.metrics()
+        for task_id, metric in _ranked_metrics(submission).items()
     ]
     content: str = yaml.safe_dump(
         eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True
@@ -117,8 +102,34 @@ def push_results(repository: str, content: bytes, submissions: Sequence[Submissi
     return commit.pr_url or commit.commit_url
 
 
+def _ranked_metrics(submission: Submission) -> dict[str, SubmittedMetric]:
+    """Return the metrics to submit by the id of their task on the Hub."""
+    name, elsewhere = submission.run.name, "submit it --to every-eval-ever or --to model-card"
+    if not is_released(submission.record.data.split):
+        raise InputError(
+            f"{name}: a run on generated documents, which no dataset repository holds; {elsewhere}"
+        )
+    ids = hub_task_ids(submission.task)
+    if not ids:
+        raise InputError(
+            f"{name}: a run of {submission.task}, but the dataset's eval.yaml has tasks for the "
+            f"paper's evaluation only, pragworld_{submission.record.data.split}; {elsewhere}"
+        )
+    metrics = {metric.name: metric for metric in submission.metrics()}
+    if unknown := [metric for metric in submission.only or () if metric not in ids]:
+        raise InputError(
+            f"{name}: the dataset's eval.yaml has no task for {unknown[0]}; choose from "
+            f"{', '.join(ids)}"
+        )
+    return {ids[metric]: metrics[metric] for metric in metrics if metric in ids}
+
+
 def _entry(
-    submission: Submission, metric: SubmittedMetric, dataset_id: str, source_url: str | None
+    submission: Submission,
+    task_id: str,
+    metric: SubmittedMetric,
+    dataset_id: str,
+    source_url: str | None,
 ) -> "EvalResultEntry":
     from huggingface_hub import EvalResultEntry
 
@@ -126,7 +137,7 @@ def _entry(
     assert share.percent is not None
     return EvalResultEntry(
         dataset_id=dataset_id,
-        task_id=hub_task_id(submission.task, metric.name),
+        task_id=task_id,
         value=round(share.percent, 2),
         date=submission.date.isoformat() if submission.date else None,
         source_url=PAPER_URL if submission.is_published else source_url,

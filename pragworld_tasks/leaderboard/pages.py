@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison, Difference
+from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.formatting import format_interval, format_percent, format_points, null_if_nan
@@ -22,36 +23,8 @@ from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
 
 _STATIC = ("style.css", "script.js")
-_LABELS = {
-    "robust_acc": "Robust accuracy",
-    "robust_acc_undisputed": "Robust, undisputed",
-    "acc": "Accuracy",
-    "acc_undisputed": "Accuracy, undisputed",
-    "yes_acc": "Gold yes",
-    "no_acc": "Gold no",
-    "original_acc": "Originals",
-    "altered_acc": "Altered",
-    "flip_acc": "Answer flips",
-    "invariant_acc": "Answer stays",
-    "unreadable": "Unreadable",
-    "determined_acc": "Determined labels",
-    "undetermined_acc": "Undetermined labels",
-}
-_MEANINGS = {
-    "robust_acc": "groups in which the original and every variant are answered right",
-    "robust_acc_undisputed": "robust accuracy without the documents whose label is disputed",
-    "acc": "documents answered right",
-    "acc_undisputed": "accuracy without the documents whose label is disputed",
-    "yes_acc": "documents with gold answer yes, answered right",
-    "no_acc": "documents with gold answer no, answered right",
-    "original_acc": "originals answered right",
-    "altered_acc": "altered variants answered right",
-    "flip_acc": "variants whose alteration flips the answer, answered right",
-    "invariant_acc": "variants whose alteration keeps the answer, answered right",
-    "unreadable": "responses in which no answer can be read; they count as wrong",
-    "determined_acc": "documents whose answer follows from what was said, answered right",
-    "undetermined_acc": "documents whose label rests on a convention, answered as labelled",
-}
+_LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
+_MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
 _RELEASED = "as the released code groups documents and reads responses, for the paper's tables"
 _SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
 

@@ -6,14 +6,13 @@ from its answers is refused, as is one whose answers do not follow from its resp
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
 from pragworld_tasks.data.splits import GENERATED
@@ -21,21 +20,14 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.files import read_json, write_whole
+from pragworld_tasks.leaderboard.private_values import public_text, public_values
 
 Source = Literal["lm-eval", "responses", "published", "readings"]
 SCHEMA_VERSION: Literal[1] = 1
 _TOLERANCE = 1e-6  # percent; files may round
-# Names of arguments that hold secrets, and not those of special tokens.
-_SECRET = re.compile(
-    r"(?<!bos)(?<!eos)(?<!pad)(?<!unk)(?:^|[_-])(?:token|(?:api_?)?key|secret|password|auth\w*|"
-    r"headers?|cookies?)$",
-    re.IGNORECASE,
-)
-_URL = re.compile(r"(?P<scheme>https?://)(?:[^/@\s]*@)?(?P<rest>[^?#\s]*)\S*")
-_DATE = re.compile(r"_(\d{4}-\d\d-\d\dT[\d.-]+)$")
 
 
 class _Part(BaseModel):
@@ -46,7 +38,7 @@ class ModelRecord(_Part):
     """The model that answered.
 
     Attributes:
-        name: name on a hub, or of the folder that it was loaded from.
+        name: name on a hub; `./NAME` for one that was loaded from a folder.
         revision: the revision that was asked for, or the commit where it is known.
         adapter: name of the PEFT adapter.
         dtype: data type of the weights, such as `bfloat16`.
@@ -63,6 +55,11 @@ class ModelRecord(_Part):
     chat_template: bool | None = None
     parameters: int | None = None
 
+    @field_validator("name", "adapter")
+    @classmethod
+    def _public_name(cls, name: str | None) -> str | None:
+        return name and public_text(name)
+
 
 class EnvironmentRecord(_Part):
     """How the model ran.
@@ -70,8 +67,8 @@ class EnvironmentRecord(_Part):
     Attributes:
         task: the lm-eval task.
         backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
-        model_args: lm-eval's arguments of the model, without secrets.
-        generation: the settings of generation that were passed.
+        model_args: lm-eval's arguments of the model, as `public_values` has them.
+        generation: the settings of generation that were passed, likewise.
         system_instruction: the system prompt.
         packages: versions by package.
         date: when the run began (ISO 8601, UTC).
@@ -86,6 +83,11 @@ class EnvironmentRecord(_Part):
     packages: dict[str, str] = Field(default_factory=dict)
     date: str | None = None
     seconds: float | None = None
+
+    @field_validator("model_args", "generation")
+    @classmethod
+    def _public_settings(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        return public_values(settings)
 
 
 class DataRecord(_Part):
@@ -277,7 +279,12 @@ def record_run(
     Raises:
         InputError: The answers do not fit the documents, or lm-eval's results cannot be read.
     """
-    report = score(documents, predictions)
+    return to_record(source, score(documents, predictions))
+
+
+def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
+    """Return the record of a run that has been scored; see `record_run`."""
+    predictions = report.predictions
     if report.responses_digest != report.documents_digest:
         raise InputError(
             f"{source.name}: given to other documents (digest {report.responses_digest:.12}) than "
@@ -292,14 +299,14 @@ def record_run(
         kind, name = ("readings", f"label readers ({source.name.removeprefix('readings:')})")
         if source.name.startswith("published:"):
             kind, name = "published", source.name.removeprefix("published:")
-    blank: list[None] = [None] * len(documents)
+    blank: list[None] = [None] * len(report.documents)
     return RunRecord(
         source=kind,
         model=model or ModelRecord(name=name),
         environment=environment,
         data=DataRecord(
             split=report.split,
-            documents=len(documents),
+            documents=len(report.documents),
             groups=report.groups,
             digest=report.documents_digest,
             generator=_generator_settings(*results)
@@ -355,15 +362,15 @@ def _is_close(first: float | None, second: float | None) -> bool:
 def _results_of(source: RunSource) -> tuple[str, dict[str, Any]] | None:
     """Return the task of a run's samples and lm-eval's results beside them; None without them."""
     for samples in source.files[:1]:
-        dated = _DATE.search(samples.stem)
-        results = samples.with_name(f"results_{dated[1]}.json") if dated else None
-        if dated and results and results.is_file():
+        task, date = task_and_date(samples)
+        results = samples.with_name(f"results_{date}.json")
+        if date and results.is_file():
             content = read_json(results)
             if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
                 raise InputError(
                     f"{results}: not a results file of lm-eval; pass the folder it wrote"
                 )
-            return samples.stem.removeprefix("samples_").removesuffix(dated[0]), content
+            return task, content
     return None
 
 
@@ -437,19 +444,6 @@ def _model_arguments(arguments: object) -> dict[str, Any]:
 
 
 def _as_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mapping as JSON gives it back, without what may be secret at any depth."""
-    plain: dict[str, Any] = _without_secrets(json.loads(json.dumps(content, default=str)))
+    """Return a mapping as JSON gives it back."""
+    plain: dict[str, Any] = json.loads(json.dumps(content, default=str))
     return plain
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _without_secrets(inner)
-            for name, inner in value.items()
-            if not _SECRET.search(name)
-        }
-    if isinstance(value, list):
-        return [_without_secrets(inner) for inner in value]
-    # Without user, password and query.
-    return _URL.sub(r"\g<scheme>\g<rest>", value) if isinstance(value, str) else value

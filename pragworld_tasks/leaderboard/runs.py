@@ -1,7 +1,6 @@
 """The runs of a leaderboard: whatever a user names, as checked records with their documents."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from pragworld_tasks.evaluation.runs import (
     documents_in_samples,
     find_runs,
 )
-from pragworld_tasks.evaluation.scoring import ScoreReport
-from pragworld_tasks.leaderboard.record import RunRecord, read_record, record_run
+from pragworld_tasks.evaluation.scoring import ScoreReport, score
+from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
 
 
 @dataclass(frozen=True)
@@ -52,26 +51,24 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
     Raises:
         InputError: A run cannot be read, is not whole, or contradicts itself.
     """
-    documents: dict[str, list[Document]] = {}
+    known: dict[str, list[Document]] = {}
     runs: list[BoardRun] = []
     for argument in arguments:
         if argument.endswith(".json"):
-            records = [read_record(Path(argument))]
-            if records[0].source in ("published", "readings"):
+            record = read_record(Path(argument))
+            if record.source in ("published", "readings"):
                 raise InputError(
                     f"{argument}: its answers come with the package; name published:MODEL or "
                     "readings:majority instead"
                 )
-            sets = [_documents_of_record(records[0], documents)]
-        else:
-            sources = find_runs([argument], split)
-            sets = [_documents_of_source(source, split, documents) for source in sources]
-            records = [
-                record_run(source, answered, source.read(answered))
-                for source, answered in zip(sources, sets, strict=True)
-            ]
-        for record, answered in zip(records, sets, strict=True):
-            runs.append(BoardRun(_name_of(record), record, record.report(answered)))
+            report = record.report(_documents_of_record(record, known))
+            runs.append(BoardRun(_name_of(record), record, report))
+            continue
+        for source in find_runs([argument], split):
+            documents = _documents_of_source(source, split, known)
+            report = score(documents, source.read(documents))
+            record = to_record(source, report)
+            runs.append(BoardRun(_name_of(record), record, report))
     return _with_different_names(runs)
 
 
@@ -105,29 +102,44 @@ def _documents_of_source(
 
 
 def _name_of(record: RunRecord) -> str:
-    name = record.model.name.rstrip("/").rpartition("/")[2]
-    adapter = (record.model.adapter or "").rstrip("/").rpartition("/")[2]
-    return f"{name} + {adapter}" if adapter else name
+    """Return the name of the model, and of its adapter, without their developers."""
+    return _joined(record, lambda name: name.rstrip("/").rpartition("/")[2])
+
+
+def _joined(record: RunRecord, shown: Callable[[str], str]) -> str:
+    return " + ".join(shown(name) for name in (record.model.name, record.model.adapter) if name)
 
 
 def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
-    """Return the runs with what tells those of one name apart: their task, then a number."""
+    """Return the runs with what tells those of one name apart.
+
+    That is the developers of their models, if these differ, then their tasks, then a number.
+    """
     named = list(runs)
-    for describe in (_with_task, _with_number):
-        counts = Counter((run.name, run.record.data.digest) for run in named)
-        numbers: Counter[tuple[str, str]] = Counter()
+    for describe in (_with_developer, _with_task, _with_number):
+        alike: dict[tuple[str, str], list[int]] = {}
         for place, run in enumerate(named):
-            key = (run.name, run.record.data.digest)
-            if counts[key] > 1:
-                numbers[key] += 1
-                named[place] = replace(run, name=describe(run, numbers[key]))
+            alike.setdefault((run.name, run.record.data.digest), []).append(place)
+        for places in alike.values():
+            if len(places) > 1:
+                names = describe([named[place] for place in places])
+                for place, name in zip(places, names, strict=True):
+                    named[place] = replace(named[place], name=name)
     return named
 
 
-def _with_number(run: BoardRun, number: int) -> str:
-    return f"{run.name} ({number})"
+def _with_developer(runs: Sequence[BoardRun]) -> list[str]:
+    whole = [_joined(run.record, str) for run in runs]
+    return whole if len({*whole}) > 1 else [run.name for run in runs]
 
 
-def _with_task(run: BoardRun, _: int) -> str:
-    task = run.record.environment.task
-    return f"{run.name}, {task.removeprefix('pragworld_')}" if task else run.name
+def _with_task(runs: Sequence[BoardRun]) -> list[str]:
+    tasks = [run.record.environment.task for run in runs]
+    return [
+        f"{run.name}, {task.removeprefix('pragworld_')}" if task else run.name
+        for run, task in zip(runs, tasks, strict=True)
+    ]
+
+
+def _with_number(runs: Sequence[BoardRun]) -> list[str]:
+    return [f"{run.name} ({number})" for number, run in enumerate(runs, start=1)]

@@ -1,12 +1,11 @@
 """Writing a site: all of it or nothing, and over nothing but a site that was written here."""
 
-import shutil
-import tempfile
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json, write_json
+from pragworld_tasks.files import read_json, replace_folder
 
 _CONTENTS = "pragworld-board.json"  # names every file of the site; marks the folder as ours
 
@@ -29,7 +28,7 @@ def check_site_folder(folder: Path, overwrite: bool) -> None:
 
 
 def write_site(files: Iterable[tuple[str, str]], folder: Path) -> int:
-    """Write a site beside its folder, then rename it, and return its size in bytes.
+    """Write a site, all of it or nothing, and return its size in bytes.
 
     Args:
         files: name and content of each file.
@@ -38,40 +37,11 @@ def write_site(files: Iterable[tuple[str, str]], folder: Path) -> int:
     Raises:
         InputError: The folder cannot be written.
     """
-    target = folder.resolve()
-    partial: Path | None = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-        partial.chmod(0o755)  # mkdtemp's folders are for their owner alone; a site is to be read
-        site = partial / "site"
-        site.mkdir()
-        names = [_CONTENTS]
-        for name, content in files:
-            (site / name).write_text(content, encoding="utf-8", newline="\n")
-            names.append(name)
-        write_json(site / _CONTENTS, {"schema_version": 1, "files": names})
-        _put_in_place(site, target, partial / "replaced")
-        return sum(path.stat().st_size for path in target.iterdir())
-    except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror or error}); pass another folder"
-        ) from error
-    finally:
-        if partial:
-            shutil.rmtree(partial, ignore_errors=True)
-
-
-def _put_in_place(site: Path, target: Path, replaced: Path) -> None:
-    """Rename a site to its folder; the one that it replaces comes back if that fails."""
-    if target.exists():
-        target.rename(replaced)
-    try:
-        site.rename(target)
-    except OSError:
-        if replaced.exists():
-            replaced.rename(target)
-        raise
+    contents = {name: content.encode() for name, content in files}
+    listed = {"schema_version": 1, "files": [_CONTENTS, *contents]}
+    contents[_CONTENTS] = json.dumps(listed, indent=2).encode()
+    replace_folder(folder, contents)
+    return sum(map(len, contents.values()))
 
 
 def _names_in(contents: Path) -> set[str]:

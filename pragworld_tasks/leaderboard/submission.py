@@ -1,38 +1,22 @@
 """What every submission of a run says, wherever it goes: the model, the date and the metrics."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run
-from pragworld_tasks.files import write_whole
 from pragworld_tasks.formatting import null_if_nan
+from pragworld_tasks.leaderboard.hub_names import check_repository, is_repository
+from pragworld_tasks.leaderboard.private_values import is_folder
 from pragworld_tasks.leaderboard.record import RunRecord, ShareRecord
 from pragworld_tasks.leaderboard.runs import BoardRun
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
 _PUBLISHED = "_published"
-_LONGEST_NAME = 96  # of a repository on the Hub
-_REPOSITORY = re.compile(r"[a-z0-9]([\w.-]*\w)?/[a-z0-9]([\w.-]*\w)?", re.ASCII | re.IGNORECASE)
-DESCRIPTIONS = {
-    "robust_acc": "groups, an original and its altered variants, answered right as a whole",
-    "acc": "questions answered right",
-    "yes_acc": "questions with the gold answer yes answered right",
-    "no_acc": "questions with the gold answer no answered right",
-    "original_acc": "questions about original dialogues answered right",
-    "altered_acc": "questions about altered dialogues answered right",
-    "flip_acc": "questions answered right whose alteration flips the answer",
-    "invariant_acc": "questions answered right whose alteration keeps the answer",
-    "unreadable": "responses in which no answer can be read; lower is better",
-    "robust_acc_undisputed": "groups answered right as a whole, without disputed labels",
-    "acc_undisputed": "questions answered right, without disputed labels",
-    "determined_acc": "questions answered right whose answer follows from what was said",
-    "undetermined_acc": "questions answered right whose answer rests on a convention",
-}
 
 
 @dataclass(frozen=True)
@@ -118,7 +102,7 @@ class Submission:
         return [
             SubmittedMetric(
                 name + suffix,
-                DESCRIPTIONS[name] + remark,
+                METRIC_TEXTS[name].meaning + remark,
                 share,
                 null_if_nan(100 * tallies[name].standard_error),
             )
@@ -165,78 +149,9 @@ def to_submissions(
     return submissions
 
 
-def check_repository(name: str, option: str) -> None:
-    """Refuse what cannot be the name of a repository on a hub.
-
-    Args:
-        name: the name to check.
-        option: the option that it was passed to.
-
-    Raises:
-        InputError: It is not of the form OWNER/NAME.
-    """
-    if not _is_repository(name):
-        raise InputError(
-            f"{option} {name}: not the name of a repository on a hub; it must have the form "
-            "OWNER/NAME, of letters, digits and -_."
-        )
-
-
-def write_files(files: Mapping[Path, bytes], overwrite: bool) -> None:
-    """Write several files and the folders that they are in, all of them or none.
-
-    Args:
-        files: contents by path.
-        overwrite: whether the files may exist.
-
-    Raises:
-        InputError: A file exists, or cannot be written.
-    """
-    check_new(files, overwrite)
-    new: list[Path] = []
-    folders: list[Path] = []
-    try:
-        for path, content in files.items():
-            folders += _make_folder(path.parent)
-            is_new = not path.exists()
-            write_whole(path, content)
-            new += [path] if is_new else []
-    except InputError:
-        for path in new:
-            path.unlink()
-        for folder in reversed(folders):
-            folder.rmdir()
-        raise
-
-
-def check_new(paths: Mapping[Path, bytes], overwrite: bool) -> None:
-    """Refuse to replace files, unless told to.
-
-    Raises:
-        InputError: A file exists and must not be replaced.
-    """
-    for path in paths:
-        if path.exists() and not overwrite:
-            raise InputError(f"{path} exists; pass --overwrite, or another --out")
-
-
 def _own_name(record: RunRecord) -> str:
     """Return the name under which the model ran: the adapter's, where there is one."""
     return record.model.adapter or record.model.name
-
-
-def _is_repository(name: str) -> bool:
-    return (
-        bool(_REPOSITORY.fullmatch(name))
-        and len(name) <= _LONGEST_NAME
-        and "--" not in name
-        and ".." not in name
-    )
-
-
-def _is_folder(name: str) -> bool:
-    """Return whether a model was loaded from a folder, as far as its name and this machine tell."""
-    return name.startswith(("/", ".", "~")) or "\\" in name or Path(name).exists()
 
 
 def _model_name(run: BoardRun, model_name: str | None) -> str:
@@ -247,9 +162,9 @@ def _model_name(run: BoardRun, model_name: str | None) -> str:
     remedy = "pass --model-name DEVELOPER/MODEL"
     if run.record.source == "responses":
         raise InputError(f"{own}: a file of responses does not name its model; {remedy}")
-    if _is_folder(own):
+    if is_folder(own) or Path(own).exists():
         raise InputError(f"{own}: a folder of one machine, which nobody else can load; {remedy}")
-    if not _is_repository(own):
+    if not is_repository(own):
         raise InputError(f"{own}: does not name the model's developer; {remedy}")
     return own
 
@@ -266,13 +181,3 @@ def _date(run: BoardRun, date: str | None) -> datetime | None:
         place = f"--date {date}" if date else f"{run.name}, date {recorded}"
         raise InputError(f"{place}: not a date; it must be as in 2026-01-31") from error
     return began if began.tzinfo else began.replace(tzinfo=UTC)
-
-
-def _make_folder(folder: Path) -> list[Path]:
-    """Make a folder and those that it is in; return the new ones, from the outermost."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; choose another --out") from error
-    return missing[::-1]

@@ -76,7 +76,8 @@ def add_submit(commands: Commands) -> None:
         "--metrics",
         nargs="+",
         metavar="NAME",
-        help="hub, model-card: only these metrics; default: all that the run has",
+        help="hub, model-card: only these metrics; default: for hub robust_acc and acc, which the "
+        "dataset's eval.yaml has tasks for; for model-card all that the run has",
     )
     command.add_argument(
         "--push",
@@ -104,13 +105,10 @@ def add_submit(commands: Commands) -> None:
 
 def _submit(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
+    from pragworld_tasks.files import check_new, write_files
+    from pragworld_tasks.leaderboard.hub_names import check_repository
     from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.submission import (
-        check_new,
-        check_repository,
-        to_submissions,
-        write_files,
-    )
+    from pragworld_tasks.leaderboard.submission import to_submissions
 
     for name, destinations in _DESTINATIONS.items():
         if getattr(options, name) is not None and options.to not in destinations:

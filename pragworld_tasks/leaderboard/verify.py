@@ -13,8 +13,9 @@ from typing import Any
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
-from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.files import Where, read_json_lines, write_folder
+from pragworld_tasks.leaderboard.private_values import is_folder, public_values
 from pragworld_tasks.leaderboard.record import RunRecord
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.link import task_descriptions, task_folder
@@ -65,7 +66,7 @@ def verify(folder: Path) -> BoardRun:
             "each, as `pragworld-tasks record` writes them"
         )
     (run,) = load_runs([str(folder / RECORD)])
-    if run.record.model.name.startswith(("/", "~", ".")):
+    if is_folder(run.record.model.name):
         raise InputError(
             f"{folder / RECORD}: the model {run.record.model.name} is a folder, which nobody else "
             "can evaluate; submit a run of a public model"
@@ -138,10 +139,11 @@ def _check_settings(where: Where, settings: object, recorded: Mapping[str, Any])
     """Refuse settings of generation that are not those of the record."""
     if not isinstance(settings, Mapping):
         where.refuse("no settings of generation; submit the samples as lm-eval wrote them")
-    for name in sorted({*map(str, settings), *recorded}):
-        if settings.get(name) != recorded.get(name):
+    public = public_values(settings)
+    for name in sorted({*public, *recorded}):
+        if public.get(name) != recorded.get(name):
             where.refuse(
-                f"generated with {name} {settings.get(name)!r}, but {RECORD} says "
+                f"generated with {name} {public.get(name)!r}, but {RECORD} says "
                 f"{recorded.get(name)!r}"
             )
 
@@ -169,7 +171,7 @@ def _prompt_of_task(record: RunRecord, samples: Path) -> Callable[[Mapping[str, 
     from lm_eval.tasks._yaml_loader import load_yaml
 
     task = record.environment.task
-    if task not in task_descriptions() or not samples.name.startswith(f"samples_{task}_20"):
+    if task not in task_descriptions() or task != task_and_date(samples)[0]:
         raise InputError(f"{samples}: not samples of the task {task!r:.80}, which {RECORD} names")
     prompt = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True).get("doc_to_text")
     if not callable(prompt):
