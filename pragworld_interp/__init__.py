@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pragworld_interp.comparison import LayerComparison
     from pragworld_interp.comparison import compare_reports as compare
     from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
-    from pragworld_interp.layer_report import LayerReport, SweepSettings, read_layers
+    from pragworld_interp.layer_report import LayerReport, SweepSettings
     from pragworld_interp.layer_statistics import recompute_report
     from pragworld_interp.patching_report import PatchingReport, average_effects, read_patching
-    from pragworld_interp.report_files import read_layer_files, read_patching_panels
+    from pragworld_interp.report_files import read_layer_files, read_layers, read_patching_panels
 
 __all__ = [
     "EXAMPLES",
@@ -57,7 +57,7 @@ __getattr__, __dir__ = lazy_exports(
         "compare": "comparison:compare_reports",
         "patching_figure": "figures:patching_figure",
         "read_layer_files": "report_files:read_layer_files",
-        "read_layers": "layer_report:read_layers",
+        "read_layers": "report_files:read_layers",
         "read_patching": "patching_report:read_patching",
         "read_patching_panels": "report_files:read_patching_panels",
         "recompute_report": "layer_statistics:recompute_report",

@@ -12,7 +12,7 @@ from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_tasks.command_line import Commands, add_command, run_command
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_json
+from pragworld_tasks.files import check_output, write_json
 
 if TYPE_CHECKING:
     from pragworld_interp.pipeline import SweepInputs
@@ -162,7 +162,7 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
-    _check_writable(options.out)
+    _check_report_path(options.out)
     documents, generator = named_documents(options.split, options.metadata, "--metadata")
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
@@ -183,16 +183,13 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)
 
 
-def _check_writable(out: Path) -> None:
-    """Refuse a path that cannot be written before there is work that would be lost."""
+def _check_report_path(out: Path) -> None:
+    """Refuse a report that could not be written; the folders that it is in may be missing."""
     try:
-        if out.is_dir():
-            raise InputError(f"{out}: is a folder; name a file in it")
-        nearest = next(parent for parent in out.absolute().parents if parent.exists())
-        if not nearest.is_dir():
-            raise InputError(f"{out}: {nearest} is not a folder; choose another path")
+        missing = [folder for folder in out.absolute().parents if not folder.exists()]
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}; choose another path") from error
+    check_output(missing[-1] if missing else out, overwrite=True)
 
 
 # Figures and comparisons --------------------------------------------------------------------------
@@ -211,7 +208,7 @@ def _add_plot(commands: Commands) -> None:
     )
     add = command.add_argument
     add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, or of `patch`")
-    add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
+    add("--out", required=True, type=Path, metavar="FILE", help="figure, which is replaced if it exists: .png, .svg or .pdf")
     add("--by-alteration", action="store_true", help="draw a panel for each alteration")
     metrics = ("accuracy", "robust_accuracy")
     add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")
@@ -231,7 +228,7 @@ def _add_plot(commands: Commands) -> None:
 def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import figures
 
-    _check_writable(options.out)
+    check_output(options.out, overwrite=True)
     are_patching = [is_patching_file(path) for path in options.files]
     if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
         raise InputError(
@@ -279,13 +276,14 @@ def _add_compare(commands: Commands) -> None:
     )
     add("--seed", type=int, default=0, help="seed of the tests; default: 0")
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    add("--overwrite", action="store_true", help="replace the file of --json")
 
 
 def _compare(options: argparse.Namespace) -> None:
     from pragworld_interp.comparison import compare_reports
 
     if options.json:
-        _check_writable(options.json)
+        check_output(options.json, options.overwrite)
     reports = read_layer_files(options.files)
     comparison = compare_reports(reports, options.by, options.null, seed=options.seed)
     print(comparison.to_text())

@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
-from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
+from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import Answer, Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, McNemar
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.files import read_json, write_whole
+from pragworld_tasks.files import write_whole
 from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
@@ -148,7 +148,7 @@ class LayerResult:
         mcnemar: The exact test over documents; "first" is the plain run.
         holm: Its p, corrected over layers.
         groups_p: The p of an exact test that treats groups, not documents, as independent; see
-            `layer_statistics.sign_flip_test`.
+            `metrics.sign_flip_test`.
         groups_holm: That p, corrected over layers.
         sign: Useful where A_l < A_0, harmful where A_l > A_0.
         evidence: The sign if both `holm` and `groups_holm` are at most `SweepSettings.alpha`, else
@@ -243,45 +243,6 @@ def write_layers(report: LayerReport, path: Path) -> None:
     head = json.dumps(content, indent=2, allow_nan=False).removesuffix("\n}")
     rows = ",\n    ".join(documents)
     write_whole(path, f'{head},\n  "documents": [\n    {rows}\n  ]\n}}\n'.encode())
-
-
-def read_layers(path: str | Path) -> LayerReport:
-    """Read the report that `pragworld-interp ablate` or `write_layers` wrote.
-
-    Raises:
-        InputError: The file is missing, malformed, inconsistent, or of another version.
-    """
-    content = read_json(path)
-    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
-    try:
-        report: LayerReport = decode(LayerReport, content, "")
-        _check_consistency(report)
-    except (UnfitError, OverflowError) as error:
-        raise InputError(f"{path}: {error}; write the file again") from error
-    return report
-
-
-def _check_consistency(report: LayerReport) -> None:
-    """Raise `UnfitError` if parts of a report contradict each other."""
-    layers = report.model.layers
-    counts = {
-        "layers": (len(report.layers), layers),
-        "documents": (len(report.documents), report.data.documents),
-        "groups": (len({document.group for document in report.documents}), report.data.groups),
-    }
-    for what, (count, stated) in counts.items():
-        if count != stated or not stated:
-            raise UnfitError(f"{count} {what}, but the file states {stated}")
-    for number, layer in enumerate(report.layers):
-        if layer.layer != number:
-            raise UnfitError(f"layers[{number}] is number {layer.layer}")
-    for number, document in enumerate(report.documents):
-        if len(document.yes) != 1 + layers:
-            raise UnfitError(
-                f"documents[{number}].yes has {len(document.yes)} numbers instead of {1 + layers}"
-            )
-        if any(value < 0 or value > 1 for value in document.yes):
-            raise UnfitError(f"documents[{number}].yes has a number that is not a probability")
 
 
 # Tables -------------------------------------------------------------------------------------------

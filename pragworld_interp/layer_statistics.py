@@ -33,6 +33,7 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_intervals,
     mcnemar,
     robust_tally,
+    sign_flip_test,
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
@@ -121,26 +122,6 @@ def holm(p: ArrayLike) -> Floats:
     steps = p[order] * (p.size - np.arange(p.size))
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected
-
-
-def sign_flip_test(differences: ArrayLike) -> float:
-    """Return the exact two-sided p of a sum whose terms could equally have the other sign.
-
-    The terms are differences in right answers between two runs, summed within groups. The test then
-    asks the same question as McNemar's test without treating the documents of one group as
-    independent. If each group is one document, it is McNemar's test.
-
-    Args:
-        differences: [groups] integers.
-    """
-    whole = np.asarray(differences, dtype=np.int64)
-    chances = np.ones(1)  # of each sum from -reach to reach
-    for size in np.abs(whole[whole != 0]):
-        padding = np.zeros(2 * size)
-        chances = (np.append(chances, padding) + np.append(padding, chances)) / 2
-    reach = len(chances) // 2
-    as_far = np.abs(np.arange(-reach, reach + 1)) >= abs(whole.sum())
-    return min(1.0, float(chances[as_far].sum()))
 
 
 def split_half(differences: ArrayLike, halvings: int, seed: int) -> tuple[Floats, Floats]:

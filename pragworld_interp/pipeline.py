@@ -11,7 +11,7 @@ import torch
 from pragworld_interp import ablation, loading, packing, patching, runs
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
-from pragworld_interp.layer_report import Intervention, LayerReport, read_layers, write_layers
+from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import (
     PairEffect,
@@ -20,6 +20,7 @@ from pragworld_interp.patching_report import (
     read_patching,
     write_patching,
 )
+from pragworld_interp.report_files import read_layers
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
 from pragworld_tasks.data.documents import Document

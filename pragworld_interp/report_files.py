@@ -1,17 +1,51 @@
-"""Result files of several models, read together for a figure or a comparison."""
+"""Reading result files: one layer report, or those of several models for a figure or a comparison.
 
-from collections.abc import Sequence
+A layer report follows from its probabilities. It is computed from them again when it is read, and
+a file that says something else is refused.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pragworld_interp.identities import model_titles
-from pragworld_interp.layer_report import LayerReport, read_layers
+from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
+from pragworld_interp.layer_statistics import recompute_report
 from pragworld_interp.patching_report import (
     PatchedProbability,
     average_effects,
     is_patching_file,
     read_patching,
 )
+from pragworld_interp.serialization import UnfitError, check_schema, decode
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_json
+
+_TOLERANCE = 1e-6
+_DRAWN = ("low", "high", "stability")
+
+
+def read_layers(path: str | Path) -> LayerReport:
+    """Read the report that `pragworld-interp ablate` or `write_layers` wrote.
+
+    Raises:
+        InputError: The file is missing, malformed or of another version, or it contradicts its
+            probabilities.
+    """
+    content = read_json(path)
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
+    try:
+        report: LayerReport = decode(LayerReport, content, "")
+        _check_consistency(report)
+        report = recompute_report(report)
+    except (UnfitError, OverflowError) as error:
+        raise InputError(f"{path}: {error}; write the file again") from error
+    for place, value, computed in _contradictions(content, report.to_json(), ""):
+        raise InputError(
+            f"{path}: {place} is {value!s:.40}, but the probabilities in the file give "
+            f"{computed!s:.40}; write the file again"
+        )
+    return report
 
 
 def read_layer_files(paths: Sequence[str | Path]) -> dict[str, LayerReport]:
@@ -66,3 +100,48 @@ def read_patching_panels(
         for name, pairs in (groups if by_alteration else {"": groups["all"]}).items():
             panels.setdefault(name, {})[title] = average_effects(pairs)
     return f"residuals patched at {first.positions} aligned positions: {first.data.split}", panels
+
+
+def _check_consistency(report: LayerReport) -> None:
+    """Raise `UnfitError` if parts of a report contradict each other."""
+    layers = report.model.layers
+    counts = {
+        "layers": (len(report.layers), layers),
+        "documents": (len(report.documents), report.data.documents),
+        "groups": (len({document.group for document in report.documents}), report.data.groups),
+    }
+    for what, (count, stated) in counts.items():
+        if count != stated or not stated:
+            raise UnfitError(f"{count} {what}, but the file states {stated}")
+    for number, layer in enumerate(report.layers):
+        if layer.layer != number:
+            raise UnfitError(f"layers[{number}] is number {layer.layer}")
+    for number, document in enumerate(report.documents):
+        if len(document.yes) != 1 + layers:
+            raise UnfitError(
+                f"documents[{number}].yes has {len(document.yes)} numbers instead of {1 + layers}"
+            )
+        if any(value < 0 or value > 1 for value in document.yes):
+            raise UnfitError(f"documents[{number}].yes has a number that is not a probability")
+
+
+def _contradictions(stated: Any, computed: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield place and values of what a file states and its probabilities do not give.
+
+    Ends of intervals and stability come from random draws, which another version of NumPy may draw
+    differently: they are not compared, and a reader gets the computed ones.
+    """
+    if isinstance(computed, dict) and isinstance(stated, dict):
+        for key in computed:
+            if key not in _DRAWN:
+                yield from _contradictions(
+                    stated.get(key), computed[key], f"{place}.{key}".lstrip(".")
+                )
+    elif isinstance(computed, list) and isinstance(stated, list) and len(stated) == len(computed):
+        for number, (value, other) in enumerate(zip(stated, computed, strict=True)):
+            yield from _contradictions(value, other, f"{place}[{number}]")
+    elif isinstance(computed, float) and isinstance(stated, int | float):
+        if abs(stated - computed) > _TOLERANCE:
+            yield place, stated, computed
+    elif stated != computed:
+        yield place, stated, computed

@@ -148,6 +148,7 @@ def _probe(words: Sequence[str]) -> None:
     parser.add_argument("--probe_hidden_size", type=int, default=128, help="default: 128")
     parser.add_argument("--seed", type=int, default=0, help="seed of the probes; default: 0")
     parser.add_argument("--out", type=Path, help="a JSON file to write everything to")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     options = parser.parse_args(words)
     _require_packages()
     from pragworld_train.experiments.probing import run_probe

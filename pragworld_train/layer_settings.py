@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from pragworld_interp.layer_report import By, LayerReport, read_layers
+from pragworld_interp.layer_report import By, LayerReport
+from pragworld_interp.report_files import read_layers
 from pragworld_tasks.errors import InputError
 
 Reduction = Literal["mean", "norm"]

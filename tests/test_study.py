@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from pragworld_interp.layer_report import read_layers
+from pragworld_interp.report_files import read_layers
 from pragworld_tasks.evaluation.responses import sampled_documents
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main

@@ -10,9 +10,11 @@ from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Interval,
     McNemar,
+    SignFlip,
     Tally,
     bootstrap_difference_intervals,
     mcnemar,
+    sign_flip_test,
     tallies,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, shown_tallies
@@ -41,14 +43,21 @@ class Comparison:
     Attributes:
         differences: first run minus second, by metric.
         on_documents: exact McNemar test over documents, right or wrong.
-        on_groups: the same over groups, right where all their documents are; None without groups.
-            Rely on this one: documents of one group are not independent, and the test over
-            documents finds too much.
+        on_groups: the same over groups, right where all their documents are; None without
+            alterations.
+        by_group: exact sign-flip test of accuracy that treats groups as independent. Documents of
+            one group are not, so that the test over documents finds too much.
     """
 
     differences: dict[str, Difference]
     on_documents: McNemar
     on_groups: McNemar | None
+    by_group: SignFlip
+
+    @property
+    def p(self) -> float:
+        """The p of the main metric: robust accuracy, or accuracy where there are no alterations."""
+        return self.on_groups.p if self.on_groups else self.by_group.p
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison for JSON; null for what is not defined."""
@@ -62,6 +71,7 @@ class Comparison:
             },
             "mcnemar_documents": self.on_documents._asdict(),
             "mcnemar_groups": self.on_groups._asdict() if self.on_groups else None,
+            "sign_flip_groups": self.by_group._asdict(),
         }
 
     def to_text(self) -> str:
@@ -84,6 +94,9 @@ class Comparison:
                     for what, test in tests.items()
                     if test
                 ),
+                f"exact sign-flip test of right answers by group: the first ahead in "
+                f"{self.by_group.first_ahead}, the second in {self.by_group.second_ahead}, "
+                f"p = {self.by_group.p:.3g}",
             ]
         )
 
@@ -114,7 +127,8 @@ def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
             for name, first_tally in ours.items()
         },
         on_documents=mcnemar(first.run.correct, second.run.correct),
-        on_groups=_group_test(ours, theirs) if has_alterations(first.split) else None,
+        on_groups=_robust_test(ours, theirs) if has_alterations(first.split) else None,
+        by_group=_accuracy_test(ours, theirs),
     )
 
 
@@ -131,7 +145,8 @@ def runs_table(
     Returns:
         Robust accuracy with intervals (accuracy for a split without alterations) and beside it how
         the manual split's figures change by the released grouping and without disputed labels. The
-        last column is p of the exact McNemar test, over groups where there are any.
+        last column is p of an exact test over groups: McNemar's of robust accuracy, or the
+        sign-flip test of accuracy.
 
     Raises:
         InputError: The runs are on different documents.
@@ -160,7 +175,7 @@ def runs_table(
         if against:
             points = report.metrics[main].percent - against[1].metrics[main].percent
             cells.append(format_points(points))
-        cells.append(f"{_paired_test(report, other).p:.3g}" if other else "")
+        cells.append(f"{_main_p(report, other):.3g}" if other else "")
         rows.append(cells)
     headers = ["run"]
     for column in columns:
@@ -173,15 +188,21 @@ def runs_table(
     )
 
 
-def _paired_test(first: ScoreReport, second: ScoreReport) -> McNemar:
-    """Return the exact McNemar test over groups, or over documents where there are no groups."""
-    if not has_alterations(first.split):
-        return mcnemar(first.run.correct, second.run.correct)
-    return _group_test(tallies(first.run), tallies(second.run))
+def _main_p(first: ScoreReport, second: ScoreReport) -> float:
+    """Return `Comparison.p` without the intervals of a comparison."""
+    ours, theirs = tallies(first.run), tallies(second.run)
+    if has_alterations(first.split):
+        return _robust_test(ours, theirs).p
+    return _accuracy_test(ours, theirs).p
 
 
-def _group_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> McNemar:
+def _robust_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> McNemar:
     return mcnemar(first["robust_acc"].right > 0, second["robust_acc"].right > 0)
+
+
+def _accuracy_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> SignFlip:
+    ahead = first["acc"].right - second["acc"].right
+    return SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
 
 
 def check_same_documents(first: ScoreReport, second: ScoreReport) -> None:

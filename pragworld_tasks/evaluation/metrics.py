@@ -101,6 +101,14 @@ class McNemar(NamedTuple):
     p: float
 
 
+class SignFlip(NamedTuple):
+    """A sign-flip test: groups in which the first or the second has more right, and p."""
+
+    first_ahead: int
+    second_ahead: int
+    p: float
+
+
 class Rank(NamedTuple):
     """The place of a run among others, 1 for the best, and the ends of its interval."""
 
@@ -260,6 +268,26 @@ def rank_runs(
         low, high = np.quantile(places[1:], [tail, 1 - tail], method="inverted_cdf")
         ranks[name] = Rank(int(places[0]), int(low), int(high))
     return ranks
+
+
+def sign_flip_test(differences: ArrayLike) -> float:
+    """Return the exact two-sided p of a sum whose terms could equally have the other sign.
+
+    The terms are differences in right answers between two runs, summed within groups. The test then
+    asks the same question as McNemar's test without treating the documents of one group as
+    independent. If each group is one document, it is McNemar's test.
+
+    Args:
+        differences: [groups] integers.
+    """
+    whole = np.asarray(differences, dtype=np.int64)
+    chances = np.ones(1)  # of each sum from -reach to reach
+    for size in np.abs(whole[whole != 0]):
+        padding = np.zeros(2 * size)
+        chances = (np.append(chances, padding) + np.append(padding, chances)) / 2
+    reach = len(chances) // 2
+    as_far = np.abs(np.arange(-reach, reach + 1)) >= abs(whole.sum())
+    return min(1.0, float(chances[as_far].sum()))
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:

@@ -27,7 +27,7 @@ from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import read_json, write_json
+from pragworld_tasks.files import check_output, read_json, write_json
 from pragworld_tasks.formatting import format_interval, markdown_table
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
@@ -103,6 +103,8 @@ def run_probe(options: argparse.Namespace) -> None:
         InputError: An option is impossible, or the model cannot be loaded.
     """
     at_least(options, probe_hidden_size=1)
+    if options.out:
+        check_output(options.out, options.overwrite)
     settings = json.dumps({"groups": options.groups})
     training, test = (
         load_document_set("generated", settings, split, options.held_out_alteration).documents

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pragworld_interp.layer_report import read_layers
+from pragworld_interp.report_files import read_layers
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Floats,
