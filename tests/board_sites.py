@@ -4,15 +4,25 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+import numpy as np
+from layer_reports import make_documents, make_report, to_yes
+
+from pragworld_interp import EXAMPLES
+from pragworld_interp.layer_report import LayerReport, write_layers
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.files import write_json
 from pragworld_tasks.leaderboard.boards import Board, make_boards
+from pragworld_tasks.leaderboard.layers_page import read_sweeps
 from pragworld_tasks.leaderboard.pages import render_site
-from pragworld_tasks.leaderboard.record import record_run
+from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, record_run
 from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import write_site
+from pragworld_tasks.sensitivity.report import SensitivityReport, decompose_samples
+from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 
 HOSTILE = (
     'no\n<img src="http://example.invalid/x.png" onerror="document.title=1">',
@@ -20,7 +30,7 @@ HOSTILE = (
     'no\n<a href="javascript:document.title=2">me</a>',
     "no\n\u202edlrow\u2066 \u2028.",
 )
-HOSTILE_NAME = "<b onclick=alert(1)>bold</b></script><!--"
+HOSTILE_NAME = "<marquee onclick=alert(1)>moves</marquee></script><!--"
 NAMES = ("good", "middling", "sure", HOSTILE_NAME)
 
 
@@ -49,10 +59,73 @@ def small_board(groups: int = 8) -> Board:
 
 def _run(name: str, documents: list[Document], predictions: Predictions) -> BoardRun:
     record = record_run(RunSource(name, "generated"), documents, predictions)
+    if name == HOSTILE_NAME:
+        texts = {f"{key}{name}": f"{value}{name}" for key, value in (("a", "1"), ("b", '"2'))}
+        record = record.model_copy(
+            update={
+                "model": ModelRecord(
+                    name=name, revision=name, adapter=name, dtype=name, quantization=name
+                ),
+                "environment": EnvironmentRecord(
+                    task=name,
+                    backend=name,
+                    model_args=texts,
+                    generation=texts,
+                    system_instruction=f"{name}\n{HOSTILE[1]}",
+                    packages=texts,
+                    date=name,
+                ),
+            }
+        )
     return BoardRun(name, record, record.report(documents))
 
 
+@cache
+def layer_reports() -> tuple[LayerReport, LayerReport]:
+    """Return a report with a useful and a harmful layer by evidence, and a hostile, deeper one."""
+    documents = make_documents([5] * 40)
+    random = np.random.default_rng(0)
+    shares = (0.6, 0.6, 0.2, 0.6, 0.95)  # right in the plain run, then with each layer ablated
+    right = [(random.random(len(documents)) < share).tolist() for share in shares]
+    return (
+        make_report(documents, to_yes(documents, right), "org/clear"),
+        make_report(documents, random.random((len(documents), 8)), HOSTILE_NAME),
+    )
+
+
+@cache
+def sensitivity_report() -> SensitivityReport:
+    """Return the decompositions of two models on a question of two domains and on an own one."""
+    random = np.random.default_rng(1)
+    samples = []
+    for model, effect in (("org/worded", 1.0), (HOSTILE_NAME, 0.0)):
+        for question in ("travel_miami", "travel_sydney", "own"):
+            prompts = tuple(
+                SampledPrompt(intent, paraphrase, "slot", "prompt", ("response",) * 6, values)
+                for intent in range(3)
+                for paraphrase in range(4)
+                for values in [
+                    tuple(
+                        float(value)
+                        for value in random.normal(effect * (9 * intent + paraphrase), 1, 6)
+                    )
+                ]
+            )
+            samples.append(ModelSamples(Path(question), model, question, "hours", prompts))
+    return decompose_samples(samples, draws=50)
+
+
 def write_board(board: Board, folder: Path) -> Path:
-    """Write the site of a board and return its folder."""
-    write_site(render_site([board]), folder)
+    """Write the site of a board, with the pages of layers and sensitivity, and return its folder.
+
+    The files behind these pages are written beside the folder.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    files = [EXAMPLES / "patching.jsonl"]
+    for number, report in enumerate(layer_reports()):
+        files.append(folder.parent / f"layers_{number}.json")
+        write_layers(report, files[-1])
+    decomposition = folder.parent / "decomposition.json"
+    write_json(decomposition, sensitivity_report().to_json())
+    write_site(render_site([board], read_sweeps(files), read_sensitivity([decomposition])), folder)
     return folder

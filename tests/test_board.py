@@ -1,6 +1,7 @@
 """The leaderboard's pages: their figures, what is in them, and how they are written."""
 
 import csv
+import html
 import json
 import re
 import shlex
@@ -13,10 +14,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from board_sites import HOSTILE, HOSTILE_NAME, small_board, write_board
+from board_sites import (
+    HOSTILE,
+    HOSTILE_NAME,
+    layer_reports,
+    sensitivity_report,
+    small_board,
+    write_board,
+)
 from command_runs import refused
 from places import SAMPLES
 
+from pragworld_interp import EXAMPLES, average_effects, read_patching
+from pragworld_interp.identities import model_titles
+from pragworld_interp.layer_report import p_text
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.data.sources import FILES
@@ -33,13 +44,16 @@ from pragworld_tasks.formatting import format_interval, format_percent, format_p
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
+from pragworld_tasks.leaderboard.layers_page import color_of
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, record_run
 from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 from pragworld_tasks.leaderboard.word_diff import diff_lines
+from pragworld_tasks.sensitivity.open_questions import domain_of
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +95,21 @@ class _Page(HTMLParser):
                     if later == len(self.tags) or self.tags[later][0] not in ("span", "svg", "rect")
                 )
                 yield mark, attributes, [text.strip() for text in self.text[number:end]]
+
+    def rows(self, attribute: str, value: str) -> list[list[str]]:
+        """Return the texts of the cells of a table that has the attribute, row by row."""
+        rows: list[list[str]] = []
+        inside = False
+        for (tag, attributes), text in zip(self.tags, self.text, strict=True):
+            if tag == "table":
+                inside = attributes.get(attribute) == value
+            elif inside and tag == "tr":
+                rows.append([])
+            elif inside and tag in ("td", "th"):
+                rows[-1].append(text.strip())
+            elif inside and rows and rows[-1] and tag in ("bdi", "span"):
+                rows[-1][-1] = f"{rows[-1][-1]} {text.strip()}".strip()
+        return rows
 
     def data(self) -> Any:
         """Return the data that the page's script reads."""
@@ -154,18 +183,157 @@ def test_every_comparison_of_two_runs_is_that_of_compare_scores(board: Board, si
                 [format_points(difference.points), format_interval(difference.interval)]
                 for difference in comparison.differences.values()
             ]
-            tests = {"groups": comparison.on_groups, "documents": comparison.on_documents}
-            assert pair["tests"] == [
-                [unit, test.only_first, test.only_second, f"{test.p:.3g}"]
-                for unit, test in tests.items()
-                if test
+            tests = (comparison.on_groups, comparison.by_group, comparison.on_documents)
+            assert [shown[1:] for shown in pair["tests"]] == [
+                [*test[:2], f"{test.p:.3g}"] for test in tests if test
             ]
+            assert (pair["p"], pair["differ"]) == (f"{comparison.p:.3g}", comparison.p < 0.05)
             only_first = sum(
                 (right, wrong) == ("1", "0")
                 for right, wrong in zip(data["right"][first], data["right"][second], strict=True)
             )
             assert comparison.on_groups
             assert only_first == comparison.on_groups.only_first
+
+
+def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, site: Path) -> None:
+    page = _Page(site / "index.html")
+    shown = {
+        row[1].split(" ")[0]: (row[0], row[-1]) for row in page.rows("class", "leaderboard")[1::2]
+    }
+    text = (site / "index.html").read_text()
+    for run in board.models:
+        rank = board.ranks[run.name]
+        alike = {
+            other.name: comparison.p
+            for other in board.models
+            if other is not run
+            for comparison in [compare_scores(run.report, other.report)]
+            if comparison.p >= 0.05
+        }
+        assert board.alike(run.name) == pytest.approx(alike)
+        key = run.name.split(" ")[0]
+        assert shown[key] == (f"{rank.place} {rank.low} to {rank.high}", str(len(alike)))
+        for name, p in alike.items():
+            assert f"<bdi>{html.escape(name)}</bdi> (p&nbsp;=&nbsp;{p:.3g})" in text
+
+
+def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:
+    documents = list(tracking_documents(GeneratorSettings(groups=12)))
+    gold = [document.answer for document in documents]
+    turned: list[Answer] = ["no" if answer == "yes" else "yes" for answer in gold]
+    # Five conversations wrong as a whole: many documents, but few that are independent.
+    some = [
+        wrong if document.group < 5 else right
+        for document, right, wrong in zip(documents, gold, turned, strict=True)
+    ]
+    runs = []
+    for name, answers in (("all right", gold), ("five wrong", some)):
+        record = record_run(
+            RunSource(name, "generated_entity_tracking"),
+            documents,
+            Predictions.from_responses(answers),
+        )
+        runs.append(BoardRun(name, record, record.report(documents)))
+    (board,) = make_boards(runs)
+    (comparison,) = board.comparisons.values()
+    assert comparison.on_documents.p < 1e-6
+    assert comparison.by_group == (5, 0, 2 / 2**5)
+    assert board.alike("all right") == {"five wrong": 2 / 2**5}
+
+
+def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
+    page = _Page(site / "layers.html")
+    titles = model_titles([report.model for report in layer_reports()])
+    for title, report in zip(titles, layer_reports(), strict=True):
+        head, *rows = page.rows("data-layers", title)
+        assert len(head) == 9
+        for row, layer in zip(rows, report.layers, strict=True):
+            robust = layer.robust_accuracy
+            assert robust
+            assert row == [
+                str(layer.layer),
+                format_percent(layer.accuracy.share.percent),
+                format_points(layer.accuracy.difference.points),
+                format_interval(layer.accuracy.difference.interval),
+                format_points(robust.difference.points),
+                p_text(layer.holm),
+                p_text(layer.groups_holm),
+                layer.sign,
+                layer.evidence,
+            ]
+    clear = layer_reports()[0]
+    assert (clear.selected("useful", "evidence"), clear.selected("harmful", "evidence")) == (
+        [1],
+        [3],
+    )
+    colors = [attributes.get("class") for tag, attributes in page.tags if tag == "rect"]
+    assert colors.count("evident") == 2
+    assert [color_of(layer.accuracy.difference.points) for layer in clear.layers] == [
+        color for color in colors[13 : 13 + 6] if color != "evident"
+    ]
+    patching = read_patching(EXAMPLES / "patching.jsonl")
+    average = average_effects(patching.kept_by_alteration()["all"])
+    shown = page.rows("data-patched", "tiny")[1:]
+    assert [row[1] for row in shown] == [f"{p:.3f}" for p in average.probability]
+
+
+def test_every_share_of_sensitivity_is_that_of_its_report(site: Path) -> None:
+    page = _Page(site / "sensitivity.html")
+    report = sensitivity_report()
+    for domain in ("travel", "own"):
+        rows = page.rows("data-domain", domain)[1:]
+        means = [mean for mean in report.domains if (mean.domain or "own") == domain]
+        for row, mean in zip(rows, means, strict=True):
+            floors = [
+                task.decomposition.floor
+                for task in report.tasks
+                if task.samples.model == mean.model
+                and (domain_of(task.samples.question) or "own") == domain
+            ]
+            shown = [
+                *(mean.published[name] for name in ("ps", "as")),
+                mean.unbiased["as"],
+                *(mean.published[name] for name in ("mu", "mvs")),
+            ]
+            texts = [f"{share.value:.3f} ± {share.standard_error:.3f}" for share in shown]
+            texts.insert(2, f"{sum(floors) / len(floors):.3f}")
+            assert row == [mean.model, "", *texts, str(mean.questions)]
+
+
+def _with(content: Any, place: tuple[str | int, ...], value: Any) -> Any:
+    content = json.loads(json.dumps(content))
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return content
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("version",), 2, "not a decomposition of version 1: version"),
+        (("schema",), "other", "not a decomposition of version 1: schema"),
+        (("tasks", 0, "published", "as", "value"), 0.9, "do not add up to 1"),
+        (("tasks", 0, "floor"), "0.1", "tasks.0.floor"),
+        (("domains", 0, "published", "mvs", "value"), 0.5, "mvs (published) is not the mean"),
+        (("domains", 0, "questions"), 3, "3 questions, but the file has 2"),
+    ],
+)
+def test_a_decomposition_that_contradicts_itself_is_refused(
+    place: tuple[str | int, ...], value: Any, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "decomposition.json"
+    content = sensitivity_report().to_json()
+    path.write_text(json.dumps(content))
+    (view,) = read_sensitivity([path])
+    assert list(view.domains) == ["travel", "own"]
+    with pytest.raises(InputError, match=r"decomposition\.json: org/worded on travel is also in"):
+        read_sensitivity([path, path])
+    path.write_text(json.dumps(_with(content, place, value)))
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_sensitivity([path])
 
 
 def test_every_document_is_on_the_page_of_dialogues(board: Board, site: Path) -> None:
@@ -188,7 +356,7 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
     for path in site.glob("*.html"):
         page = _Page(path)
         names = {tag for tag, _ in page.tags}
-        assert not names & {"img", "b onclick", "iframe", "style"}
+        assert not names & {"img", "marquee", "iframe", "style"}
         assert sum(tag == "script" for tag, _ in page.tags) <= 2
         assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
         policies = [
@@ -241,15 +409,16 @@ def test_ranks_and_their_intervals_are_those_of_counting() -> None:
 
 def test_calibration_is_that_of_counting() -> None:
     random = np.random.default_rng(1)
-    yes = [float(value) for value in random.random(100)]
+    yes = [*(float(value) for value in random.random(98)), 0.5, 0.5]
     gold: list[Answer] = ["yes" if value < 0.5 else "no" for value in random.random(100)]
     calibration = calibrate(yes, gold)
     error = 0.0
     for part in calibration.bins:
+        highest = 101 if part.high == 100 else part.high
         inside = [
-            (max(share, 1 - share), (share > 0.5) == (answer == "yes"))
+            (max(share, 1 - share), share > 0.5 if answer == "yes" else share < 0.5)
             for share, answer in zip(yes, gold, strict=True)
-            if part.low <= 100 * max(share, 1 - share) < part.high
+            if part.low <= 100 * max(share, 1 - share) < highest
         ]
         assert (part.right, part.total) == (sum(right for _, right in inside), len(inside))
         assert part.confidence == pytest.approx(100 * sum(sure for sure, _ in inside) / len(inside))

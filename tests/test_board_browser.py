@@ -16,6 +16,14 @@ _ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 
+# Rows of a table and dialogues look alike: a few are enough to look at.
+_KEEP_FEW = """
+for (const group of [...document.querySelectorAll(".group")].slice(1)) group.remove();
+for (const table of document.querySelectorAll("table")) {
+  for (const row of [...table.rows].slice(5)) row.remove();
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def board() -> Board:
@@ -39,10 +47,15 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
-def page(browser: Any, site: Path) -> Iterator[Any]:
+@pytest.fixture(
+    scope="module",
+    params=[("phone", 390, "light"), ("desk", 1280, "dark")],
+    ids=lambda param: param[0],
+)
+def page(browser: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of the site; at the end nothing has failed, and no request has left its folder."""
-    page = browser.new_page(viewport={"width": 390, "height": 844})
+    _, width, scheme = request.param
+    page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page.set_default_timeout(5000)
     requests: list[str] = []
     failures: list[str] = []
@@ -53,6 +66,12 @@ def page(browser: Any, site: Path) -> Iterator[Any]:
     yield page
     assert not failures
     assert {url for url in requests if not url.startswith(("data:", site.as_uri()))} == set()
+
+
+def _fits(page: Any) -> bool:
+    """Return whether only tables scroll to the side, not the page."""
+    width = page.evaluate("document.documentElement.scrollWidth")
+    return bool(width == page.viewport_size["width"])
 
 
 def _names(page: Any) -> list[str]:
@@ -86,8 +105,7 @@ def test_the_leaderboard_sorts_filters_and_opens_rows(page: Any, site: Path, boa
     page.get_by_text("Columns", exact=True).click()
     page.get_by_label("Answer flips").check()
     assert page.locator("th[data-key=flip_acc]").is_visible()
-    # On a phone only the table scrolls, not the page.
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert _fits(page)
 
 
 def test_two_runs_are_compared_either_way(page: Any, site: Path, board: Board) -> None:
@@ -136,5 +154,66 @@ def test_hostile_responses_stay_text(page: Any, site: Path) -> None:
     page.get_by_role("checkbox", name=HOSTILE_NAME).check()
     shown = page.locator(".response").evaluate_all("all => all.map((one) => one.textContent)")
     assert set(HOSTILE) == {text for text in shown if text.startswith("no\n")}
-    assert page.locator("main img, main b[onclick], .response *, a[href^=javascript]").count() == 0
+    assert page.locator("main img, marquee, .response *, a[href^=javascript]").count() == 0
     assert page.title() == "Dialogues, generated · PragWorld"
+
+
+def test_a_hostile_record_stays_text(page: Any, site: Path, board: Board) -> None:
+    page.goto((site / board.run_pages[HOSTILE_NAME]).as_uri())
+    facts = dict(
+        zip(
+            page.locator(".facts dt").all_inner_texts(),
+            page.locator(".facts dd").all_inner_texts(),
+            strict=True,
+        )
+    )
+    for name in ("Model", "Revision", "Adapter", "Data type", "Quantization", "Task", "Date"):
+        assert facts[name] == HOSTILE_NAME
+    assert facts["System prompt"].startswith(HOSTILE_NAME)
+    assert f"a{HOSTILE_NAME}=1{HOSTILE_NAME}" in facts["Generation"]
+    assert f"a{HOSTILE_NAME} 1{HOSTILE_NAME}" in facts["Versions"]
+    assert HOSTILE_NAME in page.locator(".command").inner_text()
+    assert page.locator("marquee, main img").count() == 0
+    assert page.title() == f"{HOSTILE_NAME}, generated · PragWorld"
+
+
+def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("link", name="Layers").click()
+    page.wait_for_url("**/layers.html")
+    assert _fits(page)
+    strip = page.locator("tbody[data-model='clear'] .strip >> nth=0")
+    colors = strip.locator("rect:not(.evident)").evaluate_all(
+        "all => all.map((rect) => getComputedStyle(rect).fill)"
+    )
+    useful, harmful = colors[1], colors[3]
+    assert len(colors) == 4
+    assert len({colors[0], useful, harmful}) == 3
+    assert page.locator("tbody[data-model='clear'] [data-role=useful]").inner_text()[0] == "1"
+    page.get_by_role("link", name="Sensitivity").click()
+    page.wait_for_url("**/sensitivity.html")
+    assert _fits(page)
+    bars = page.locator("[data-domain=travel] tbody tr >> nth=0 >> rect")
+    widths = [
+        float(width)
+        for width in bars.evaluate_all("all => all.map((r) => r.getAttribute('width'))")
+    ]
+    assert sum(widths[:3]) == pytest.approx(100, abs=0.02)
+    assert page.locator("marquee").count() == 0
+
+
+def test_nothing_on_any_page_is_inaccessible(page: Any, site: Path, board: Board) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    # A page of each kind; all pages of runs look alike, and so do all documents.
+    others = ("index", "generated-compare", "generated-dialogues", "layers", "sensitivity")
+    for path in [site / board.run_pages["sure"], *(site / f"{name}.html" for name in others)]:
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        for opener in page.locator(".opens").all()[:2]:
+            opener.click()
+        page.evaluate(_KEEP_FEW)
+        found = [
+            (violation["impact"], violation["id"], violation["nodes"][0]["html"])
+            for violation in axe.run(page, options={"preload": False}).response["violations"]
+        ]
+        assert not found, path.name

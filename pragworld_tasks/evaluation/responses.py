@@ -199,7 +199,7 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
                 where.refuse("'filtered_resps' are not the log-likelihoods of yes and of no")
             answer = likelier_answer(yes, no)
             # The logistic function, which cannot overflow. No probability where there is no answer.
-            probability = (1 + math.tanh((yes - no) / 2)) / 2 if answer else None
+            probability = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
             return _Reading(answer, answer, yes=probability)
         if not isinstance(responses, list) or len(responses) != 1:
             where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")

@@ -34,7 +34,23 @@ def add_board(commands: Commands) -> None:
         "--demo",
         action="store_true",
         help="show what comes with the package: the paper's released answers to the manual split, "
-        "and the careful readers",
+        "the careful readers, and the layers of the small model",
+    )
+    command.add_argument(
+        "--layers",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="files of `pragworld-interp ablate` and `patch`: adds a page of heat maps",
+    )
+    command.add_argument(
+        "--sensitivity",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="files of `pragworld-tasks decompose --json`: adds a page of PS, AS and MU",
     )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
     command.add_argument(
@@ -46,20 +62,27 @@ def add_board(commands: Commands) -> None:
 
 
 def _board(options: argparse.Namespace) -> None:
+    from pragworld_interp import EXAMPLES
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.leaderboard.boards import make_boards
+    from pragworld_tasks.leaderboard.layers_page import read_sweeps
     from pragworld_tasks.leaderboard.pages import render_site
     from pragworld_tasks.leaderboard.runs import load_runs
+    from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
     from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 
-    if options.demo == bool(options.runs):
+    files = options.layers + options.sensitivity
+    if options.demo == bool(options.runs or files):
         raise InputError("board: name runs, or pass --demo to see what comes with the package")
     check_site_folder(options.out, options.overwrite)
-    boards = make_boards(load_runs(options.runs or _DEMO, options.split))
-    size = write_site(render_site(boards), options.out)
-    runs = sum(len(board.runs) for board in boards)
-    splits = ", ".join(board.title for board in boards)
-    print(
-        f"{options.out / 'index.html'}: {runs} run{'s' if runs > 1 else ''} on {splits}, "
-        f"{size / 1e6:.1f} MB"
+    sweeps = list(EXAMPLES.glob("*.json*")) if options.demo else options.layers
+    boards = make_boards(load_runs(_DEMO if options.demo else options.runs, options.split))
+    site = render_site(
+        boards, read_sweeps(sweeps) if sweeps else None, read_sensitivity(options.sensitivity)
     )
+    size = write_site(site, options.out)
+    shown = [
+        f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''} on {board.title}"
+        for board in boards
+    ]
+    print(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}")

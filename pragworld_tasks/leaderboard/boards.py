@@ -9,7 +9,7 @@ from functools import cached_property
 from pragworld_tasks.data.documents import Document, has_alterations
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import McNemar, Rank, rank_runs
+from pragworld_tasks.evaluation.metrics import Rank, rank_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies
 from pragworld_tasks.leaderboard.runs import BoardRun
 
@@ -76,15 +76,18 @@ class Board:
             for first, second in itertools.combinations(self.runs, 2)
         }
 
-    def paired_tests(self, name: str) -> dict[str, McNemar]:
-        """Return the exact McNemar test of a run and each other one, by the other's name.
+    def alike(self, name: str) -> dict[str, float]:
+        """Return p for each other model that an exact test over groups cannot tell from this one.
 
-        Over groups, which are independent; over documents where the split has no alterations.
+        The readers of the labels are no models, and are alike to none.
         """
+        models = {run.name for run in self.models}
         return {
-            first if second == name else second: comparison.on_groups or comparison.on_documents
+            other: comparison.p
             for (first, second), comparison in self.comparisons.items()
-            if name in (first, second)
+            if name in (first, second) and {first, second} <= models
+            if comparison.p >= SIGNIFICANT
+            for other in [first if second == name else second]
         }
 
     @cached_property

@@ -50,7 +50,7 @@ def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
 
     Args:
         yes: the probability of yes for each document.
-        gold: the gold answers.
+        gold: the gold answers. An answer of 50 % is neither yes nor no, and so wrong.
 
     Examples:
         >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error
@@ -59,7 +59,7 @@ def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
     probability = np.asarray(yes, dtype=np.float64)
     is_yes = np.array([answer == "yes" for answer in gold])
     confidence = 100 * np.maximum(probability, 1 - probability)
-    right = (probability > 0.5) == is_yes
+    right = np.where(is_yes, probability > 0.5, probability < 0.5)
     number = np.searchsorted(_EDGES[1:-1], confidence, side="right")
     bins = [
         ConfidenceBin(

@@ -4,23 +4,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pragworld_interp.layer_report import p_text
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison, Difference
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank
+from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank, SignFlip
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.formatting import format_interval, format_percent, format_points, null_if_nan
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
+from pragworld_tasks.leaderboard.layers_page import LayerSweeps, layers_content
 from pragworld_tasks.leaderboard.published_figures import PublishedRow, published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.sensitivity_page import ScaleView, share_text
+from pragworld_tasks.sensitivity.report import left_out_notes
+
+Test = TypeVar("Test", McNemar, SignFlip)
 
 _STATIC = ("style.css", "script.js")
 _LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
@@ -47,7 +53,7 @@ class LeaderboardRow(NamedTuple):
         page: file name of the run's own page.
         rank: its rank; None for readers of the labels.
         shares: its metrics by key of the column.
-        alike: the paired tests that cannot tell another model from it, by the other's name.
+        alike: p of the models that a paired test cannot tell from it, by their names.
         command: the command that repeats it, where it is known.
     """
 
@@ -55,7 +61,7 @@ class LeaderboardRow(NamedTuple):
     page: str
     rank: Rank | None
     shares: Mapping[str, Share]
-    alike: Mapping[str, McNemar]
+    alike: Mapping[str, float]
     command: str | None
 
 
@@ -67,16 +73,25 @@ class PublishedTable(NamedTuple):
     rows: list[PublishedRow]
 
 
-def render_site(boards: Sequence[Board]) -> Iterator[tuple[str, str]]:
+def render_site(
+    boards: Sequence[Board],
+    sweeps: LayerSweeps | None = None,
+    sensitivity: Sequence[ScaleView] = (),
+) -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of the site, the page to open first.
 
     Args:
         boards: the leaderboards, one for each set of documents.
+        sweeps: sweeps over layers, for a page of their own.
+        sensitivity: decompositions, for a page of their own.
     """
     environment = _environment()
+    views = [name for name, given in (("layers", sweeps), ("sensitivity", sensitivity)) if given]
 
     def page(template: str, board: Board | None, **content: Any) -> str:
-        return environment.get_template(template).render(boards=boards, board=board, **content)
+        return environment.get_template(template).render(
+            boards=boards, views=views, board=board, **content
+        )
 
     splits = {board.split for board in boards}
     rows = [leaderboard_rows(board) for board in boards]
@@ -101,6 +116,10 @@ def render_site(boards: Sequence[Board]) -> Iterator[tuple[str, str]]:
             yield f"{board.slug}-compare.html", page("compare.html", board, data=_pairs(board))
         for row in of_board:
             yield row.page, page("run.html", board, row=row, **run_content(row.run))
+    if sweeps:
+        yield "layers.html", page("layers.html", None, **layers_content(sweeps))
+    if sensitivity:
+        yield "sensitivity.html", page("sensitivity.html", None, scales=sensitivity)
     for name in _STATIC:
         yield name, (files(__package__) / "site_templates" / name).read_text(encoding="utf-8")
 
@@ -114,7 +133,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": format_percent, "interval": format_interval}
+    environment.filters |= {
+        "percent": format_percent,
+        "interval": format_interval,
+        "points": format_points,
+        "p": p_text,
+        "share": share_text,
+        "left_out_notes": left_out_notes,
+    }
     environment.globals |= {
         "labels": _LABELS,
         "meanings": _MEANINGS,
@@ -127,7 +153,6 @@ def _environment() -> Environment:
 
 def leaderboard_rows(board: Board) -> list[LeaderboardRow]:
     """Return the rows of a leaderboard, the best run first and readers of the labels last."""
-    models = {run.name for run in board.models}
     return [
         LeaderboardRow(
             run,
@@ -137,11 +162,7 @@ def leaderboard_rows(board: Board) -> list[LeaderboardRow]:
                 **run.report.metrics,
                 **{f"{metric}-released": share for metric, share in run.report.published.items()},
             },
-            {
-                name: test
-                for name, test in board.paired_tests(run.name).items()
-                if run.name in models and name in models and test.p >= SIGNIFICANT
-            },
+            board.alike(run.name),
             lm_eval_command(run.record),
         )
         for run in board.runs
@@ -194,8 +215,14 @@ def _pairs(board: Board) -> dict[str, Any]:
 
 def _pair(comparison: Comparison) -> dict[str, Any]:
     """Return differences (as text and for drawing) and tests as the page's script reads them."""
-    tests = {"groups": comparison.on_groups, "documents": comparison.on_documents}
+    tests = {
+        "groups, all right or not (McNemar)": comparison.on_groups,
+        "groups, by right answers (sign flip)": comparison.by_group,
+        "documents (McNemar)": comparison.on_documents,
+    }
     return {
+        "p": f"{comparison.p:.3g}",
+        "differ": comparison.p < SIGNIFICANT,
         "differences": [
             [
                 format_points(difference.points),
@@ -204,11 +231,7 @@ def _pair(comparison: Comparison) -> dict[str, Any]:
             ]
             for difference in comparison.differences.values()
         ],
-        "tests": [
-            [unit, test.only_first, test.only_second, f"{test.p:.3g}"]
-            for unit, test in tests.items()
-            if test
-        ],
+        "tests": [[unit, *test[:2], f"{test.p:.3g}"] for unit, test in tests.items() if test],
     }
 
 
@@ -228,11 +251,13 @@ def _turned(comparison: Comparison) -> Comparison:
         },
         _turned_test(comparison.on_documents),
         comparison.on_groups and _turned_test(comparison.on_groups),
+        _turned_test(comparison.by_group),
     )
 
 
-def _turned_test(test: McNemar) -> McNemar:
-    return McNemar(test.only_second, test.only_first, test.p)
+def _turned_test(test: Test) -> Test:
+    first, second, p = test
+    return type(test)(second, first, p)
 
 
 def _right(board: Board, run: BoardRun) -> str:

@@ -73,11 +73,13 @@ def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
 
 
 def _calibration(run: BoardRun) -> Calibration | None:
-    """Return the calibration of a run whose record has all probabilities; None for another."""
-    yes = [answer.yes for answer in run.record.answers if answer.yes is not None]
-    if len(yes) < len(run.documents):
-        return None
-    return calibrate(yes, [document.answer for document in run.documents])
+    """Return the calibration of the answers that have a probability; None without any."""
+    sure = [
+        (answer.yes, document.answer)
+        for answer, document in zip(run.record.answers, run.documents, strict=True)
+        if answer.yes is not None
+    ]
+    return calibrate(*zip(*sure, strict=True)) if sure else None
 
 
 def _broken_groups(report: ScoreReport) -> list[tuple[int, int, int]]:

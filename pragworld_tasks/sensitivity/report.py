@@ -23,7 +23,7 @@ from pragworld_tasks.sensitivity.samples import ModelSamples
 
 SCHEMA = {"schema": "pragworld-decomposition", "version": 1}
 SHARES = NAMES[1:]
-_PARTS_OF_VARIANCE = SHARES[:3]  # they add up to 1
+PARTS_OF_VARIANCE = SHARES[:3]  # they add up to 1
 _ESTIMATORS = {
     "published": "plug-in estimator (as published); intervals: responses resampled",
     "unbiased": "unbiased estimator; intervals: paraphrases resampled",
@@ -167,15 +167,7 @@ class DomainReport:
 
     def notes(self) -> Iterator[str]:
         """Yield which questions are not in which means, a line for each set of questions."""
-        for estimator, by_name in self.left_out.items():
-            names_of: dict[tuple[str, ...], list[str]] = {}
-            for name, left_out in by_name.items():
-                names_of.setdefault(left_out, []).append(name)
-            for left_out, names in names_of.items():
-                yield (
-                    f"{', '.join(names)} ({estimator}) without {', '.join(left_out)}, where "
-                    f"{'it is' if len(names) == 1 else 'they are'} undefined"
-                )
+        yield from left_out_notes(self.left_out)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
@@ -326,13 +318,30 @@ def decompose_samples(
     return SensitivityReport(scale, tuple(tasks), tuple(domains))
 
 
+def left_out_notes(left_out: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
+    """Yield a line for each set of questions that are not in some means of a domain.
+
+    Args:
+        left_out: The questions by estimator and name; see `DomainReport`.
+    """
+    for estimator, by_name in left_out.items():
+        names_of: dict[tuple[str, ...], list[str]] = {}
+        for name, questions_left_out in by_name.items():
+            names_of.setdefault(tuple(questions_left_out), []).append(name)
+        for questions_left_out, names in names_of.items():
+            yield (
+                f"{', '.join(names)} ({estimator}) without {', '.join(questions_left_out)}, where "
+                f"{'it is' if len(names) == 1 else 'they are'} undefined"
+            )
+
+
 def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
     means: dict[str, dict[str, Estimate]] = {}
     left_out: dict[str, dict[str, tuple[str, ...]]] = {}
     for estimator in _ESTIMATORS:
         means[estimator], left_out[estimator] = {}, {}
         for name in SHARES:
-            needed = _PARTS_OF_VARIANCE if name in _PARTS_OF_VARIANCE else (name,)
+            needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
             defined = [task.undefined(estimator).isdisjoint(needed) for task in tasks]
             counted = itertools.compress(tasks, defined)
             means[estimator][name] = _mean(

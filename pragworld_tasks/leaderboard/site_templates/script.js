@@ -241,10 +241,9 @@ const startCompare = () => {
       differences.append(line);
     });
     for (const [unit, ...cells] of pair.tests) tests.append(row(unit, cells));
-    const [unit, , , p] = pair.tests[0];
     verdict.textContent =
-      `${data.runs[one]} and ${data.runs[other]}: p = ${p} over ${unit}, ` +
-      (Number(p) < 0.05 ? "unlikely by chance alone." : "not told apart.");
+      `${data.runs[one]} and ${data.runs[other]}: p = ${pair.p} over groups, ` +
+      (pair.differ ? "unlikely by chance alone." : "not told apart.");
     [[one, other], [other, one]].forEach(([right, wrong], side) => {
       const only = [...data.right[right]]
         .map((digit, number) => (digit === "1" && data.right[wrong][number] === "0" ? number : -1))
