@@ -202,13 +202,13 @@ def _add_plot(commands: Commands) -> None:
         _plot,
         "draw a figure from files that `ablate` or `patch` wrote",
         description="Shows accuracy by ablated layer, or patched probability by layer. Several "
-        "files of one kind share a figure.",
+        "files of one kind share a figure. An existing figure is replaced.",
         example="pragworld-interp plot layers.json --out layers.png\n"
         "pragworld-interp plot base/layers.json tuned/layers.json --by-alteration --out both.pdf",
     )
     add = command.add_argument
     add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, or of `patch`")
-    add("--out", required=True, type=Path, metavar="FILE", help="figure, which is replaced if it exists: .png, .svg or .pdf")
+    add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
     add("--by-alteration", action="store_true", help="draw a panel for each alteration")
     metrics = ("accuracy", "robust_accuracy")
     add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")

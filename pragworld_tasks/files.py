@@ -137,12 +137,12 @@ def check_output(path: Path, overwrite: bool) -> None:
     Raises:
         InputError: The file exists, or it cannot be written.
     """
-    if _is_stream(path):
-        return
-    path = path.resolve()
-    if path.is_file() and not overwrite:
-        raise InputError(f"{path} exists; pass --overwrite, or another name")
     try:
+        if _is_stream(path):
+            return
+        path = path.resolve()
+        if path.is_file() and not overwrite:
+            raise InputError(f"{path} exists; pass --overwrite, or another name")
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         partial = _partial_of(path)
@@ -178,8 +178,7 @@ def write_whole(path: Path, content: bytes) -> None:
             partial.write_bytes(content)
             partial.replace(path)
     except OSError as error:
-        with contextlib.suppress(OSError):  # its folder may not exist
-            partial.unlink(missing_ok=True)
+        _discard(partial)
         raise _not_writable(path, error) from error
 
 
@@ -190,10 +189,11 @@ def check_new(paths: Iterable[Path], overwrite: bool) -> None:
         InputError: A file exists and must not be replaced, or is a folder.
     """
     for path in paths:
-        if path.exists() and not overwrite:
-            raise InputError(f"{path} exists; pass --overwrite, or another folder")
-        if path.is_dir():
-            raise InputError(f"{path} is a folder; remove it, or pass another folder")
+        with _refusing(path):
+            if path.exists() and not overwrite:
+                raise InputError(f"{path} exists; pass --overwrite, or another folder")
+            if path.is_dir():
+                raise InputError(f"{path} is a folder; remove it, or pass another folder")
 
 
 def write_files(contents: Mapping[Path, bytes], overwrite: bool) -> None:
@@ -207,22 +207,20 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool) -> None:
         InputError: A file exists, or cannot be written; those that exist are as they were.
     """
     check_new(contents, overwrite)
-    staged: dict[Path, Path] = {}
-    try:
-        with contextlib.ExitStack() as undo:
-            for name, content in contents.items():
+    with contextlib.ExitStack() as undo:
+        staged: dict[Path, Path] = {}
+        for name, content in contents.items():
+            with _refusing(name):
                 path = name.resolve()  # so that a symbolic link stays one
                 for folder in reversed(path.parents):
                     if not folder.exists():
                         folder.mkdir()
                         undo.callback(folder.rmdir)
                 staged[path] = _partial_of(path)
-                undo.callback(staged[path].unlink, missing_ok=True)
+                undo.callback(_discard, staged[path])
                 staged[path].write_bytes(content)
-            _put_in_place(staged)
-            undo.pop_all()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; pass another folder") from error
+        _put_in_place(staged)
+        undo.pop_all()
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -> None:
@@ -237,7 +235,8 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -
         InputError: The folder holds files that would be replaced without `overwrite`, or lost with
             it, or cannot be written.
     """
-    present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    with _refusing(folder):
+        present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     if present and not overwrite:
         raise InputError(f"{folder} exists; pass --overwrite, or another name")
     if foreign := sorted(present - set(contents)):
@@ -259,11 +258,11 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """
     folder = folder.resolve()
     partial = _partial_of(folder)
-    try:
+    with _refusing(folder):
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if partial.exists():  # of a run that was killed
-            shutil.rmtree(partial)
+        _discard(partial)  # of a run that was killed
+        partial.mkdir(parents=True)
         try:
             for name, content in contents.items():
                 path = partial / name
@@ -271,11 +270,7 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
                 path.write_bytes(content)
             _put_in_place({folder: partial})
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror or error}); use another name"
-        ) from error
+            _discard(partial)
 
 
 def _is_stream(path: Path) -> bool:
@@ -341,6 +336,17 @@ def _not_utf8(path: str | Path, line: int) -> InputError:
     return InputError(f"{path}, line {line}: not UTF-8; save the file in that encoding")
 
 
+@contextlib.contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a path into an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); use another name"
+        ) from error
+
+
 def _put_in_place(staged: Mapping[Path, Path]) -> None:
     """Rename each file or folder to its place, all of them or none.
 
@@ -352,20 +358,22 @@ def _put_in_place(staged: Mapping[Path, Path]) -> None:
     replaced = {path: path.with_name(path.name + ".replaced") for path in staged}
     with contextlib.ExitStack() as undo:
         for path, partial in staged.items():
-            if path.exists():
-                _remove(replaced[path])  # left by a run that was killed
-                path.rename(replaced[path])
-                undo.callback(replaced[path].rename, path)
-            partial.rename(path)
-            undo.callback(path.rename, partial)
+            with _refusing(path):
+                if path.exists():
+                    _discard(replaced[path])  # of a run that was killed
+                    path.rename(replaced[path])
+                    undo.callback(replaced[path].rename, path)
+                partial.rename(path)
+                undo.callback(path.rename, partial)
         undo.pop_all()
     for old in replaced.values():
-        with contextlib.suppress(OSError):  # all that was to be written is there
-            _remove(old)
+        _discard(old)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _discard(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

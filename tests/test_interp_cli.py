@@ -121,10 +121,11 @@ def test_a_wrong_setting_is_named(
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("file/results", r"file/results: .*/file is not a folder; choose another path$"),
-        ("file/deeper/results", r"deeper/results: .*/file is not a folder; choose another path$"),
-        ("there", "there: is a folder; name a file in it$"),
-        ("x" * 300, "File name too long; choose another path$"),
+        ("file/results", r"file/results: Not a directory; choose a file that can be written$"),
+        ("file/deeper/results", r"file/deeper: Not a directory; choose a file that can be written"),
+        ("there", "there: Is a directory; choose a file that can be written$"),
+        ("x" * 300, "File name too long; choose a file that can be written$"),
+        (f"{'x' * 300}/results", "File name too long; choose another path$"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_loaded(
@@ -271,11 +272,11 @@ def test_options_of_one_figure_are_refused_for_others(
             r"figure\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf$",
         ),
         ("figure", r"figure: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
-        ("folder.png", r"folder\.png: is a folder; name a file in it$"),
+        ("folder.png", r"folder\.png: Is a directory; choose a file that can be written$"),
         ("missing/figure.png", r"figure\.png: No such file or directory; choose a file"),
         (
             "text.json/figure.png",
-            r"figure\.png: .*/text\.json is not a folder; choose another path$",
+            r"figure\.png: Not a directory; choose a file that can be written$",
         ),
     ],
 )
@@ -314,7 +315,11 @@ def test_a_comparison_goes_where_it_can_be_written(
 ) -> None:
     two = (files / "layers.json", files / "layers.json")
     refusal = refused("compare", *two, "--json", files / "text.json" / "comparison.json")
-    assert re.search(r"/text\.json is not a folder; choose another path$", refusal), refusal
+    assert re.search(r"comparison\.json: Not a directory; choose a file that", refusal), refusal
+    before = (files / "text.json").read_text()
+    refusal = refused("compare", *two, "--json", files / "text.json")
+    assert re.search(r"text\.json exists; pass --overwrite, or another name$", refusal), refusal
+    assert (files / "text.json").read_text() == before
 
 
 @pytest.mark.parametrize(

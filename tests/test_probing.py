@@ -11,6 +11,7 @@ from sklearn.neural_network import MLPClassifier
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.tokenization import tokenize_prompts
 from pragworld_tasks.tiny import tiny_folder
+from pragworld_train.cli import main
 from pragworld_train.data import load_document_set
 from pragworld_train.experiments.probing import (
     fit_probe,
@@ -78,3 +79,17 @@ def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
     assert [layer.right for layer in found.layers] == [layer.right for layer in again.layers]
     last = 100 * np.mean(found.layers[-1].right)
     assert f" {last:.4g} |" in process.stdout
+
+
+def test_a_report_is_not_overwritten_and_is_tried_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.json").write_text("mine")
+    for name, message in (
+        ("mine.json", "mine.json exists; pass --overwrite, or another name"),
+        ("missing/probes.json", "probes.json: No such file or directory; choose a file"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(["probe", "--model", "no/such-model", "--out", str(tmp_path / name)])
+        assert message in capsys.readouterr().err
+    assert (tmp_path / "mine.json").read_text() == "mine"

@@ -680,6 +680,7 @@ def record(run: BoardRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
         ("--to model-card --card no.md", "no.md: No such file"),
         ("--to every-eval-ever", "pass --organization and --relationship"),
         ("--to every-eval-ever --organization Lab", "belong together; pass both"),
+        ("--to every-eval-ever --organization \udcff --relationship other", "not UTF-8; set the"),
         ("--to every-eval-ever --push a/b", "--push is an option of --to hub, not of"),
         ("--to hub --dataset-id a/b --card x.md", "--card is an option of --to model-card"),
         ("--to hub --dataset-id a/b --weights open", "--weights is an option of --to every-eval"),
@@ -724,7 +725,7 @@ def test_files_are_written_all_or_none(tmp_path: Path, overwrite: bool) -> None:
         (tmp_path / "old").write_text("0")
         files = {tmp_path / "old": b"1", **files}
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(InputError, match=r"file/two: .*; pass another folder"):
+    with pytest.raises(InputError, match=r"file/two cannot be written \(.*\); use another"):
         write_files(files, overwrite)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -744,7 +745,7 @@ def test_files_that_cannot_all_be_put_in_place_leave_what_was_there(
 
     monkeypatch.setattr(Path, "rename", refuse_two)
     files = {tmp_path / "new" / "three": b"3", tmp_path / "one": b"1", tmp_path / "two": b"2"}
-    with pytest.raises(InputError, match="two: Operation not permitted; pass another folder"):
+    with pytest.raises(InputError, match=r"two cannot be written \(Operation not permitted\)"):
         write_files(files, overwrite=True)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
         "one": "old one",

@@ -179,11 +179,9 @@ def read_answer(response: str) -> Answer | None:
         >>> read_answer("It depends.") is None
         True
     """
-    text = "".join(
-        character
-        for character in unicodedata.normalize("NFKC", response)
-        if unicodedata.category(character) != "Cf"  # zero-width marks
-    )
+    text = unicodedata.normalize("NFKC", response)
+    if not text.isascii():  # it may have zero-width marks
+        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = strip_reasoning(text).lower().replace("\u2019", "'")
     text = _ANSWER_TAG.sub(" final answer: ", text)
     text = _TAG.sub(" ", _END.sub("\n", text)).strip()

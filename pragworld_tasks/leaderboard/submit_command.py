@@ -105,7 +105,7 @@ def add_submit(commands: Commands) -> None:
 
 def _submit(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
-    from pragworld_tasks.files import check_new, write_files
+    from pragworld_tasks.files import check_new, whole_characters, write_files
     from pragworld_tasks.leaderboard.hub_names import check_repository
     from pragworld_tasks.leaderboard.runs import load_runs
     from pragworld_tasks.leaderboard.submission import to_submissions
@@ -121,6 +121,9 @@ def _submit(options: argparse.Namespace) -> None:
             raise InputError(f"--to {destination} needs --{name.replace('_', '-')}")
     if bool(options.organization) != bool(options.relationship):
         raise InputError("--organization and --relationship belong together; pass both")
+    for text in filter(None, (options.organization, options.source_url)):
+        if text != whole_characters(text):
+            raise InputError(f"{text!r:.80}: not UTF-8; set the terminal to that")
     if options.dataset_id:
         check_repository(options.dataset_id, "--dataset-id")
     runs = load_runs(options.runs, options.split)
