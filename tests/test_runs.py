@@ -23,6 +23,7 @@ from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.published import published_answers, published_models
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
+from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.evaluation.task_metrics import to_records
 
@@ -268,6 +269,18 @@ def test_samples_that_contradict_their_digest_are_refused(
         main(["score", "--responses", str(cut)])
 
 
+def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"response": "yes"}\n')
+    runs = find_runs([f"manual:{plain}", "entity_tracking:published:gpt-3.5-turbo"], None)
+    assert [(run.name, run.split) for run in runs] == [
+        ("plain.jsonl", "manual"),
+        ("published:gpt-3.5-turbo", "entity_tracking"),
+    ]
+    with pytest.raises(InputError, match="responses to the split manual, not to generated"):
+        find_runs([f"manual:{plain}"], "generated")
+
+
 def test_what_cannot_be_scored_is_refused_in_one_line(
     documents: list[Document], tmp_path: Path
 ) -> None:
@@ -275,7 +288,7 @@ def test_what_cannot_be_scored_is_refused_in_one_line(
     plain.write_text('{"response": "yes"}\n')
     (tmp_path / "empty").mkdir()
     for arguments, expected in (
-        ([plain], "do not name their split; pass --split"),
+        ([plain], "do not name their split; pass --split, or put it before"),
         ([tmp_path / "empty"], "no samples_.* of a pragworld task"),
         (["published:gpt-5", "--split", "manual"], "no published answers of that model"),
         (["readings:4", "--split", "manual"], "choose from majority, 1, 2, 3"),

@@ -1,6 +1,7 @@
 """Scores of responses that exist already: published figures, formats, comparison, bad input."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -178,13 +179,16 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
     samples: list[str | dict[str, Any]] = [
         {
             "doc": {"row": one.row, "context": one.context, "question": one.question},
-            "filtered_resps": [["-1.5", "True"], [str(one.row - 3), "False"]],
+            "filtered_resps": [["-1.5", "True"], [no, "False"]],
         }
-        for one in MANUAL
+        for one, no in zip(MANUAL, [*map(str, range(-3, 5)), "-1.5", "nan"], strict=True)
     ]
     predictions = read_predictions([write_responses(tmp_path / "a.jsonl", samples)], MANUAL)
-    assert predictions.ours == ["yes"] * 2 + ["no"] * 8
+    assert predictions.ours == ["yes"] * 2 + ["no"] * 6 + [None] * 2
     assert predictions.released == predictions.ours
+    assert predictions.yes
+    assert predictions.yes[0] == pytest.approx(1 / (1 + math.exp(-1.5)))
+    assert predictions.yes[-2:] == [0.5, None]
 
 
 def test_what_both_readings_make_of_a_response(tmp_path: Path) -> None:

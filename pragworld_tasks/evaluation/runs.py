@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.data.sources import is_released
+from pragworld_tasks.data.splits import SPLIT_NAMES
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.published import (
     published_answers,
@@ -61,7 +62,8 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
     Args:
         arguments: files of responses, folders of lm-eval's results, `published:MODEL` for the
             paper's released answers of a model (`published:all` for all models), and
-            `readings:majority`, `readings:1` and so on for the readers of the labels.
+            `readings:majority`, `readings:1` and so on for the readers of the labels. The split of
+            a run may stand before it: `entity_tracking:published:all`, `manual:outputs.jsonl`.
         split: the split that the responses are to; None to take it from the samples.
 
     Raises:
@@ -70,7 +72,11 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
     runs: list[RunSource] = []
     for argument in arguments:
         kind, _, name = argument.partition(":")
-        if kind == "published":
+        if kind in SPLIT_NAMES and name:
+            if split not in (None, kind):
+                raise InputError(f"{argument}: responses to the split {kind}, not to {split}")
+            runs += [replace(run, split=kind) for run in find_runs([name], kind)]
+        elif kind == "published":
             runs += _published_runs(name, split or "manual")
         elif kind == "readings":
             runs.append(RunSource(argument, "manual", shipped=reading_answers(name)))
@@ -113,7 +119,11 @@ def common_split(runs: Sequence[RunSource]) -> str:
     splits = sorted({run.split for run in runs if run.split})
     if len(splits) != 1:
         held = f"are to the splits {', '.join(splits)}" if splits else "do not name their split"
-        raise InputError(f"the responses {held}; pass --split")
+        names = ", ".join(run.name for run in runs)
+        raise InputError(
+            f"{names:.200}: the responses {held}; pass --split, or put it before the name of a "
+            "run, as in manual:outputs.jsonl"
+        )
     return splits[0]
 
 

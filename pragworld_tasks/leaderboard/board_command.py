@@ -28,7 +28,8 @@ def add_board(commands: Commands) -> None:
         nargs="*",
         metavar="RUN",
         help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each; a run "
-        "record; published:MODEL or published:all; readings:majority",
+        "record; published:MODEL or published:all; readings:majority. Put the split before a run "
+        "whose file does not name it: entity_tracking:outputs.jsonl",
     )
     command.add_argument(
         "--demo",

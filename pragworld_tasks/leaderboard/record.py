@@ -294,7 +294,7 @@ def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
     results = _results_of(source)
     model, environment = _from_lm_eval(*results) if results else (None, EnvironmentRecord())
     kind: Source = "lm-eval" if model else "responses"
-    name = source.name
+    name = source.name.removesuffix(".jsonl")
     if source.shipped:
         kind, name = ("readings", f"label readers ({source.name.removeprefix('readings:')})")
         if source.name.startswith("published:"):
