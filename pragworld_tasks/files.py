@@ -182,6 +182,17 @@ def write_whole(path: Path, content: bytes) -> None:
         raise _not_writable(path, error) from error
 
 
+@contextlib.contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a path to be written into an `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); use another name"
+        ) from error
+
+
 def check_new(paths: Iterable[Path], overwrite: bool) -> None:
     """Refuse to replace files, unless told to, and to replace folders at all.
 
@@ -189,7 +200,7 @@ def check_new(paths: Iterable[Path], overwrite: bool) -> None:
         InputError: A file exists and must not be replaced, or is a folder.
     """
     for path in paths:
-        with _refusing(path):
+        with refusing(path):
             if path.exists() and not overwrite:
                 raise InputError(f"{path} exists; pass --overwrite, or another folder")
             if path.is_dir():
@@ -210,7 +221,7 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool) -> None:
     with contextlib.ExitStack() as undo:
         staged: dict[Path, Path] = {}
         for name, content in contents.items():
-            with _refusing(name):
+            with refusing(name):
                 path = name.resolve()  # so that a symbolic link stays one
                 for folder in reversed(path.parents):
                     if not folder.exists():
@@ -235,7 +246,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -
         InputError: The folder holds files that would be replaced without `overwrite`, or lost with
             it, or cannot be written.
     """
-    with _refusing(folder):
+    with refusing(folder):
         present = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     if present and not overwrite:
         raise InputError(f"{folder} exists; pass --overwrite, or another name")
@@ -258,7 +269,7 @@ def replace_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """
     folder = folder.resolve()
     partial = _partial_of(folder)
-    with _refusing(folder):
+    with refusing(folder):
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         _discard(partial)  # of a run that was killed
@@ -336,17 +347,6 @@ def _not_utf8(path: str | Path, line: int) -> InputError:
     return InputError(f"{path}, line {line}: not UTF-8; save the file in that encoding")
 
 
-@contextlib.contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Turn what the system says about a path into an `InputError`."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror or error}); use another name"
-        ) from error
-
-
 def _put_in_place(staged: Mapping[Path, Path]) -> None:
     """Rename each file or folder to its place, all of them or none.
 
@@ -358,7 +358,7 @@ def _put_in_place(staged: Mapping[Path, Path]) -> None:
     replaced = {path: path.with_name(path.name + ".replaced") for path in staged}
     with contextlib.ExitStack() as undo:
         for path, partial in staged.items():
-            with _refusing(path):
+            with refusing(path):
                 if path.exists():
                     _discard(replaced[path])  # of a run that was killed
                     path.rename(replaced[path])

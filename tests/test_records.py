@@ -156,6 +156,7 @@ def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path:
         ("http://[::1]:8000/v1", "PRIVATE_ADDRESS"),
         ("file:///data/me/mine", "PRIVATE_ADDRESS"),
         ("grpc://me:hf_secret@gpu7", "PRIVATE_ADDRESS"),
+        ("https://example.com:hf/secret@api.example.com/v1", "PRIVATE_ADDRESS"),
         ("see http://gpu7/v1?a=b and /data/me/mine", "see PRIVATE_ADDRESS and ./mine"),
         ("https://api.openai.com/v1", "https://api.openai.com/v1"),
         (True, True),
@@ -416,6 +417,9 @@ def test_samples_that_differ_are_refused_with_the_row(
         (put("source", value="responses"), "a submission is a run of lm_eval"),
         (put("model", "name", value="/models/mine"), "is a folder, which nobody else"),
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
+        (put("environment", "model_args", "api_key", value="hf_secret"), "model_args: holds a sec"),
+        (put("environment", "generation", "a", value="/data/me/b"), "generation: holds a secret, "),
+        (put("model", "adapter", value="/data/me/adapter"), "adapter: holds a secret, or a folder"),
     ],
 )
 def test_a_changed_record_is_refused(

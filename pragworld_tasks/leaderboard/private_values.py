@@ -85,7 +85,7 @@ def _public_part(part: re.Match[str]) -> str:
     if part["folder"]:
         return _own_name(part["folder"])
     host = _PUBLIC_HOST.fullmatch(part["host"])
-    if not host or host["domain"].lower() in _LOCAL_DOMAINS:
+    if not host or host["domain"].lower() in _LOCAL_DOMAINS or "@" in part["rest"]:
         return PRIVATE_ADDRESS
     return part["scheme"] + part["host"] + part["rest"]
 

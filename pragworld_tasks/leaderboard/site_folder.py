@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json, replace_folder
+from pragworld_tasks.files import read_json, refusing, replace_folder
 
 _CONTENTS = "pragworld-board.json"  # names every file of the site; marks the folder as ours
 
@@ -16,11 +16,12 @@ def check_site_folder(folder: Path, overwrite: bool) -> None:
     Raises:
         InputError: The folder may not be written.
     """
-    if not folder.exists():
-        return
+    with refusing(folder):
+        if not folder.exists():
+            return
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     if not overwrite:
         raise InputError(f"{folder} exists; pass --overwrite, or another folder")
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     ours = _names_in(folder / _CONTENTS) if _CONTENTS in names else set()
     if others := sorted(names - ours):
         held = f"holds {others[0]}, which" if others[0] else "is a file, which"

@@ -14,7 +14,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import RunSource, task_and_date
-from pragworld_tasks.files import Where, read_json_lines, write_folder
+from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
 from pragworld_tasks.leaderboard.private_values import is_folder, public_values
 from pragworld_tasks.leaderboard.record import RunRecord
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
@@ -39,8 +39,9 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
             f"{source.name}: not lm-eval's results; pass a folder that lm_eval wrote with "
             "--log_samples and --output_path"
         )
-    if folder.exists():
-        raise InputError(f"{folder} exists; remove it, or choose another name")
+    with refusing(folder):
+        if folder.exists():
+            raise InputError(f"{folder} exists; remove it, or choose another name")
     samples = {path.name: path.read_bytes() for path in source.files}
     write_folder(folder, {RECORD: run.record.to_bytes(), **samples}, overwrite=False)
     return sorted(folder.iterdir())
@@ -75,9 +76,22 @@ def verify(folder: Path) -> BoardRun:
         raise InputError(
             f"{folder / RECORD}: from {run.record.source}; a submission is a run of lm_eval"
         )
+    _check_privacy(run.record, folder / RECORD)
     _check_answers(run, samples[0])
     _check_requests(run.record, run.documents, samples[0])
     return run
+
+
+def _check_privacy(record: RunRecord, path: Path) -> None:
+    """Refuse a file with what a record leaves out: it is not seen again once it is read."""
+    content, public = read_json(path), record.model_dump(mode="json")
+    for part in ("model", "environment"):
+        for name, value in content[part].items():
+            if value != public[part][name]:
+                raise InputError(
+                    f"{path}: {part}, {name}: holds a secret, or a folder or an address that only "
+                    "one machine knows; write it again with `pragworld-tasks record`"
+                )
 
 
 def _check_answers(run: BoardRun, samples: Path) -> None:

@@ -15,7 +15,8 @@ def add_verify(commands: Commands) -> None:
         "write a run of lm_eval as a record that can be checked",
         description="Writes a submission to the leaderboard: record.json, with the model, how it "
         "ran, every answer and every metric, and the samples that it was made from. Arguments of "
-        "the model that look like secrets are left out of the record.",
+        "the model that look like secrets, folders but for their names, and addresses of your "
+        "network are left out of the record.",
         example="pragworld-tasks record results/ --out leaderboard/submissions/my-model",
     )
     record.add_argument(
