@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.leaderboard.private_values import public_values
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import RunRecord, read_record, record_run
 from pragworld_tasks.leaderboard.runs import load_runs
@@ -157,6 +159,9 @@ def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path:
         ("file:///data/me/mine", "PRIVATE_ADDRESS"),
         ("grpc://me:hf_secret@gpu7", "PRIVATE_ADDRESS"),
         ("https://example.com:hf/secret@api.example.com/v1", "PRIVATE_ADDRESS"),
+        ("localhost:8000", "PRIVATE_ADDRESS"),
+        ("--host 10.0.0.7:8000 --tp 2", "--host PRIVATE_ADDRESS --tp 2"),
+        ("0.4.13", "0.4.13"),
         ("see http://gpu7/v1?a=b and /data/me/mine", "see PRIVATE_ADDRESS and ./mine"),
         ("https://api.openai.com/v1", "https://api.openai.com/v1"),
         (True, True),
@@ -173,6 +178,15 @@ def test_what_only_one_machine_knows_is_left_out(
     environment = record_of(folder, documents).environment
     assert environment.model_args["server"] == {"nested": public}
     assert environment.generation["nested"] == [public]
+
+
+@pytest.mark.parametrize("piece", ["a.", "_auth", "=.", " /", "http://", "a-b+", "~/a ", "1.1"])
+def test_a_record_of_a_stranger_is_read_quickly(piece: str) -> None:
+    """A pattern that backtracks over all of a long text would take minutes."""
+    text = piece * (100_000 // len(piece))
+    start = time.perf_counter()
+    public_values({text + "!": [text]})
+    assert time.perf_counter() - start < 2
 
 
 def test_a_record_of_a_stranger_shows_no_folder_either(

@@ -15,7 +15,7 @@ from typing import Any
 PRIVATE_ADDRESS = "PRIVATE_ADDRESS"
 # Names of arguments that hold secrets, and not those of special tokens.
 _SECRET = re.compile(
-    r"(?<!bos)(?<!eos)(?<!pad)(?<!unk)(?:^|[_-])(?:token|(?:api_?)?key|secret|password|auth\w*|"
+    r"(?<!bos)(?<!eos)(?<!pad)(?<!unk)(?:^|[_-])(?:token|(?:api_?)?key|secret|password|auth\w{0,40}|"
     r"headers?|cookies?)$",
     re.IGNORECASE,
 )
@@ -28,12 +28,13 @@ _LOCAL_DOMAINS = (
     *("localdomain", "localhost", "private", "test"),
 )
 # How paths begin that are no names on a hub: /, ./, ../, .cache/, ~/, ~me/, C:\ and \\.
-_START = r"(?:[a-z]:[/\\]|\\\\|/|~[\w-]*/|\.[^/\\\s]*[/\\])"
+_START = r"(?:[a-z]:[/\\]|\\\\|/|~[\w-]*/|\.[\w.-]*[/\\])"
 _FOLDER = re.compile(rf"{_START}.*[^/\\\s].*", re.IGNORECASE | re.DOTALL)
 _WORD = r"""[^\s"'=,;:()\[\]{}]"""
 _PARTS = re.compile(
-    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?:[^/@\s]*@)?(?P<host>\[[^\]\s]*\]|[^/?#\s:]*)"
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,30}://)(?:[^/@\s]*@)?(?P<host>\[[^\]\s]*\]|[^/?#\s:]*)"
     r"(?P<rest>[^?#\s]*)\S*"
+    r"|\b(?:localhost|\d{1,3}(?:\.\d{1,3}){3})\b(?::\d+)?"
     rf"|(?<!{_WORD})(?P<folder>{_START}{_WORD}*[/\\]{_WORD}+)",
     re.IGNORECASE,
 )
@@ -84,7 +85,7 @@ def _public(value: Any) -> Any:
 def _public_part(part: re.Match[str]) -> str:
     if part["folder"]:
         return _own_name(part["folder"])
-    host = _PUBLIC_HOST.fullmatch(part["host"])
+    host = _PUBLIC_HOST.fullmatch(part["host"] or "")
     if not host or host["domain"].lower() in _LOCAL_DOMAINS or "@" in part["rest"]:
         return PRIVATE_ADDRESS
     return part["scheme"] + part["host"] + part["rest"]
