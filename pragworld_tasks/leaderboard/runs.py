@@ -1,6 +1,6 @@
 """The runs of a leaderboard: whatever a user names, as checked records with their documents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -103,11 +103,11 @@ def _documents_of_source(
 
 def _name_of(record: RunRecord) -> str:
     """Return the name of the model, and of its adapter, without their developers."""
-    return _joined(record, lambda name: name.rstrip("/").rpartition("/")[2])
+    return " + ".join(name.rstrip("/").rpartition("/")[2] for name in _whole_names(record))
 
 
-def _joined(record: RunRecord, shown: Callable[[str], str]) -> str:
-    return " + ".join(shown(name) for name in (record.model.name, record.model.adapter) if name)
+def _whole_names(record: RunRecord) -> list[str]:
+    return [name for name in (record.model.name, record.model.adapter) if name]
 
 
 def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
@@ -129,7 +129,7 @@ def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
 
 
 def _with_developer(runs: Sequence[BoardRun]) -> list[str]:
-    whole = [_joined(run.record, str) for run in runs]
+    whole = [" + ".join(_whole_names(run.record)) for run in runs]
     return whole if len({*whole}) > 1 else [run.name for run in runs]
 
 
