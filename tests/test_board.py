@@ -47,7 +47,7 @@ from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogu
 from pragworld_tasks.leaderboard.layers_page import color_of
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, record_run
+from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
@@ -229,10 +229,9 @@ def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -
     ]
     runs = []
     for name, answers in (("all right", gold), ("five wrong", some)):
-        record = record_run(
+        record = to_record(
             RunSource(name, "generated_entity_tracking"),
-            documents,
-            Predictions.from_responses(answers),
+            score(documents, Predictions.from_responses(answers)),
         )
         runs.append(BoardRun(name, record, record.report(documents)))
     (board,) = make_boards(runs)
@@ -377,7 +376,7 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
 def test_a_long_response_is_cut() -> None:
     documents = generate_documents(groups=1)
     predictions = Predictions.from_responses(["no " + 1000 * "x" for _ in documents])
-    record = record_run(RunSource("run", "generated"), documents, predictions)
+    record = to_record(RunSource("run", "generated"), score(documents, predictions))
     (board,) = make_boards([BoardRun("run", record, record.report(documents))])
     (run,) = dialogues_content(board)["data"]["runs"]
     assert {len(response) for response in run["responses"]} == {LONGEST_RESPONSE + len(" …")}
@@ -475,11 +474,8 @@ def test_turns_ago_count_every_document_once() -> None:
 
 def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     documents = generate_documents(groups=3, seed=5)
-    record = record_run(
-        RunSource("run", "generated"),
-        documents,
-        Predictions.from_responses([document.answer for document in documents]),
-    )
+    gold = Predictions.from_responses([document.answer for document in documents])
+    record = to_record(RunSource("run", "generated"), score(documents, gold))
     assert lm_eval_command(record) is None
     ran = record.model_copy(
         update={

@@ -24,7 +24,7 @@ from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
 from pragworld_tasks.leaderboard.private_values import public_values
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.record import RunRecord, read_record, record_run
+from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
 from pragworld_tasks.leaderboard.runs import load_runs
 
 SETTINGS = {"groups": 3, "seed": 5}
@@ -100,7 +100,7 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
 
 def record_of(folder: Path, documents: list[Document]) -> RunRecord:
     (source,) = find_runs([str(folder)], None)
-    return record_run(source, documents, source.read(documents))
+    return to_record(source, score(documents, source.read(documents)))
 
 
 def test_a_record_says_what_ran_and_how(folder: Path, documents: list[Document]) -> None:

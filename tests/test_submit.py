@@ -33,12 +33,13 @@ from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_files
 from pragworld_tasks.leaderboard.every_eval_ever import Evaluator, every_eval_ever_files
 from pragworld_tasks.leaderboard.hub_dataset import dataset_files
 from pragworld_tasks.leaderboard.hub_results import hub_results
 from pragworld_tasks.leaderboard.model_card import merge_into_card, merge_into_card_file
-from pragworld_tasks.leaderboard.record import RunRecord, record_run
+from pragworld_tasks.leaderboard.record import RunRecord, to_record
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.site_folder import write_site
 from pragworld_tasks.leaderboard.submission import Submission, to_submissions
@@ -82,7 +83,7 @@ def to_run(
     **changes: dict[str, Any],
 ) -> BoardRun:
     """A run with these answers; changes are to the record's model and environment."""
-    record = record_run(RunSource("answers.jsonl", None), documents, predictions)
+    record = to_record(RunSource("answers.jsonl", None), score(documents, predictions))
     content = record.model_dump(mode="json") | {"source": source}
     if source == "lm-eval":
         content["model"] |= MODEL

@@ -265,25 +265,17 @@ def read_record(path: Path) -> RunRecord:
         ) from error
 
 
-def record_run(
-    source: RunSource, documents: Sequence[Document], predictions: Predictions
-) -> RunRecord:
-    """Return the record of a run.
+def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
+    """Return the record of a run that has been scored.
 
     Args:
         source: where the answers came from. Beside lm-eval's samples lies its results file, which
             says what ran and how.
-        documents: the documents that were answered.
-        predictions: the answers to them.
+        report: the metrics of the answers.
 
     Raises:
-        InputError: The answers do not fit the documents, or lm-eval's results cannot be read.
+        InputError: The answers are to other documents, or lm-eval's results cannot be read.
     """
-    return to_record(source, score(documents, predictions))
-
-
-def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
-    """Return the record of a run that has been scored; see `record_run`."""
     predictions = report.predictions
     if report.responses_digest != report.documents_digest:
         raise InputError(
