@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
 
@@ -80,8 +81,14 @@ class Decoder:
         return logits[:, -1, columns].float()
 
 
-def from_model(model: Any, tokenizer: Any) -> Decoder:
+def from_model(model: Any, tokenizer: Any, chat_template: bool = False) -> Decoder:
     """Return the decoder of a causal language model.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        chat_template: Whether prompts go through the tokenizer's chat template, which decides the
+            tokens of the labels.
 
     Raises:
         InputError: Blocks, attention or MLPs cannot be found, the labels are not single tokens, or
@@ -93,26 +100,8 @@ def from_model(model: Any, tokenizer: Any) -> Decoder:
             "--quantization, or more devices"
         )
     model.eval()
-    return Decoder(model, tokenizer, find_blocks(model), label_tokens(tokenizer), _window(model))
-
-
-def label_tokens(tokenizer: Any) -> tuple[int, int]:
-    """Return the ids of " yes" and " no" if both are one token, else of "yes" and "no".
-
-    Raises:
-        InputError: Neither pair is; the message names the tokenizer.
-    """
-    for labels in ((" yes", " no"), ("yes", "no")):
-        ids = [tokenizer(label, add_special_tokens=False)["input_ids"] for label in labels]
-        if all(len(tokens) == 1 for tokens in ids) and ids[0] != ids[1]:
-            unknown = getattr(tokenizer, "unk_token_id", None)
-            if unknown is None or unknown not in (ids[0][0], ids[1][0]):
-                return ids[0][0], ids[1][0]
-    name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-    raise InputError(
-        f"tokenizer {name}: ' yes' and ' no', or 'yes' and 'no', must be single tokens; use "
-        "another model"
-    )
+    labels = label_tokens(tokenizer, chat_template)
+    return Decoder(model, tokenizer, find_blocks(model), labels, _window(model))
 
 
 # Structure ----------------------------------------------------------------------------------------
@@ -284,8 +273,9 @@ def _label_rows_only(model: Any, labels: tuple[int, int]) -> Iterator[list[int]]
     rows = torch.tensor(labels, device=head.weight.device)
 
     def forward(hidden: Tensor) -> Tensor:
-        bias = None if head.bias is None else head.bias[rows]
-        return nn.functional.linear(hidden.to(rows.device), head.weight[rows], bias)
+        # In float32: rounded to a shorter type, the two logits would often be equal.
+        bias = None if head.bias is None else head.bias[rows].float()
+        return nn.functional.linear(hidden.to(rows.device).float(), head.weight[rows].float(), bias)
 
     with replaced_forward(head, forward):
         yield [0, 1]

@@ -88,7 +88,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         raise InputError(
             f"model {model.name}: the tokenizer has no chat template; leave out --chat-template"
         )
-    decoder = from_model(network, tokenizer)
+    decoder = from_model(network, tokenizer, model.chat_template)
     identity = ModelIdentity(
         name=model.name,
         revision=revision,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.prompt_texts import prompt_texts
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
@@ -41,22 +42,21 @@ def tokenize_prompts(
         InputError: A prompt is longer than the model supports.
     """
     tokenizer = decoder.tokenizer
-    texts = label_texts(documents)
-    if chat_template:
-        texts = [
-            tokenizer.apply_chat_template(
-                [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True
-            )
-            for text in texts
-        ]
+    texts = prompt_texts(tokenizer, label_texts(documents), chat_template)
     # A chat template writes BOS itself if it wants one.
     encoded = tokenizer(
-        texts, add_special_tokens=not chat_template, return_offsets_mapping=tokenizer.is_fast
+        texts,
+        add_special_tokens=not chat_template,
+        return_special_tokens_mask=not chat_template,
+        return_offsets_mapping=tokenizer.is_fast,
     )
     most = getattr(decoder.model.config.get_text_config(), "max_position_embeddings", None)
     prompts = []
     for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
         ids = list(encoded["input_ids"][number])
+        if not chat_template:  # the answer comes where the prompt ends, before an EOS behind it
+            while encoded["special_tokens_mask"][number][len(ids) - 1]:
+                ids.pop()
         if most is not None and len(ids) > most:
             raise InputError(
                 f"split {document.split}, row {document.row}: the prompt has {len(ids)} tokens, "

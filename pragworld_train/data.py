@@ -10,7 +10,7 @@ from datasets import Dataset
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.splits import GENERATED, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.evaluation.prompts import label_completion, label_prompt
 from pragworld_tasks.files import json_object
 
 # Settings of the generator that have options of their own.
@@ -105,13 +105,14 @@ def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Da
     rows: list[dict[str, Any]] = []
     for document in documents:
         prompt = label_prompt({"context": document.context, "question": document.question})
+        completion = label_completion(document.answer, chat_template)
         if chat_template:
             rows.append(
                 {
                     "prompt": [{"role": "user", "content": prompt}],
-                    "completion": [{"role": "assistant", "content": document.answer}],
+                    "completion": [{"role": "assistant", "content": completion}],
                 }
             )
         else:
-            rows.append({"prompt": prompt, "completion": f" {document.answer}"})
+            rows.append({"prompt": prompt, "completion": completion})
     return Dataset.from_list(rows)

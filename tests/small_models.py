@@ -67,5 +67,7 @@ class LabelsOnly:
     unk_token_id = None
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
-        """Return 5 for yes and 6 for no."""
-        return {"input_ids": {" yes": [5], " no": [6]}[text]}
+        """Return 4 for a prompt, and behind it 5 for yes and 6 for no."""
+        labels = {" yes": [5], " no": [6]}
+        found = (ids for label, ids in labels.items() if text.endswith(label))
+        return {"input_ids": [4, *next(found, [])]}

@@ -1,5 +1,6 @@
 """Finding blocks, attention and MLP, refusals, and the logits of the labels."""
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,8 @@ import torch
 import transformers
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 
-from pragworld_interp.decoder import from_model, label_tokens, replaced_forward
+from pragworld_interp.decoder import from_model, replaced_forward
+from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
 
@@ -44,6 +46,22 @@ def test_label_logits_are_those_of_the_model(architecture: str) -> None:
     torch.testing.assert_close(found, logits.flatten(0, 1)[:, [5, 6]], atol=1e-5, rtol=1e-5)
 
 
+def test_labels_in_bfloat16_are_compared_in_float32() -> None:
+    model = copy.deepcopy(small_model("llama")).to(torch.bfloat16)
+    decoder = from_model(model, LabelsOnly())
+    with torch.no_grad():  # labels that are close to each other
+        model.lm_head.weight[6] = model.lm_head.weight[5] + 0.01 * model.lm_head.weight[6]
+    hidden = torch.randn(200, 32, generator=torch.manual_seed(0)).to(torch.bfloat16)
+    rows = model.lm_head.weight[[5, 6]].float()
+    with torch.inference_mode():
+        expected = model.model.norm(hidden).float() @ rows.T
+    found = decoder.label_logits(hidden)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    rounded = expected.to(torch.bfloat16)
+    assert (rounded[:, 0] == rounded[:, 1]).any()  # what would have been a tie
+    assert (found[:, 0] != found[:, 1]).all()
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [
@@ -74,20 +92,26 @@ def tokenizer(**tokens: list[int]) -> Any:
 
     class Words(SimpleNamespace):
         def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
-            return {"input_ids": tokens.get(text.replace(" ", "_"), [0, 0])}
+            label = text.rpartition("Label:")[2].rpartition(">")[2]
+            return {"input_ids": [9, *(tokens[label.replace(" ", "_")] if label else [])]}
+
+        def apply_chat_template(self, turns: Any, **settings: Any) -> str:
+            assert settings == {"tokenize": False, "add_generation_prompt": True}
+            return f"<user>{turns[0]['content']}<assistant>"
 
     return Words(name_or_path="some/tokenizer", unk_token_id=0)
 
 
-def test_labels_are_the_words_behind_a_space_if_these_are_single_tokens() -> None:
-    assert label_tokens(tokenizer(_yes=[3], _no=[4], yes=[5], no=[6])) == (3, 4)
-    assert label_tokens(tokenizer(_yes=[3, 1], _no=[4], yes=[5], no=[6])) == (5, 6)
-    assert label_tokens(tokenizer(_yes=[0], _no=[0], yes=[5], no=[6])) == (5, 6)
+def test_labels_are_what_lm_eval_puts_behind_a_prompt() -> None:
+    words = tokenizer(_yes=[3], _no=[4], yes=[5], no=[6])
+    assert label_tokens(words) == (3, 4)
+    assert label_tokens(words, chat_template=True) == (5, 6)
 
 
-def test_a_tokenizer_without_single_labels_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"^tokenizer some/tokenizer: .*must be single tokens; "):
-        label_tokens(tokenizer(_yes=[3], _no=[4, 5], yes=[0], no=[6]))
+@pytest.mark.parametrize("labels", [([3], [4, 5]), ([0], [6]), ([3], [3])])
+def test_a_tokenizer_without_single_labels_is_refused_by_name(labels: Any) -> None:
+    with pytest.raises(InputError, match=r"^tokenizer some/tokenizer: .*must be single tokens "):
+        label_tokens(tokenizer(_yes=labels[0], _no=labels[1]))
 
 
 def test_what_a_library_put_in_the_place_of_forward_is_put_back() -> None:

@@ -16,6 +16,7 @@ import transformers
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from tokenizers import AddedToken
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -365,6 +366,23 @@ def test_without_a_template_prompts_are_tokenized_as_they_are() -> None:
     ):
         assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
         assert dialogue(decoder, prompt) == document.context
+
+
+def test_a_tokenizer_that_appends_eos_is_read_where_the_prompt_ends(tmp_path: Path) -> None:
+    target = copied(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<s> $A </s>",
+        special_tokens=[
+            (token, tokenizer.convert_tokens_to_ids(token)) for token in ("<s>", "</s>")
+        ],
+    )
+    tokenizer.save_pretrained(target)
+    ending, _ = load_decoder(Model(str(target)))
+    assert ending.tokenizer("a")["input_ids"][-1] == tokenizer.eos_token_id
+    plain, _ = load_decoder(Model(TINY))
+    assert tokenize_prompts(ending, DOCUMENTS, False) == tokenize_prompts(plain, DOCUMENTS, False)
+    assert ending.labels == plain.labels
 
 
 def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(

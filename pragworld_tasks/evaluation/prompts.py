@@ -11,7 +11,7 @@ are part of what the published models read.
 from collections.abc import Mapping
 from typing import Any
 
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.errors import InputError
 
 _QUESTION = "\n\nNow based on your understanding of the conversation, answer the question below:\n"
@@ -76,6 +76,21 @@ def label_prompt(document: Document | Mapping[str, Any]) -> str:
         'Label:'
     """
     return _fill(_PROMPT_2, document)
+
+
+def label_completion(answer: Answer, chat_template: bool) -> str:
+    """Return the text of a label behind Prompt 2, as lm-eval, sweeps and the trainer put it there.
+
+    Args:
+        answer: the label.
+        chat_template: whether the prompt is the turn of a user in a chat template. The label then
+            begins the assistant's turn; otherwise a space stands before it.
+
+    Examples:
+        >>> label_completion("yes", chat_template=False)
+        ' yes'
+    """
+    return answer if chat_template else f" {answer}"
 
 
 def split_prompt(prompt: str) -> tuple[str, str]:

@@ -1,0 +1,57 @@
+"""Prompts as text, and the tokens of the labels that follow them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.prompts import label_completion, label_prompt
+
+# The end of a prompt decides how the label behind it is tokenized, not its dialogue.
+_ANY_PROMPT = label_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"})
+
+
+def prompt_texts(tokenizer: Any, prompts: Sequence[str], chat_template: bool) -> list[str]:
+    """Return prompts as the model reads them.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        prompts: The prompts.
+        chat_template: Whether each becomes the turn of a user, with the assistant's begun.
+    """
+    if not chat_template:
+        return list(prompts)
+    return [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], tokenize=False, add_generation_prompt=True
+        )
+        for prompt in prompts
+    ]
+
+
+def label_tokens(tokenizer: Any, chat_template: bool = False) -> tuple[int, int]:
+    """Return the ids of yes and no, as they are tokenized behind a prompt.
+
+    lm-eval and the trainer put the same texts there; see `label_completion`.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        chat_template: Whether prompts go through its chat template.
+
+    Raises:
+        InputError: One of them is not a token of its own; the message names the tokenizer.
+    """
+    (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
+    completions = [label_completion(answer, chat_template) for answer in ("yes", "no")]
+    before, *behind = (
+        tokenizer(text + completion, add_special_tokens=False)["input_ids"]
+        for completion in ("", *completions)
+    )
+    added = [ids[len(before) :] for ids in behind if ids[: len(before)] == before]
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    if [*map(len, added)] == [1, 1] and added[0] != added[1] and [unknown] not in added:
+        return added[0][0], added[1][0]
+    name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    raise InputError(
+        f"tokenizer {name}: {completions[0]!r} and {completions[1]!r} must be single tokens behind "
+        "a prompt; use another model"
+    )
