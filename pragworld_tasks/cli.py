@@ -357,7 +357,8 @@ def _add_alter(commands: Commands) -> None:
         type=Path,
         metavar="FILE",
         help="JSON with the lists 'agents', 'objects' and 'locations', and optionally "
-        "'focus_agents', 'focus_objects' and 'focus_locations': those that the questions are about",
+        "'focus_agents', 'focus_objects' and 'focus_locations': those that the questions are "
+        "about; 'female' and 'male': agents; and 'exchangeable': groups that are alike",
     )
     command.add_argument(
         "--alteration",
@@ -367,9 +368,21 @@ def _add_alter(commands: Commands) -> None:
         help="only these, in quotes and separated by spaces; default: all seven",
     )
     command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument(
+        "--explain",
+        action="store_true",
+        help="tell why each change was allowed, and why entities were not exchanged",
+    )
 
 
 def _alter(options: argparse.Namespace) -> None:
     from pragworld_tasks.text_alterations.alter import altered_text
 
-    print(altered_text(options.conversation, options.entities, options.alteration, options.seed))
+    text = altered_text(
+        options.conversation,
+        options.entities,
+        options.alteration,
+        options.seed,
+        explain=options.explain,
+    )
+    print(text)

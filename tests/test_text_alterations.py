@@ -16,13 +16,14 @@ from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.alter import alter, altered_text
 from pragworld_tasks.text_alterations.entities import Conversation, Entities, read_entities
+from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.inflection import (
     article,
     number_forms,
     number_words,
     read_number,
 )
-from pragworld_tasks.text_alterations.negation import inconsistent_data, negation
+from pragworld_tasks.text_alterations.negation import negation
 from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
@@ -161,16 +162,17 @@ def test_with_one_remaining_that_one_takes_part() -> None:
 )
 def test_nothing_to_swap_where_there_are_no_two(entities: Entities) -> None:
     assert apply(variable_swap, "A: Noah left.", entities) is None
-    assert apply(variable_substitution, "A: Noah left.", entities) is None
 
 
 @pytest.mark.parametrize(
-    "text", ["Noah and Owen left.", "the Noah or the Owen", "from Noah to Owen", "Noah, Owen"]
+    "text",
+    ["Noah and Owen left.", "Noah or Owen", "from Noah to Owen", "Noah, Owen", "Noah saw Owen"],
 )
-def test_nobody_is_joined_with_himself(text: str) -> None:
+def test_nobody_is_mentioned_twice_in_a_sentence(text: str) -> None:
     entities = Entities(("Noah", "Owen"), (), ())
-    assert not results(variable_substitution, text, entities)
-    assert results(variable_swap, text, entities)
+    for altered in results(variable_substitution, text, entities):
+        assert altered.count("Noah") + altered.count("Owen") == 1  # a third name stands in
+    assert results(variable_swap, f"{text.rstrip('.')}. Noah came back.", entities)
 
 
 @pytest.mark.parametrize(
@@ -195,10 +197,10 @@ def test_names_in_all_their_guises(text: str, swapped: str) -> None:
 @pytest.mark.parametrize(
     ("text", "swapped"),
     [
-        ("an apple or a pear", "a pear or an apple"),
-        ("An apple or pears", "A pear or apples"),
+        ("an apple, not a pear", "a pear, not an apple"),
+        ("An apple or my pears", "A pear or my apples"),
         ("Apples, an old apple, APPLES, pears", "Pears, an old pear, PEARS, apples"),
-        ("AN APPLE and a pear", "A PEAR and an apple"),
+        ("AN APPLE is a pear", "A PEAR is an apple"),
         ("the apples' colour, the pears", "the pears' colour, the apples"),
         ("pineapples, an apple-pie, apples; pears", "pineapples, an apple-pie, pears; apples"),
     ],
@@ -222,10 +224,13 @@ def test_a_longer_name_is_not_a_mention_of_the_shorter_one() -> None:
 
 
 def test_speakers_labels_are_never_altered() -> None:
-    text = "1: Noah: did Owen leave?\n2: Owen: Noah did."
+    text = "1: Owens: did Owen leave?\n2: Noah's brother: Noah did."
+    altered = apply(variable_swap, text, Entities(("Noah", "Owen"), (), ()))
+    assert altered is None  # Noah is in a label, and "Noah: … Noah did" would be of somebody else
+    text = text.replace("Noah's brother", "Mia")
     altered = apply(variable_swap, text, Entities(("Noah", "Owen"), (), ()))
     assert altered is not None
-    assert altered.text == "1: Noah: did Noah leave?\n2: Owen: Owen did."
+    assert altered.text == "1: Owens: did Noah leave?\n2: Mia: Owen did."
 
 
 def test_a_name_with_a_capital_is_no_verb() -> None:
@@ -309,7 +314,7 @@ def test_letter_case_is_kept(conversation: str, seed: int) -> None:
         ("I have 2 apples", {"I have 1 apple", "I have 3 apples", "I have 4 apples"}),
         ("TWO APPLES", {"ONE APPLE", "THREE APPLES", "FOUR APPLES"}),
         ("all two apples", {"all three apples", "all four apples"}),
-        ("two or three", {"one or three", "two or four", "two or five", "two or six"}),
+        ("two or three days", {"one or two days", "three or four days", "four or five days"}),
         ("an 8 is a 2", {"an 8 is a 1", "an 8 is a 3", "an 8 is a 4"}
          | {f"{'an' if n in (8, 11) else 'a'} {n} is a 2" for n in range(1, 17) if n != 8}),
     ],
@@ -386,7 +391,7 @@ def test_quantifiers(text: str, altered: str) -> None:
     "text",
     [
         "not at all", "after all", "all right", "that is all", "someone", "all-purpose flour",
-        "there are some apples", "are there some apples", "they are all there", "they all left",
+        "they are all there", "they all left",
         "all three apples", "all of a sudden", "all the same", "not all the apples", "I bought some",
         "nearly all apples", "first of all", "some day", "I only had some apples", "some more",
     ],
@@ -451,13 +456,15 @@ def test_no_connective_inside_an_entity() -> None:
         ("there aren't any apples", "there are some apples"),
         ("I was not there", "I was there"),
         ("He cannot swim", "He can swim"),
-        ("I'm sure", "I'm not sure"),
+        ("I'm hungry", "I'm not hungry"),
         ("They’re here", "They’re not here"),
         ("She isn’t here", "She is here"),
         ("I have seen it", "I haven't seen it"),
         ("HE DID", "HE DIDN'T"),
         ("No, Ruth is in the hall", "No, Ruth isn't in the hall"),
-        ("Are they here? They will be.", "Are they here? They won't be."),
+        ("They will be.", "They won't be."),
+        ("all of them are in the den", "not all of them are in the den"),
+        ("some are in the den", "some are not in the den"),
     ],
 )
 def test_negation(text: str, altered: str) -> None:
@@ -489,7 +496,7 @@ FIGS = Entities((), ("figs",), ())
     ("text", "behind"),
     [
         ("the figs are here", "the figs, which hum whenever someone laughs, are here"),
-        ("I saw a fig.", "I saw a fig, which hums whenever someone laughs."),
+        ("I saw a fig.", "I saw a fig that hums whenever someone laughs."),
         ("the figs, too", "the figs, which hum whenever someone laughs, too"),
         ("THE FIGS ARE", "THE FIGS, WHICH HUM WHENEVER SOMEONE LAUGHS, ARE"),
         ("Where? In the figs", "Where? In the figs, which hum whenever someone laughs"),
@@ -506,7 +513,8 @@ def test_a_clause_against_common_sense(text: str, behind: str) -> None:
     ["are the figs here", "fig juice is", "no figs are here", "the figs' colour", "the figs fell", "any figs"],
 )  # fmt: skip
 def test_where_there_is_no_room_for_a_clause(text: str) -> None:
-    assert not results(inconsistent_data, text, FIGS)
+    for altered in results(inconsistent_data, text, FIGS):  # a remark about something else
+        assert altered.startswith(f"{text}, and ")
 
 
 # Words --------------------------------------------------------------------------------------------
@@ -644,9 +652,10 @@ def test_released_conversations_change_as_listed(released: Path) -> None:
         names = ("Noah", "Owen", "Emma", "Chloe", "Elizabeth", "Hunter", "Sophia", "Jack")
         fruit = ("grapes", "plums", "beans", "pumpkins", "peaches", "limes", "oranges", "apples")
         rooms = ("pantry", "garage", "office", "den", "attic", "porch", "cellar", "playroom")
-        entities = Entities(
-            *(tuple(name for name in kind if name in words) for kind in (names, fruit, rooms))
+        agents, objects, locations = (
+            tuple(name for name in kind if name in words) for kind in (names, fruit, rooms)
         )
+        entities = Entities(agents, objects, locations)
         for algorithm in ALGORITHMS:
             for seed in range(3):
                 altered = apply(algorithm, conversation, entities, seed)

@@ -6,9 +6,9 @@ entities, those in focus, and the remaining ones, which are all without those in
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self, get_args
+from typing import Any, Self, get_args
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json
@@ -34,9 +34,15 @@ class Entities:
     An object stands for its singular and its plural, whichever is listed. A name that is listed
     with a capital letter is found only with it or in ALL CAPS, so that "will" is not Will.
 
+    Attributes:
+        agents, objects, locations: All entities of a kind.
+        focus_agents, focus_objects, focus_locations: Those that the questions are about.
+        female, male: Agents whose gender the lists of names do not know, or know wrongly.
+        exchangeable: Groups of entities of one kind that may take each other's place.
+
     Raises:
         InputError: An entity does not begin and end with a letter or digit, is listed twice, or is
-            in focus without being listed.
+            in focus, or in another list, without being listed.
     """
 
     agents: tuple[str, ...]
@@ -45,6 +51,9 @@ class Entities:
     focus_agents: tuple[str, ...] = ()
     focus_objects: tuple[str, ...] = ()
     focus_locations: tuple[str, ...] = ()
+    female: tuple[str, ...] = ()
+    male: tuple[str, ...] = ()
+    exchangeable: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         kind_of_form: dict[str, str] = {}
@@ -68,29 +77,49 @@ class Entities:
                     raise InputError(f"{entity!r} in 'focus_{kind}' is not in {kind!r}; add it")
                 if focus.count(entity) > 1:
                     raise InputError(f"{entity!r} is twice in 'focus_{kind}'; list it once")
+        for entity in (*self.female, *self.male):
+            if entity not in self.agents:
+                raise InputError(f"{entity!r} in 'female' or 'male' is not in 'agents'; add it")
+            if entity in self.female and entity in self.male:
+                raise InputError(f"{entity!r} is in 'female' and in 'male'; choose one")
+        for group in self.exchangeable:
+            if not any({*group} <= {*self.all(kind)} for kind in ENTITY_KINDS):
+                raise InputError(
+                    f"the entities {', '.join(group)} in 'exchangeable' are not in one list; "
+                    "put entities of one kind into a group"
+                )
 
     @classmethod
-    def from_lists(cls, lists: Mapping[str, Sequence[str]]) -> Self:
+    def from_lists(cls, lists: Mapping[str, Any]) -> Self:
         """Return the entities in lists by name.
 
         Args:
             lists: The lists `agents`, `objects` and `locations`, any of which may be empty, and
-                optionally `focus_agents`, `focus_objects` and `focus_locations`.
+                optionally `focus_agents`, `focus_objects` and `focus_locations`, `female` and
+                `male` (agents), and `exchangeable`, a list of lists.
 
         Raises:
             InputError: A list is missing, unknown, or not a list of strings, or an entity is wrong.
         """
-        known = [*ENTITY_KINDS, *(f"focus_{kind}" for kind in ENTITY_KINDS)]
+        known = [field.name for field in fields(cls)]
         for name, entities in lists.items():
             if name not in known:
                 raise InputError(f"unknown list {name!r}; the lists are {', '.join(known)}")
-            is_list = isinstance(entities, Sequence) and not isinstance(entities, str)
-            if not is_list or not all(isinstance(entity, str) for entity in entities):
-                raise InputError(f'{name!r} is not a list of strings; write one such as ["Noah"]')
+            if name != "exchangeable":
+                _check_strings(repr(name), entities)
+            elif not isinstance(entities, Sequence) or isinstance(entities, str):
+                raise InputError(
+                    '\'exchangeable\' is not a list; write one such as [["pen", "cup"]]'
+                )
+            else:
+                for group in entities:
+                    _check_strings("a group in 'exchangeable'", group)
         for kind in ENTITY_KINDS:
             if kind not in lists:
                 raise InputError(f"the list {kind!r} is missing; add it, if only an empty one")
-        return cls(**{name: tuple(entities) for name, entities in lists.items()})
+        groups = tuple(tuple(group) for group in lists.get("exchangeable", ()))
+        plain = {name: tuple(each) for name, each in lists.items() if name != "exchangeable"}
+        return cls(**plain, exchangeable=groups)
 
     def all(self, kind: EntityKind) -> tuple[str, ...]:
         """Return the list of all entities of a kind."""
@@ -104,6 +133,12 @@ class Entities:
     def remaining(self, kind: EntityKind) -> tuple[str, ...]:
         """Return all entities of a kind except those in focus."""
         return tuple(entity for entity in self.all(kind) if entity not in self.focus(kind))
+
+
+def _check_strings(name: str, value: Any) -> None:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    if not is_list or not all(isinstance(entity, str) for entity in value):
+        raise InputError(f'{name} is not a list of strings; write one such as ["Noah"]')
 
 
 def read_entities(path: Path) -> Entities:
@@ -163,6 +198,7 @@ class Conversation:
         self,
         alteration: str,
         replacements: Sequence[Replacement],
+        reason: str,
         answers_can_change: bool | None = None,
     ) -> AlteredConversation:
         """Make the replacements of an alteration, all at once. They must not overlap."""
@@ -172,7 +208,7 @@ class Conversation:
             line, end = lines[change.utterance], change.start + len(change.old)
             lines[change.utterance] = line[: change.start] + change.new + line[end:]
         text = "\n".join(lines)
-        return AlteredConversation(text, alteration, tuple(changes), answers_can_change)
+        return AlteredConversation(text, alteration, tuple(changes), reason, answers_can_change)
 
 
 def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]:

@@ -1,18 +1,20 @@
-"""Negation and inconsistent data, which the PragWorld paper's authors made by hand."""
+"""Negation, which the PragWorld paper's authors made by hand (section 4)."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, like_case, word_list
-from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, SINGULAR_VERBS, is_number
+from pragworld_tasks.text_alterations.noun_phrases import is_number
 from pragworld_tasks.text_alterations.tokens import (
+    AllowedChange,
     AlteredConversation,
-    EntityMention,
     Replacement,
     Sentence,
 )
+from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
 _NEGATIVES: dict[str, str] = ENGLISH["negatives"]
 _POSITIVES = {negative: positive for positive, negative in _NEGATIVES.items()} | {"cannot": "can"}
@@ -22,65 +24,119 @@ _OF_SUBJECTS = (*word_list("subjects"), *word_list("determiners"), *word_list("o
 
 
 def negation(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Negate an auxiliary verb of a statement, or remove its negation (section 4 of the paper).
+    """Negate a reply or a statement, or remove its negation (section 4 of the paper).
 
-    "He did" becomes "he didn't", and "no, he didn't" becomes "yes, he did". A "some" after the verb
-    becomes "any", and the reverse. Questions, clauses with another negation, and what would not
-    stay grammatical are left alone.
+    "He did" becomes "he didn't", "no, he didn't" becomes "yes, he did", and a whole "no" becomes
+    "yes". "All of them are" becomes "not all of them are", and after a "yes", "some of them are"
+    becomes "none of them are". Replies to yes/no questions come first: other statements are negated
+    only if no reply can be, and those that answer "where" last. Questions, formulas ("I'm afraid",
+    "thank you"), what the next sentences take up, and what would not stay grammatical are left
+    alone.
 
     Returns:
         The altered conversation, or None if nothing in it can be negated.
     """
-    lead: Sentence | None = None  # a "Yes." on its own, which the next sentence explains
-    options = []
-    for sentence in conversation.sentences:
-        if not sentence.is_question:
-            options += [
-                _negate(sentence, place, None if sentence.opens else lead)
-                for place in sentence.unnamed_places()
-            ]
-        is_reply = sentence.opens and all(word.lower in _YES + _NO for word in sentence.words)
-        lead = sentence if is_reply else None
-    options = [replacements for replacements in options if replacements]
-    if not options:
+    ranks: dict[int, list[AllowedChange]] = {}
+    for spot in turn_sentences(conversation.text, conversation.sentences):
+        for rank, change in _options(spot):
+            ranks.setdefault(rank, []).append(change)
+    if not ranks:
         return None
-    replacements = rng.choice(options)
+    change = rng.choice(ranks[min(ranks)])
+    replacements = change.replacements
     if "\u2019" in conversation.text and "'" not in conversation.text:
-        replacements = [
+        replacements = tuple(
             replace(replacement, new=replacement.new.replace("'", "\u2019"))
             for replacement in replacements
-        ]
-    return conversation.replace("Negation", replacements)
+        )
+    return conversation.replace("Negation", replacements, change.reason)
 
 
-def inconsistent_data(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
-    """Add a clause that defies common sense after a mention of an object in a statement.
+def _options(spot: TurnSentence) -> list[tuple[int, AllowedChange]]:
+    """Return the negations of a sentence with their ranks: 0 is best."""
+    sentence = spot.sentence
+    if sentence.is_question or not spot.is_whole or spot.is_taken_up:
+        return []
+    if spot.turn_words & {*word_list("formulas")}:
+        return []
+    if _is_bare_reply(sentence):
+        if spot.earlier or spot.later or spot.answers != "yes or no":
+            return []
+        if spot.next and not spot.next.is_question:
+            return []  # a statement may take up anything
+        word = sentence.at(0)
+        new = "no" if word in _YES else "yes"
+        reason = f'"{word}" is the whole reply to a yes/no question'
+        return [(0, AllowedChange((sentence.replace_word(0, new),), reason))]
+    lead = None
+    if spot.earlier:
+        if len(spot.earlier) == 1 and _is_bare_reply(spot.earlier[0]):
+            lead = spot.earlier[0]
+        elif not _is_remark(sentence):
+            return []
+    options = []
+    for place in sentence.unnamed_places():
+        replacements = _negate(sentence, place, lead)
+        rank = _rank(spot, place, replied=len(replacements) > 1)
+        if replacements and rank is not None:
+            reason = _REASONS[rank].format(verb=sentence.words[place].text)
+            options.append((rank, AllowedChange(tuple(replacements), reason)))
+    return options
 
-    "The grapes" become "the grapes, which hum whenever someone laughs,". An example of the paper
-    (section 4) is "a birthday cake that changes color every time someone claps".
 
-    Returns:
-        The altered conversation, or None if a clause can follow no mention of an object.
-    """
-    places = [
-        (mention, end)
-        for sentence in conversation.sentences
-        if not sentence.is_question
-        for mention in sentence.mentions
-        if (end := _clause_end(sentence, mention)) is not None
-    ]
-    if not places:
+_REASONS = (
+    '"{verb}" is in a reply to a yes/no question, and nothing after it takes it up',
+    '"{verb}" is in a statement of one clause, and nothing after it takes it up',
+    '"{verb}" is in a statement of where something is, and nothing after it takes it up',
+)
+
+
+def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
+    """Return the rank of negating the auxiliary at a place, or None if it must not be negated."""
+    sentence = spot.sentence
+    words = {word.lower for word in sentence.words}
+    if words & {*word_list("opinions")} or any(is_number(word) for word in words):
         return None
-    mention, end = rng.choice(places)
-    clause = rng.choice(ENGLISH["absurdities"])[mention.is_plural]
-    new = f"{mention.text}, which {clause}{end}"
-    if mention.text.isupper() and mention.text != mention.entity:
-        new = new.upper()
-    replacement = Replacement(mention.utterance, mention.start, mention.text, new)
-    return conversation.replace("Injecting Inconsistent Data", [replacement])
+    is_reply = spot.answers == "yes or no"
+    if spot.next and not spot.later and not spot.next.is_question:
+        return None  # a statement may take up anything
+    begins = [word for word in sentence.all_before(place) if word not in _OF_SUBJECTS]
+    if words & {*word_list("clause_links")} or ":" in sentence.line[sentence.words[place].end :]:
+        return None
+    is_short = sentence.after(place) in ("", "not", "there") or replied
+    if is_reply and (is_short or sentence.at(place) in _POSITIVES):
+        return 0
+    if {"there", "there's"} & words and spot.answers:
+        return None
+    if spot.answers == "other" and not ({"that's", "that"} & words and {"right", "true"} & words):
+        return None
+    if spot.answers == "wh":
+        follows = sentence.at(place + 1)
+        where = spot.previous is not None and _asks_where(spot.previous)
+        is_place = (
+            follows in ("in", "at", "on", "near", "not") and sentence.at(place) not in _POSITIVES
+        )
+        return 2 if where and is_place and not {"said", "says"} & {*begins} else None
+    if {"right", "true"} & words and {"that's", "that"} & words:
+        return 1
+    return 1 if spot.is_left_behind else None
 
 
-# Negation -----------------------------------------------------------------------------------------
+def _asks_where(sentence: Sentence) -> bool:
+    words = [word.lower for word in sentence.words]
+    return "where" in words[:2]
+
+
+def _is_bare_reply(sentence: Sentence) -> bool:
+    """Return whether a sentence is nothing but a yes or no."""
+    return len(sentence.words) == 1 and sentence.at(0) in _YES + _NO and sentence.opens
+
+
+def _is_remark(sentence: Sentence) -> bool:
+    """Return whether a sentence only says how something is: "It was very interesting"."""
+    words = [word.lower for word in sentence.words]
+    pattern = r"(?:it|that|they) (?:is|are|was|were) (?:very |so |quite |really )\w+"
+    return bool(re.fullmatch(pattern, " ".join(words)))
 
 
 def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Replacement]:
@@ -95,7 +151,10 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Repla
     if {"how", "why", "as", "than", "here"} & {*sentence.all_before(place)}:
         return []
     is_negative = word in _POSITIVES or sentence.after(place) == "not"
-    replacements = (_without_not if is_negative else _with_not)(sentence, place)
+    if is_negative:
+        replacements = _without_not(sentence, place)
+    else:
+        replacements = _with_not(sentence, place, lead)
     return _with_reply(sentence, place, lead, replacements, _NO if is_negative else _YES)
 
 
@@ -109,20 +168,59 @@ def _without_not(sentence: Sentence, place: int) -> list[Replacement]:
     # The released conversations have "didn't went", which is no better without the negation.
     if polarity is None or sentence.after(last) == "went":
         return []
+    if _is_perfect(sentence, place) and {"for", "since", "in"} & {
+        word.lower for word in sentence.words[last:]
+    }:
+        return []  # "I haven't seen you for a long time"
     return [sentence.replace(place, last, like_case(text, _POSITIVES.get(word, text))), *polarity]
 
 
-def _with_not(sentence: Sentence, place: int) -> list[Replacement]:
+def _is_perfect(sentence: Sentence, place: int) -> bool:
+    return sentence.at(place).startswith(("have", "has", "had")) or "'ve" in sentence.at(place)
+
+
+def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Replacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
     for index, word in enumerate(sentence.words):
         is_negative = word.lower in word_list("negative_words") or word.lower.endswith("n't")
         if is_negative and not _is_reply(sentence, index):
             return []
+    if (quantified := _with_quantifier(sentence, place, lead)) is not None:
+        return quantified
     polarity = _other_polarity(sentence, place, "some", "any", word_list("positive_only"))
     if polarity is None or not _can_be_negated(sentence, place):
         return []
-    new = _NEGATIVES.get(sentence.at(place), f"{sentence.words[place].text} not")
+    verb = sentence.at(place)
+    new = "there isn't" if verb == "there's" else _NEGATIVES.get(verb, f"{verb} not")
     return [sentence.replace_word(place, new), *polarity]
+
+
+def _with_quantifier(
+    sentence: Sentence, place: int, lead: Sentence | None
+) -> list[Replacement] | None:
+    """Return the negation of a subject with "all" or "some", or None if it has neither."""
+    ahead = sentence.all_before(place)
+    for word in ("all", "some"):
+        if word not in ahead:
+            continue
+        subject = place - len(ahead) + ahead.index(word)
+        if sentence.before(subject) not in ("", "that", "said", *_YES, *_NO) or not _can_be_negated(
+            sentence, place
+        ):
+            return []
+        if word == "all":
+            return [sentence.replace_word(subject, "not all")]
+        is_confirmed = lead is not None or bool(
+            {*_YES} & {*(word.lower for word in sentence.words)}
+        )
+        if not is_confirmed:
+            return [sentence.replace_word(place, f"{sentence.at(place)} not")]
+        return [
+            sentence.replace_word(
+                subject, "none" if sentence.at(subject + 1) in ("of", sentence.at(place)) else "no"
+            )
+        ]
+    return None
 
 
 def _can_be_negated(sentence: Sentence, place: int) -> bool:
@@ -190,39 +288,11 @@ def _with_reply(
         return replacements
     if source.at(reply) not in contrary or not replacements:
         return replacements
+    if sentence.at(begin) == "and":
+        return replacements  # "yes, and it's free"
     for index in range(begin, place):
         if sentence.at(index) not in _OF_SUBJECTS and not sentence.mention_at(index):
             return []
         if index > begin and not sentence.joined(index):
             return []
     return [source.replace_word(reply, "no" if contrary == _YES else "yes"), *replacements]
-
-
-# Inconsistent data --------------------------------------------------------------------------------
-
-_AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
-
-
-def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
-    """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
-    if mention.kind != "objects" or mention.ending:
-        return None
-    places = [
-        place
-        for place, word in enumerate(sentence.words)
-        if mention.start <= word.start < mention.end
-    ]
-    if not places:
-        return None
-    first, last = places[0], places[-1]
-    ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
-    if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
-        return None
-    if not mention.is_plural and not (
-        {"a", "an", "one", *word_list("determiners")} & {*ahead} or is_number(ahead[0])
-    ):
-        return None  # half of a compound ("apple juice"), or a mass
-    if sentence.joined(last + 1):
-        return "," if sentence.at(last + 1) in _AFTER_OBJECTS else None
-    end = sentence.words[last].end
-    return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None

@@ -5,111 +5,206 @@ sentence stays grammatical, together with the words that have to agree.
 """
 
 import random
+import re
 from collections.abc import Callable, Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
-from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, word_list
+from pragworld_tasks.text_alterations.exchanges import is_known_name, is_known_noun
+from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
     PLURAL_VERBS,
     SINGULAR_VERBS,
     is_number,
     noun_at,
 )
-from pragworld_tasks.text_alterations.tokens import AlteredConversation, Replacement, Sentence
+from pragworld_tasks.text_alterations.tokens import (
+    AllowedChange,
+    AlteredConversation,
+    Replacement,
+    Sentence,
+)
 
 
 def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "all" to "some" or a "some" to "all", as Algorithm 4 does (appendix A.1).
 
     "All the grapes" become "some of the grapes". Phrases ("at all", "all right") and places where
-    the other word would be wrong ("there are some", "they are all there") are left alone.
+    the other word would be wrong ("there are some", "they are all there") are left alone. Where
+    nothing else can be changed, other quantifiers change as the benchmark's authors changed them:
+    "many people" to "some people", "a few days" to "several days", "all my life" to "most of my
+    life", "some famous paintings" to "many famous paintings".
 
     Returns:
         The altered conversation, or None if it has no quantifier that can be changed.
     """
-    return _change_one(conversation, rng, "Quantifier Change", _quantifier)
+    return _change_one(conversation, rng, "Quantifier Change", (_quantifier, _other_quantifier))
 
 
 def connective_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "and" to "or" or an "or" to "and", as Algorithm 5 does (appendix A.1).
 
-    "Both A and B" become "either A or B", and the reverse. Numbers ("two or three", "two and a
-    half"), phrases ("or so", "nice and warm"), and places where the other word would be wrong are
-    left alone.
+    "Both A and B" become "either A or B", and the reverse. What joins clauses or verbs ("put them
+    there and left"), numbers ("two or three"), phrases ("or so", "nice and warm"), questions that
+    offer alternatives, and places where the other word would be wrong are left alone.
 
     Returns:
         The altered conversation, or None if it has no connective that can be changed.
     """
-    return _change_one(conversation, rng, "Logical Connective Change", _connective)
+    rules = (_connective, _verb_connective)
+    return _change_one(conversation, rng, "Logical Connective Change", rules)
 
 
 def _change_one(
     conversation: Conversation,
     rng: random.Random,
     alteration: str,
-    replacements_at: Callable[[Sentence, int], list[Replacement]],
+    rules: Sequence[Callable[[Conversation, Sentence, int], AllowedChange | None]],
 ) -> AlteredConversation | None:
-    """Alter one place in a random sentence that has any, as the algorithms do."""
-    sentences = []
-    for sentence in conversation.sentences:
-        options = [replacements_at(sentence, place) for place in sentence.unnamed_places()]
-        if options := [replacements for replacements in options if replacements]:
-            sentences.append(options)
-    if not sentences:
-        return None
-    return conversation.replace(alteration, rng.choice(rng.choice(sentences)))
+    """Alter one place in a random sentence, as the algorithms do, by the first rule that fits."""
+    for rule in rules:
+        sentences = []
+        for sentence in conversation.sentences:
+            changes = [rule(conversation, sentence, place) for place in sentence.unnamed_places()]
+            if options := [change for change in changes if change]:
+                sentences.append(options)
+        if sentences:
+            change = rng.choice(rng.choice(sentences))
+            return conversation.replace(alteration, change.replacements, change.reason)
+    return None
 
 
 # Algorithm 4: quantifiers -------------------------------------------------------------------------
 
 
-def _quantifier(sentence: Sentence, place: int) -> list[Replacement]:
-    """Return the replacement of the quantifier at a place, or none if it cannot be changed."""
+def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> AllowedChange | None:
+    """Return the change of the "all" or "some" at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("all", "some") or before in word_list("no_quantifier_after"):
-        return []
+        return None
     clause_begins = ("", *word_list("wh_words"), *word_list("openers"))
     if before in word_list("be") and sentence.before(place - 1) not in clause_begins:
-        return []  # "there are some", "they are all"
+        return None  # "there are some", "they are all"
     new = "some" if word == "all" else "all"
     second = sentence.after(place + 1) if after else ""
     if after == "of":
         changeable = second in word_list("parts_of")
+        reason = f'"{word} of" has particular things after it'
     elif word == "all" and after in word_list("determiners"):
-        changeable = after in ("these", "those") or second not in (
-            *("", "same", "best", "better", "more", "while"),
-        )
+        changeable = bool(noun_at(sentence, place + 2, plural=True)) or is_plural(second)
         new = "some of"
+        reason = f'"all {after}" has a noun in the plural after it'
     elif after in ("are", "were", "have"):
         changeable = before in ("", *word_list("openers"))
+        reason = f'"{word}" is the subject on its own'
     else:
         noun = None if before == "of" else noun_at(sentence, place + 1, plural=True)
         # "I had some soups" does not speak of particular soups, of which there could be all.
         changeable = noun is not None and (
             word == "all"
             or sentence.after(noun[0]) in SINGULAR_VERBS
-            or (noun[1] is not None and not {"only", "just"} & {*sentence.all_before(place)})
+            or (noun[1] is not None and before in word_list("placed"))
         )
-    return [sentence.replace_word(place, new)] if changeable else []
+        reason = f'"{word}" has a noun in the plural after it, which stands for particular things'
+    return AllowedChange((sentence.replace_word(place, new),), reason) if changeable else None
+
+
+_OTHER_QUANTIFIERS = {"many": "some", "several": "many", "most": "some"}
+
+
+def _other_quantifier(
+    conversation: Conversation, sentence: Sentence, place: int
+) -> AllowedChange | None:
+    """Return the change of another quantifier at a place, or of an "all" or "some" to another."""
+    word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
+    if before in word_list("no_quantifier_after"):
+        return None
+    words = {word.lower for word in sentence.words}
+    if words & {"thank", "thanks", "happy"}:
+        return None
+    if {*word_list("before_quantified_requests")} & {after, *sentence.all_before(place)}:
+        return None
+    if word == "all" and after in word_list("determiners"):
+        if sentence.after(place + 1) in word_list("spans"):
+            new = sentence.replace_word(place, "most of")
+            return AllowedChange((new,), f'"all {after} {sentence.at(place + 2)}" has parts')
+        return None
+    if word == "a" and after == "few" and _plural_follows(sentence, place + 1):
+        return AllowedChange(
+            (sentence.replace(place, place + 1, like_case(sentence.words[place].text, "several")),),
+            '"a few" counts things, as "several" does',
+        )
+    if word == "a" and after == "lot":
+        if sentence.after(place + 1) == "of" and _plural_follows(sentence, place + 2):
+            new = sentence.replace(place, place + 2, like_case(sentence.words[place].text, "a few"))
+            return AllowedChange((new,), '"a lot of" counts things, as "a few" does')
+        if not sentence.after(place + 1) and before.isalpha():
+            return AllowedChange(
+                (sentence.replace_word(place + 1, "little"),), '"a lot" says how much'
+            )
+        return None
+    asks = sentence.is_question and not any(word.lower.endswith("n't") for word in sentence.words)
+    if word == "any" and asks and _plural_follows(sentence, place, more=True):
+        return AllowedChange((sentence.replace_word(place, "some"),), '"any" asks for things')
+    if word == "anyone" and asks:
+        return AllowedChange(
+            (sentence.replace_word(place, "someone"),), '"anyone" asks for a person'
+        )
+    ahead = sentence.all_before(place)
+    if word == "much" and not sentence.is_question and ahead[-2:-1] and ahead[-2].endswith("n't"):
+        return AllowedChange(
+            (sentence.replace_word(place, "any"),), '"much" is in a negated clause'
+        )
+    if word == "some" and _plural_follows(sentence, place):
+        return AllowedChange(
+            (sentence.replace_word(place, "many"),), '"some" counts things that are not particular'
+        )
+    if word in _OTHER_QUANTIFIERS and _plural_follows(sentence, place):
+        new_word = _OTHER_QUANTIFIERS[word]
+        return AllowedChange((sentence.replace_word(place, new_word),), f'"{word}" counts things')
+    return None
+
+
+def _plural_follows(sentence: Sentence, place: int, *, more: bool = False) -> bool:
+    """Return whether a noun in the plural comes after a place, at most two adjectives away."""
+    for start in (place + 1, place + 2, place + 3):
+        if start >= len(sentence.words) or not sentence.joined(start):
+            return False
+        mention, word = sentence.mention_at(start), sentence.at(start)
+        if mention and mention.kind == "objects":
+            return mention.is_plural and not mention.ending
+        if word == "people" or is_plural(word):
+            return sentence.words[start].text[0].islower()
+        if word == "more" and more:
+            continue
+        if is_number(word) or word in (*word_list("after_nouns"), "of", "more", "time", "kind"):
+            return False
+    return False
 
 
 # Algorithm 5: connectives -------------------------------------------------------------------------
 
 
-def _connective(sentence: Sentence, place: int) -> list[Replacement]:
-    """Return the replacements for the connective at a place, or none if it cannot be changed."""
+def _connective(conversation: Conversation, sentence: Sentence, place: int) -> AllowedChange | None:
+    """Return the change of the connective at a place, or None if it cannot be changed."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word not in ("and", "or") or not after or after in word_list("fixed_after"):
-        return []
+        return None
     if before == after or before in word_list("fixed_before"):
-        return []
+        return None
     if f"{before} {after}" in ENGLISH["fixed_pairs"]:
-        return []
+        return None
     if is_number(after) or (before and is_number(before)):
-        return []
+        return None
     ahead = sentence.all_before(place)
-    if {"between", "whether", "mix", "mixture"} & set(ahead) or _joins_clauses(sentence, place):
-        return []
+    if {"between", "whether", "mix", "mixture", "neither", "not"} & {*ahead}:
+        return None
+    joined = _joined_parts(sentence, place)
+    if joined is None:
+        return None
+    if word == "or" and (sentence.is_question or {*word_list("singular_marks")} & {*ahead}):
+        return None  # alternatives; "it is in A and B"
+    if word == "and" and joined == "names" and _meant_together(conversation, sentence, place):
+        return None
     new = "or" if word == "and" else "and"
     replacements = [sentence.replace_word(place, new)]
     first, other = ("both", "either") if word == "and" else ("either", "both")
@@ -118,33 +213,130 @@ def _connective(sentence: Sentence, place: int) -> list[Replacement]:
         between = ahead[len(ahead) - distance :]
         pair = place - distance - 1
         if word == "or" and (not between or between[0] == "of" or _is_clause(between)):
-            return []
+            return None
         if {"and", "or"} & set(between):
-            return []
+            return None
         follows_pronoun = sentence.before(pair) in ("they", "we", "you", "are", "were")
         if between[:1] != ["of"] and not follows_pronoun:
             replacements.insert(0, sentence.replace_word(pair, other))
     agreeing = _verb_of_both(sentence, place, plural=new == "and")
-    return [] if agreeing is None else replacements + agreeing
+    if agreeing is None:
+        return None
+    return AllowedChange((*replacements, *agreeing), f'"{word}" joins {joined}, not clauses')
 
 
-def _joins_clauses(sentence: Sentence, place: int) -> bool:
-    """Return whether the connective at a place may join clauses, not only parts of one.
+def _verb_connective(
+    conversation: Conversation, sentence: Sentence, place: int
+) -> AllowedChange | None:
+    """Return the change of an "and" that joins what another person did, or None."""
+    if not _is_second_verb(sentence, place):
+        return None
+    new = sentence.replace_word(place, "or")
+    return AllowedChange((new,), '"and" joins two things that somebody else did')
+
+
+def _joined_parts(sentence: Sentence, place: int) -> str | None:
+    """Return what the connective at a place joins, or None if it may join clauses or verbs.
 
     "Sit down or I can help you" is grammatical, but nobody would say it.
     """
-    after = sentence.after(place)
+    before, after = sentence.before(place), sentence.after(place)
+    start = place + 1
     if place == 0:
         is_noun = after in (*word_list("determiners"), "a", "an") or sentence.mention_at(1)
-        return not sentence.is_question and not is_noun
-    if "'" in after and not sentence.mention_at(place + 1):
-        return True
+        alone = not {*word_list("auxiliaries")} & {word.lower for word in sentence.words}
+        return (
+            "a noun to what was said before" if is_noun and alone and sentence.is_question else None
+        )
+    if not before:
+        return None
     if after == "i":  # "Lily and I", "my brother and I"
         is_name = sentence.words[place - 1].text[0].isupper()
-        return not is_name and len(sentence.all_before(place)) != 2
-    if after in ("there", "now", *word_list("subjects"), *word_list("be"), *word_list("wh_words")):
-        return True
-    return not sentence.before(place) and place == 1  # after "yes," or "oh,"
+        return "names" if is_name or len(sentence.all_before(place)) == 2 else None
+    if after in word_list("prepositions"):
+        return "phrases" if _follows_alike(sentence, place, after) else None
+    if after in word_list("colours") and before in word_list("colours"):
+        return "adjectives" if not sentence.after(start) else None
+    if before.isalpha() and after.isalpha() and not sentence.after(start):
+        verb = sentence.before(place - 1)
+        verb = sentence.before(place - 2) if verb in ("so", "very", "both", "either") else verb
+        known = sentence.mention_at(start) or is_plural(after)
+        known = known or "born" in (before, after)
+        if (
+            verb in (*word_list("be"), *word_list("contracted"), "am")
+            and not known
+            and not after.endswith("ing")
+        ):
+            return "adjectives"
+    if after in (*word_list("determiners"), "a", "an"):
+        start += 1
+        start += _adjectives(sentence, start)
+    if start >= len(sentence.words) or not sentence.joined(start):
+        return None
+    return _joined_nouns(sentence, place, start)
+
+
+def _joined_nouns(sentence: Sentence, place: int, start: int) -> str | None:
+    """Return "names" or "nouns" if a connective joins those, the second of which is at `start`."""
+    first, second = sentence.words[place - 1].text, sentence.words[start].text
+    if first.lower() in word_list("titles"):
+        return None  # "Mr. and Mrs. Smith"
+    mention = sentence.mention_at(start)
+    if all(
+        word[0].isupper() and (len(word) == 1 or not word.isupper()) for word in (first, second)
+    ):
+        is_listed = mention or sentence.mention_at(place - 1)
+        if is_listed or (is_known_name(first) and is_known_name(second)):
+            return "names"
+        return None  # "Romeo and Juliet"
+    is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())
+    if not (mention or is_noun):
+        return None
+    # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
+    fits = {"", "of", *word_list("after_nouns")} - {*word_list("auxiliaries")}
+    following = sentence.after(sentence.mention_end(start))
+    return "nouns" if following in {*fits, *PLURAL_VERBS, *SINGULAR_VERBS} else None
+
+
+def _adjectives(sentence: Sentence, place: int) -> int:
+    """Return how many words, at most two, stand between a place and a mention after it."""
+    for number in range(3):
+        if place + number >= len(sentence.words) or not sentence.joined(place + number):
+            return 0
+        if sentence.mention_at(place + number):
+            return number
+    return 0
+
+
+def _is_second_verb(sentence: Sentence, place: int) -> bool:
+    """Return whether a connective joins what another person did: "he left them and walked away"."""
+    ahead = sentence.all_before(place)
+    verb = sentence.after(place)
+    if sentence.at(place) != "and" or {"between", "both"} & {*ahead}:
+        return False
+    if verb not in ("went", "left") and not re.fullmatch(r"(?!need)\w{3,}ed", verb):
+        return False
+    if {"i", "we", "you"} & {*ahead} or sentence.is_question:
+        return False
+    return len(ahead) > 3 and bool({*word_list("past")} & {*ahead[:4]})
+
+
+def _follows_alike(sentence: Sentence, place: int, preposition: str) -> bool:
+    """Return whether the same preposition stands shortly before a connective: "in A and in B"."""
+    return preposition in sentence.all_before(place)[-4:]
+
+
+def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:
+    """Return whether a word soon after shows that the names around an "and" are meant together."""
+    if sentence.after(place) == "i":
+        return "both" in (word.lower for word in sentence.words[place:])
+    first = conversation.sentences.index(sentence)
+    near = [word.lower for word in sentence.words[place:]]
+    for later in conversation.sentences[first + 1 :]:
+        if later.utterance > sentence.utterance + 2:
+            break
+        near += [word.lower for word in later.words]
+    return bool({*word_list("together")} & {*near})
 
 
 def _is_clause(words: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ import re
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import (
+    ENGLISH,
     article,
     is_plural,
     like_case,
@@ -22,7 +23,12 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     is_number,
     noun_at,
 )
-from pragworld_tasks.text_alterations.tokens import AlteredConversation, Replacement, Sentence
+from pragworld_tasks.text_alterations.tokens import (
+    AllowedChange,
+    AlteredConversation,
+    Replacement,
+    Sentence,
+)
 
 _CLOCK = re.compile(r"\b(?:it['\u2019]s|it is|at)\s+[\w -]+\s(?:to|past)\s", re.IGNORECASE)
 _TIME_OR_FRACTION = re.compile(
@@ -32,13 +38,20 @@ _MARKED = re.compile(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$")
 _ABOUT = word_list("about")
 
 
+_ENUMERATION = re.compile(ENGLISH["enumeration"], re.IGNORECASE)
+# What everyone knows the number of.
+_CONSTANTS = {(24, "hours"), (7, "days"), (12, "months"), (60, "minutes"), (60, "seconds"),
+              (52, "weeks"), (365, "days")}  # fmt: skip
+
+
 def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Make a number greater or smaller, as Algorithm 3 does.
 
     One becomes two. A number n > 1 grows by 1 to n or shrinks by 1 to n - 1. Words stay words and
-    digits stay digits. Numbers that are not quantities are left alone: "one" as a pronoun ("that
-    one"), times, dates, years, room numbers and the like. The first number of "two or three" stays
-    the smaller one.
+    digits stay digits. "A" before a measure ("about a mile") is one, and "twice a day" is two
+    times. Both numbers of "two or three" change by as much. Numbers that are not quantities are
+    left alone: "one" as a pronoun ("that one"), times, dates, years, room numbers and the like; and
+    so are those of particular things ("the two", "two flights: one …, the other …").
 
     Returns:
         The altered conversation, or None if it has no number that can be changed.
@@ -46,15 +59,64 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
     options = [
         (sentence, first, last, ranges)
         for sentence in conversation.sentences
+        if not _is_enumerated(conversation, sentence)
         for first, last in _quantities(sentence)
         if (ranges := _new_numbers(sentence, first, last))
     ]
-    if not options:
+    measures = [change for sentence in conversation.sentences for change in _measures(sentence)]
+    if not options and not measures:
         return None
-    sentence, first, last, ranges = rng.choice(options)
+    choice = rng.randrange(len(options) + len(measures))
+    if choice >= len(options):
+        change = measures[choice - len(options)]
+        return conversation.replace("Quantity Change", change.replacements, change.reason)
+    sentence, first, last, ranges = options[choice]
     replacements = _replacements(sentence, first, last, rng.choice(rng.choice(ranges)))
     assert replacements is not None  # `_new_numbers` leaves out what has none
-    return conversation.replace("Quantity Change", replacements)
+    reason = (
+        f'"{sentence.text(first, last)}" counts something, and all that agrees with it is known'
+    )
+    return conversation.replace("Quantity Change", replacements, reason)
+
+
+def _is_enumerated(conversation: Conversation, sentence: Sentence) -> bool:
+    """Return whether a sentence or the text soon after tells "one" from "the other"."""
+    lines = conversation.text.split("\n")[sentence.utterance : sentence.utterance + 2]
+    begin = sentence.words[0].start
+    return bool(_ENUMERATION.search("\n".join([lines[0][begin:], *lines[1:]])))
+
+
+def _measures(sentence: Sentence) -> list[AllowedChange]:
+    """Return the changes of "a mile" to two miles, and of "twice a day" to three times a day."""
+    changes: list[AllowedChange] = []
+    replacements: tuple[Replacement, ...]
+    for place in sentence.unnamed_places():
+        word, after = sentence.at(place), sentence.after(place)
+        if word in ("once", "twice") and after in ("a", "per", "every"):
+            new = "three times" if word == "twice" else "twice"
+            replacements = (sentence.replace_word(place, new),)
+            changes.append(AllowedChange(replacements, f'"{word}" says how often'))
+        if word not in ("a", "an"):
+            continue
+        if after in word_list("portions") and sentence.after(place + 1) == "of":
+            if sentence.before(place) not in word_list("be"):
+                portion = sentence.replace_word(place + 1, number_forms(after)[1])
+                replacements = (sentence.replace_word(place, "two"), portion)
+                changes.append(AllowedChange(replacements, f'"a {after} of" is one {after}'))
+            continue
+        if after not in word_list("units"):
+            continue
+        beyond = sentence.after(place + 1)
+        if beyond not in ("", "away", "ago", "later", *word_list("after_nouns")):
+            continue
+        if sentence.before(place) in ("", *word_list("before_units")) and beyond not in (
+            "and",
+            "or",
+        ):
+            unit = sentence.replace_word(place + 1, number_forms(after)[1])
+            replacements = (sentence.replace_word(place, "two"), unit)
+            changes.append(AllowedChange(replacements, f'"{word} {after}" is one {after}'))
+    return changes
 
 
 def _quantities(sentence: Sentence) -> list[tuple[int, int]]:
@@ -87,6 +149,32 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
     before, after = sentence.before(first), sentence.after(last)
     if before in word_list("numbered") or after in word_list("of_numbers"):
         return False
+    place = first
+    while sentence.before(place) in _ABOUT:
+        place -= 1
+    ahead = line[: sentence.words[place].start].rstrip(" $£€")
+    if ahead.endswith(sentence.at(place - 1)) and sentence.at(place - 1) in word_list(
+        "definite_before"
+    ):
+        return False  # "another $ 50", "the only two"
+    if re.search(r":\s", line[end:]):
+        return False  # what follows may list as many
+    is_single = after in ("", *word_list("after_nouns"))
+    ahead_word = sentence.before(place)
+    if is_single and ahead_word == "or" and read_number(sentence.at(place - 2)) is None:
+        return False  # "a day or two"
+    if is_single and (ahead_word in word_list("before_times") or _tells_time(sentence, place)):
+        return False
+    if (value, after) in _CONSTANTS or line[end : end + 1] == "%":
+        return False
+    capital = sentence.words[first].text[0].isupper() and first and not text.isupper()
+    if capital or (after and text[0].isdigit() and sentence.words[last + 1].text[0].isupper()):
+        return False  # "World War Two", "25 Elm Street"
+    if not is_single and _list_follows(sentence, last):
+        return False
+    noun = sentence.mention_at(last + 1) if sentence.joined(last + 1) else None
+    if noun and value > 1 and not noun.is_plural:
+        return False
     if _TIME_OR_FRACTION.match(line, end):
         return False
     if text.isdigit():
@@ -98,6 +186,8 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
             return False
     if text.lower() != "one":
         return True
+    if after in word_list("after_vague_one"):
+        return False
     if before in word_list("one_is_a_pronoun_after"):
         return False
     if after in ("or", "to") and is_number(sentence.at(last + 2)):
@@ -110,16 +200,45 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
     return True
 
 
+def _tells_time(sentence: Sentence, place: int) -> bool:
+    """Return whether "it is" or "it was" stands before a number without a noun."""
+    return sentence.before(place) in ("is", "was") and sentence.before(place - 1) == "it"
+
+
+def _list_follows(sentence: Sentence, last: int) -> bool:
+    """Return whether a comma follows the noun of a number: "two sisters, Ann and Mary"."""
+    place = last + 1
+    while sentence.joined(place + 1):
+        place += 1
+    is_near = place <= last + 3
+    return (
+        is_near
+        and sentence.line[sentence.words[place].end :].lstrip().startswith(",")
+        and ("and" in [word.lower for word in sentence.words[place:]])
+    )
+
+
+_BETWEEN = ("or", "to", "and")
+
+
+def _second_number(sentence: Sentence, last: int) -> int:
+    """Return the second number of "two or three", whose first ends at a place, or 0."""
+    if sentence.after(last) in _BETWEEN and sentence.joined(last + 2):
+        return read_number(sentence.at(last + 2)) or 0
+    return 0
+
+
 def _new_numbers(sentence: Sentence, first: int, last: int) -> list[range]:
     """Return the numbers that addition can give and those that subtraction can give, if any."""
     value = read_number(sentence.text(first, last)) or 0
+    follows = sentence.before(first) in _BETWEEN and sentence.joined(first - 1)
+    if follows and read_number(sentence.at(first - 2)):
+        return []  # the first number takes the second with it
     low, high = 1, 2 * value
-    between = ("or", "to", "and")
-    if sentence.before(first) in between and sentence.joined(first - 1):
-        low += read_number(sentence.at(first - 2)) or 0
-    if sentence.after(last) in between and sentence.joined(last + 2):
-        second = read_number(sentence.at(last + 2))
-        high = min(high, second - 1) if second else high
+    if second := _second_number(sentence, last):
+        if second <= value or (sentence.joined(last + 3) and is_number(sentence.at(last + 3))):
+            return []
+        low = 1 if value > 1 else 2
     # Agreement with a number changes between one and two, which is not always possible.
     if value > 1 and _replacements(sentence, first, last, 1) is None:
         low = max(low, 2)
@@ -134,19 +253,19 @@ def _replacements(
 ) -> list[Replacement] | None:
     """Return the replacements that change a number, or None if agreement is unclear."""
     text, plural = sentence.text(first, last), number > 1
-    if text[0].isdigit():
-        new = f"{number:,}" if "," in text else str(number)
-    else:
-        new = like_case(text, number_words(number))
+    new = _written_like(text, number)
     start = first
     if sentence.before(first) in ("a", "an"):
         start -= 1
         new = f"{like_case(sentence.words[start].text, article(new))} {new}"
     replacements = [sentence.replace(start, last, new)]
+    if second := _second_number(sentence, last):
+        # The noun and the verb agree with the second number, which stays greater than one.
+        other = sentence.text(last + 2, last + 2)
+        increased = _written_like(other, second + number - (read_number(text) or 0))
+        return [*replacements, sentence.replace(last + 2, last + 2, increased)]
     if (number == 1) == (read_number(text) == 1):
         return replacements
-    if sentence.after(last) in ("or", "to") and is_number(sentence.at(last + 2)):
-        return replacements  # the noun and the verb agree with the other number
     if not plural and sentence.before(first) in word_list("several_only"):
         return None
     noun = _noun(sentence, last, plural=plural)
@@ -157,6 +276,13 @@ def _replacements(
     if verb_after is None or verb_before is None:
         return None
     return replacements + noun[1] + verb_after + verb_before
+
+
+def _written_like(text: str, number: int) -> str:
+    """Return a number in words or digits, as a text has one."""
+    if text[0].isdigit():
+        return f"{number:,}" if "," in text else str(number)
+    return like_case(text, number_words(number))
 
 
 def _noun(sentence: Sentence, last: int, *, plural: bool) -> tuple[int, list[Replacement]] | None:

@@ -46,14 +46,25 @@ class AlteredConversation:
         text: The altered conversation.
         alteration: The name of the alteration, one of `pragworld_tasks.data.documents.ALTERATIONS`.
         replacements: All that was changed, in the order of the text.
+        reason: Why the change was allowed, in a few words.
         answers_can_change: Whether the answers to questions about the entities in focus can change,
-            or None if the paper does not say: only its Algorithms 1 and 2 do.
+            or None if that is not known. The paper's Algorithms 1 and 2 tell, and so do clauses of
+            inconsistent data that move, change or destroy something.
     """
 
     text: str
     alteration: str
     replacements: tuple[Replacement, ...]
+    reason: str
     answers_can_change: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedChange:
+    """Replacements that belong together, and why they were allowed, in a few words."""
+
+    replacements: tuple[Replacement, ...]
+    reason: str
 
 
 EntityKind = Literal["agents", "objects", "locations"]

@@ -1,0 +1,499 @@
+"""Which two entities may take each other's place, and why the others may not.
+
+Names are exchanged within a gender where the conversation has words that show it ("she"), and nouns
+within a class of `nouns.toml`. What stands beside each mention is checked, too: number, article,
+compounds ("apple juice"), measures ("a cup of tea") and direct address ("Hi, Tom"). The file of
+entities may add names of a gender and groups of entities that are exchangeable. Whatever is not
+known to fit is refused.
+"""
+
+import functools
+import itertools
+import re
+from dataclasses import dataclass
+
+from pragworld_tasks.files import read_package_toml
+from pragworld_tasks.text_alterations.entities import Conversation
+from pragworld_tasks.text_alterations.inflection import is_plural, number_forms, word_list
+from pragworld_tasks.text_alterations.noun_phrases import is_number
+from pragworld_tasks.text_alterations.tokens import (
+    EntityKind,
+    EntityMention,
+    Sentence,
+    label_end,
+)
+
+_NOUNS = read_package_toml(__package__, "nouns.toml")
+_AFTER_NOUNS = {
+    *(*word_list("after_nouns"), *word_list("after_objects"), *word_list("auxiliaries")),
+    *(*word_list("subjects"), *word_list("verbs_of_things"), *word_list("after_mentions")),
+}
+_DETERMINERS = {*word_list("determiners"), *word_list("indefinite"), "a", "an", "another", "all"}
+
+
+@functools.cache
+def _nouns(section: str, name: str) -> frozenset[str]:
+    return frozenset(_NOUNS[section][name].split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A mention in its sentence: the places of its first and last word."""
+
+    sentence: Sentence
+    mention: EntityMention
+    first: int
+    last: int
+
+    @property
+    def determiner(self) -> str:
+        """The determiner before the mention, at most two adjectives away, or ""."""
+        place = self.first
+        for _ in range(3):
+            word = self.sentence.before(place)
+            if word in _DETERMINERS or word.endswith(("'s", "s'")):
+                return word
+            if not word or word in _AFTER_NOUNS:
+                return ""
+            place -= 1
+        return ""
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the mention is direct address: "Hi, Tom!", "Thanks, doctor."."""
+        line, mention = self.sentence.line, self.mention
+        before = line[label_end(line) : mention.start].rstrip()
+        after = line[mention.end :].lstrip()
+        if after.startswith("!"):
+            return True
+        if after[:1] not in ("", ",", ".", "?"):
+            return False
+        if not before:
+            return after.startswith(",") and not _is_listed(self, after=True)
+        if before[-1] in ".?!":
+            return not self.sentence.opens and len(self.sentence.words) == self.last + 1
+        return before[-1] == "," and not _is_listed(self, after=False)
+
+
+def _is_listed(site: _Site, *, after: bool) -> bool:
+    """Return whether a comma joins a mention to another of its kind, as in a list of names."""
+    line, mention = site.sentence.line, site.mention
+    for other in site.sentence.mentions:
+        if other.kind != mention.kind or other is mention:
+            continue
+        between = line[mention.end : other.start] if after else line[other.end : mention.start]
+        if re.fullmatch(r"\s*,\s*(?:and\s+|or\s+)?(?:the\s+|an?\s+)?", between):
+            return True
+    return False
+
+
+# What fits ----------------------------------------------------------------------------------------
+
+
+def grounds(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str:
+    """Return why two entities may take each other's place. `objection` has found nothing wrong."""
+    if _declared(conversation, old, new):
+        return f"the entities file says that {old} and {new} are exchangeable"
+    if kind != "agents":
+        shared = sorted(_classes(kind, old) & _classes(kind, new))
+        alike = f"in the class {shared[0]}" if shared else f"kinds of {_head(old)}"
+        return f"{old} and {new} are both {alike}, and each place of one fits the other"
+    sites = _sites(conversation, kind, (old, new))
+    if all(site.is_address for site in itertools.chain(*sites.values())):
+        return f"{old} and {new} are only spoken to, so that no pronoun stands for them"
+    gender = _gender(conversation, old)
+    if gender and gender == _gender(conversation, new):
+        return f"{old} and {new} are both {gender}, so that every pronoun still fits"
+    return f"no word of the conversation shows whether {old} or {new} is a woman or a man"
+
+
+def objection(
+    conversation: Conversation, kind: EntityKind, old: str, new: str, *, swap: bool
+) -> str | None:
+    """Return why an entity must not take the place of another, or in a swap each the other's.
+
+    Args:
+        conversation: The conversation that mentions both.
+        kind: The kind of both.
+        old: The entity to be replaced.
+        new: The entity that replaces it.
+        swap: Whether the old one also replaces the new one.
+
+    Returns:
+        The reason in a few words, or None if they may.
+    """
+    sites = _sites(conversation, kind, (old, new))
+    problem = _unlike(conversation, kind, old, new, sites)
+    if problem is None:
+        problem = (
+            _only_joined(conversation, kind, old, new) if swap else _together(conversation, sites)
+        )
+    if problem or kind == "agents":
+        return problem or _agent_problem(conversation, sites, swap=swap)
+    return _noun_problem(sites, old, new)
+
+
+def outsiders(
+    conversation: Conversation, kind: EntityKind, old: str
+) -> tuple[tuple[str, ...], str]:
+    """Return words that fit in an entity's place and do not occur in the conversation.
+
+    The benchmark's authors also replaced entities by others than those of the conversation.
+
+    Returns:
+        The words, none if none is known to fit, and why they fit.
+    """
+    sites = _sites(conversation, kind, (old,))
+    if kind == "agents":
+        found = _other_names(conversation, old)
+        problem = _agent_problem(conversation, sites, swap=True)
+        reason = f"{old} is a name, and the new one fits every pronoun"
+    else:
+        found = _other_nouns(kind, old, conversation.text)
+        problem = _noun_problem(sites, old, old) or _mass_problem(old, sites[old])
+        reason = f"{old} is in a class of nouns that stand in the same places"
+    text = conversation.text.lower()
+    unused = [word for word in found if number_forms(word.split()[-1])[0].lower() not in text]
+    return (() if problem else tuple(unused)), reason
+
+
+def _other_names(conversation: Conversation, old: str) -> list[str]:
+    gender = _gender(conversation, old)
+    sort = _sort_of_agent(old)
+    if sort == "a name with a title":
+        title = re.match(r"\w+\.?\s*", old)
+        return [f"{title[0]}{name}" for name in _replacements("surnames")] if title else []
+    if sort != "a name" or " " in old or (gender is None and _shows_gender(conversation)):
+        return []
+    return _replacements(gender or "female")
+
+
+_ADJECTIVE_OF_COUNTRY = r"\b{}[a-z]*(?:ish|ese|an|ch|sh|eek|tch)\b"
+
+
+def _other_nouns(kind: EntityKind, old: str, text: str) -> list[str]:
+    classes = sorted(_classes(kind, old))
+    if not classes or not {*classes} <= {*_NOUNS["replacements"]}:
+        return []  # "office" is a room or a building
+    if not _is_one_word(old) and {*classes} & {"mail", "texts", "films", "performances"}:
+        return []  # a "membership card" is no mail
+    nouns = [noun for name in classes for noun in _replacements(name)]
+    if "countries" in classes and re.search(_ADJECTIVE_OF_COUNTRY.format(old[0]), text):
+        return []  # "in China … a Chinese friend"
+    if kind == "locations":
+        return nouns
+    plural = is_plural(old.split()[-1])
+    return [number_forms(noun)[plural] for noun in nouns]
+
+
+def _replacements(name: str) -> list[str]:
+    words: str = _NOUNS["replacements"][name]
+    return words.split()
+
+
+def _mass_problem(old: str, sites: list[_Site]) -> str | None:
+    if _is_mass(old, sites) or number_forms(old)[0] == number_forms(old)[1]:
+        return f"{old} is not counted"
+    is_bare = ("bare", False) in _frames(sites) and sites[0].mention.kind == "objects"
+    return "it stands without an article" if is_bare else None
+
+
+def _sites(
+    conversation: Conversation, kind: EntityKind, entities: tuple[str, ...]
+) -> dict[str, list[_Site]]:
+    sites: dict[str, list[_Site]] = {entity: [] for entity in entities}
+    for sentence in conversation.sentences:
+        places: dict[EntityMention, list[int]] = {}
+        for place in range(len(sentence.words)):
+            mention = sentence.mention_at(place)
+            if mention and mention.kind == kind and mention.entity in sites:
+                places.setdefault(mention, []).append(place)
+        for mention, found in places.items():
+            sites[mention.entity].append(_Site(sentence, mention, found[0], found[-1]))
+    return sites
+
+
+def _declared(conversation: Conversation, old: str, new: str) -> bool:
+    return any({old, new} <= {*group} for group in conversation.entities.exchangeable)
+
+
+def _unlike(
+    conversation: Conversation, kind: EntityKind, old: str, new: str, sites: dict[str, list[_Site]]
+) -> str | None:
+    """Return how two entities differ in what they are, or None if they do not."""
+    if _declared(conversation, old, new):
+        return None
+    if kind == "agents":
+        return _unlike_agents(conversation, old, new, sites)
+    if old[0].isupper() != new[0].isupper():
+        return "only one of them is a name"
+    if _head(old) == _head(new):
+        general = [entity for entity in (old, new) if _is_one_word(entity)]
+        return f"{general[0]} includes the other" if general else None
+    classes = _classes(kind, old), _classes(kind, new)
+    for entity, known in zip((old, new), classes, strict=True):
+        if not known:
+            return f"it is not known what {entity} is; list what is alike as 'exchangeable'"
+    return None if classes[0] & classes[1] else "they are different sorts of things"
+
+
+def _unlike_agents(
+    conversation: Conversation, old: str, new: str, sites: dict[str, list[_Site]]
+) -> str | None:
+    sort, other = _sort_of_agent(old), _sort_of_agent(new)
+    if sort != other:
+        return f"{old} is {sort}, {new} is {other}"
+    if sort in ("a person by role", "a noun", "a group") and not _roles(old) & _roles(new):
+        return "they are not known to be alike"
+    if all(site.is_address for site in (*sites[old], *sites[new])):
+        return None  # no "she" is someone who is spoken to
+    if not _shows_gender(conversation):
+        return None
+    for entity in (old, new):
+        if _gender(conversation, entity) is None:
+            return f"the gender of {entity} is not known; list it as 'female' or 'male'"
+    if _gender(conversation, old) != _gender(conversation, new):
+        return "one is female and the other male, and the conversation has words for that"
+    return None
+
+
+def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str | None:
+    """Return an objection if a sentence has both entities, or the next sets one against the other.
+
+    A sentence would mention one of them twice, or a reply would contradict its question: "do you
+    have a headache / no, but I have a headache".
+    """
+    numbers = {id(sentence): number for number, sentence in enumerate(conversation.sentences)}
+    old, new = ({numbers[id(site.sentence)] for site in found} for found in sites.values())
+    if old & new:
+        return "a sentence mentions both"
+    for number in (old | new) - {0}:
+        words = [word.lower for word in conversation.sentences[number].words]
+        contrasts = {*word_list("contrasts")} & {*words} or any("n't" in word for word in words)
+        if contrasts and number - 1 in (new if number in old else old):
+            return "a sentence sets one against the other"
+    return None
+
+
+def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
+    """Return an objection if a swap changes nothing but the order in "A and B"."""
+    mentions = [
+        mention
+        for mention in conversation.mentions
+        if mention.kind == kind and mention.entity in (old, new)
+    ]
+    lines = conversation.text.split("\n")
+    joined = 0
+    for first, second in zip(mentions[::2], mentions[1::2], strict=False):
+        between = lines[first.utterance][first.end : second.start]
+        if first.utterance == second.utterance and first.entity != second.entity:
+            joined += bool(re.fullmatch(r"\s+(?:and|or)\s+(?:the\s+|an?\s+)?", between))
+    return "only their order would change" if 2 * joined == len(mentions) else None
+
+
+# Agents -------------------------------------------------------------------------------------------
+
+
+def _sort_of_agent(agent: str) -> str:
+    words = agent.replace(".", " ").split()
+    titles = [
+        name
+        for name in ("female_titles", "male_titles", "other_titles")
+        if len(words) > 1 and words[0].lower() in _nouns("names", name)
+    ]
+    if titles:
+        return "a name with a title"
+    head = number_forms(words[-1])[0].lower()
+    is_role = head in _nouns("roles", "family") or head in _nouns("roles", "work")
+    if agent[0].isupper():
+        if is_role and len(words) == 1:
+            return "a relative by name"
+        if not is_role:
+            return "a name"
+    if is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team"):
+        return "a group"
+    return "a person by role" if is_role else "a noun"
+
+
+def _roles(agent: str) -> set[str]:
+    head = number_forms(agent.split()[-1])[0].lower()
+    return {name for name in ("family", "work") if head in _nouns("roles", name)}
+
+
+def _gender(conversation: Conversation, agent: str) -> str | None:
+    """Return "female" or "male", as the entities file or the lists of names say, or None."""
+    entities = conversation.entities
+    if agent in entities.female:
+        return "female"
+    if agent in entities.male:
+        return "male"
+    words = agent.lower().replace(".", " ").split()
+    for gender in ("female", "male"):
+        if words[0] in _nouns("names", f"{gender}_titles") and len(words) > 1:
+            return gender
+        if words[-1] in _nouns("roles", gender):
+            return gender
+        if agent[0].isupper() and words[0] in _nouns("names", gender):
+            return gender
+    return None
+
+
+def _shows_gender(conversation: Conversation) -> bool:
+    words = {word.lower for sentence in conversation.sentences for word in sentence.words}
+    endings = {word.split("'")[0] for word in words}
+    return bool({*word_list("gendered")} & (words | endings))
+
+
+def _agent_problem(
+    conversation: Conversation, sites: dict[str, list[_Site]], *, swap: bool
+) -> str | None:
+    """Return what stands beside a mention that another agent would not fit, or None."""
+    for site in itertools.chain(*sites.values()):
+        if problem := _longer_name(site):
+            return problem
+    speakers = {
+        line[: label_end(line)].strip().removesuffix(":") for line in conversation.text.split("\n")
+    }
+    for entity in sites:
+        if any(re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", speaker) for speaker in speakers):
+            return f"{entity} is a speaker"
+    by_name = _sort_of_agent(next(iter(sites))) in ("a name", "a name with a title")
+    determined = set()
+    for site in itertools.chain(*sites.values()):
+        determiner = site.determiner if site.sentence.before(site.first) else ""
+        if determiner in ("a", "an", "another", *word_list("indefinite")):
+            return f'"{determiner} {site.mention.text}" is no particular person'
+        if site.is_address and not (swap and by_name):
+            return f"{site.mention.text} is spoken to"
+        determined.add(bool(determiner))
+    if by_name and True in determined:
+        return "a name stands behind an article or a possessive"
+    if len(determined) > 1:
+        return "only some of the mentions have an article or a possessive"
+    return None
+
+
+def _longer_name(site: _Site) -> str | None:
+    """Return an objection if a mention is part of a longer name: "Mr. [Smith]", "[John] Denver"."""
+    sentence, text = site.sentence, site.mention.text
+    before = sentence.words[site.first - 1].text if site.first else ""
+    titles = [*_nouns("names", "female_titles"), *_nouns("names", "male_titles")]
+    if before.lower() in (*titles, *_nouns("names", "other_titles")):
+        return f'"{before} {text}" is one name'
+    if sentence.after(site.last) and not site.mention.ending and text[0].isupper():
+        after = sentence.words[site.last + 1].text
+        if (
+            after[0].isupper()
+            and after != "I"
+            and not after.startswith("I'")
+            and not after.isupper()
+        ):
+            return f'"{text} {after}" may be one name'
+    return None
+
+
+# Objects and locations ----------------------------------------------------------------------------
+
+
+@functools.cache
+def _classes(kind: EntityKind, entity: str) -> frozenset[str]:
+    """Return the classes of a noun, those of its last word if the whole is unknown."""
+    section = "things" if kind == "objects" else "places"
+    if section == "places" and entity.lower() in _NOUNS["places"]["two_words"]:
+        return frozenset({"cities"})
+    for noun in (number_forms(entity)[0].lower().replace(" ", ""), _head(entity)):
+        lists = [name for name, nouns in _NOUNS[section].items() if isinstance(nouns, str)]
+        if classes := {name for name in lists if noun in _nouns(section, name)}:
+            return frozenset(classes)
+    if section == "places" and _head(entity) == "room" and not _is_one_word(entity):
+        return frozenset({"rooms"})
+    return frozenset()
+
+
+def _head(entity: str) -> str:
+    """Return the last word of a noun in the singular: "room" of "TV_room"."""
+    return re.split(r"[\s_-]", number_forms(entity)[0].lower())[-1]
+
+
+def _is_one_word(entity: str) -> bool:
+    return not re.search(r"[\s_-]", entity)
+
+
+def _is_mass(entity: str, sites: list[_Site]) -> bool:
+    """Return whether a noun is not counted. "Corns" in a conversation shows that it is there."""
+    is_known = _head(entity) in _nouns("mass", "nouns")
+    return is_known and not any(site.mention.is_plural for site in sites)
+
+
+def _noun_problem(sites: dict[str, list[_Site]], old: str, new: str) -> str | None:
+    """Return what stands beside a mention that another noun would not fit, or None."""
+    same_head = old != new and _head(old) == _head(new)
+    for site in itertools.chain(*sites.values()):
+        if problem := _neighbour_problem(site, same_head=same_head):
+            return problem
+    frames = {entity: _frames(sites[entity]) for entity in (old, new)}
+    if _is_mass(old, sites[old]) != _is_mass(new, sites[new]):
+        if frames[old] == frames[new] == {("definite", False)}:
+            return None
+        return "one of them is counted and the other is not"
+    bare = {entity: ("bare", False) in frames[entity] for entity in (old, new)}
+    if bare[old] != bare[new]:
+        return "only one of them stands without an article"
+    return None
+
+
+def _frames(sites: list[_Site]) -> set[tuple[str, bool]]:
+    """Return how mentions are determined, and whether they are plural."""
+    frames = set()
+    for site in sites:
+        determiner = site.determiner
+        definite = determiner in word_list("determiners") or determiner.endswith(("'s", "s'"))
+        sort = "definite" if definite else "indefinite" if determiner else "bare"
+        frames.add((sort, site.mention.is_plural))
+    return frames
+
+
+def _neighbour_problem(site: _Site, *, same_head: bool) -> str | None:
+    """Return what stands beside a mention that another noun may not fit, or None."""
+    sentence, text = site.sentence, site.mention.text
+    after = sentence.after(site.last)
+    if after and after not in _AFTER_NOUNS and not site.mention.ending and not is_number(after):
+        return f'"{text} {after}" may be one thing'
+    before = sentence.before(site.first)
+    if _is_thing(before):
+        return f'"{before} {text}" may be one thing'
+    measure = number_forms(sentence.before(site.first - 1))[0]
+    is_pair = measure == "pair" and "pairs" in _classes("objects", site.mention.entity)
+    if before == "of" and not (same_head or is_pair) and measure in word_list("measures"):
+        return f'"{measure} of {text}" is a measure'
+    if site.mention.kind == "locations" and site.determiner in ("a", "an", "another"):
+        return f'"{site.determiner} … {text}" is no particular place'
+    is_bare = site.mention.kind == "locations" and not site.determiner and text[0].islower()
+    if is_bare and before in word_list("before_places_in_phrases"):
+        return f'"{before} {text}" is a phrase'
+    return None
+
+
+def is_known_noun(word: str) -> bool:
+    """Return whether a word in lower case is a thing or a place, in singular or plural."""
+    return bool(_classes("objects", word) or _classes("locations", word))
+
+
+def is_known_name(word: str) -> bool:
+    """Return whether a word is a first name: nearly always a woman's, or a man's."""
+    return word[:1].isupper() and any(
+        word.lower() in _nouns("names", gender) for gender in ("female", "male")
+    )
+
+
+def _is_thing(word: str) -> bool:
+    """Return whether a word before a noun is a noun itself, as in "chicken curry"."""
+    return bool(word) and word == word.lower() and bool(_classes("objects", word))
+
+
+def is_tangible(thing: str) -> bool:
+    """Return whether a noun is known to be a thing that one can touch."""
+    return bool(
+        _classes("objects", thing)
+        - {"performances", "films", "meals", "ailments", "parties", "dishes"}
+    )

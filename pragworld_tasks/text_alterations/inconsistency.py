@@ -1,0 +1,135 @@
+"""Inconsistent data, which the PragWorld paper's authors made by hand (section 4)."""
+
+import random
+
+from pragworld_tasks.text_alterations.entities import Conversation
+from pragworld_tasks.text_alterations.exchanges import is_tangible
+from pragworld_tasks.text_alterations.inflection import ENGLISH, word_list
+from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, SINGULAR_VERBS, is_number
+from pragworld_tasks.text_alterations.tokens import (
+    AlteredConversation,
+    EntityMention,
+    Replacement,
+    Sentence,
+)
+from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
+
+_AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
+
+
+def inconsistent_data(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
+    """Add what defies common sense after an object in a statement, or at the end of one.
+
+    "The grapes" become "the grapes, which hum whenever someone laughs,". An example of the paper
+    (section 4) is "a birthday cake that changes color every time someone claps". Half of the
+    clauses describe the object, and half take it away, move it or turn it into something else,
+    which can change answers. Where no clause fits, a remark about something else follows a
+    statement.
+
+    Returns:
+        The altered conversation, or None if there is no statement that anything can be added to.
+    """
+    spots = list(turn_sentences(conversation.text, conversation.sentences))
+    places = [
+        (spot.sentence, mention, end)
+        for spot in spots
+        if not spot.sentence.is_question and spot.is_whole
+        for mention in spot.sentence.mentions
+        if (end := _clause_end(spot.sentence, mention)) is not None
+    ]
+    if places:
+        sentence, mention, end = rng.choice(places)
+        return _with_clause(conversation, rng, sentence, mention, end)
+    ends = [spot.sentence for spot in spots if _can_be_followed(spot)]
+    if not ends:
+        return None
+    sentence = rng.choice(ends)
+    remark = rng.choice(ENGLISH["remarks"])
+    end = sentence.line[sentence.words[-1].end :].rstrip()
+    new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
+    replacement = sentence.replace(len(sentence.words) - 1, len(sentence.words) - 1, "")
+    old = replacement.old + end
+    return conversation.replace(
+        "Injecting Inconsistent Data",
+        [Replacement(replacement.utterance, replacement.start, old, replacement.old + new)],
+        "the statement ends the turn, and the remark is about something else",
+    )
+
+
+def _with_clause(
+    conversation: Conversation,
+    rng: random.Random,
+    sentence: Sentence,
+    mention: EntityMention,
+    end: str,
+) -> AlteredConversation:
+    """Add a clause after a mention of an object."""
+    changes = rng.random() < 0.5
+    clauses = [*ENGLISH["changes" if changes else "absurdities"]]
+    if changes and _tells_the_past(sentence):
+        clauses += ENGLISH["past_changes"]
+    clause = rng.choice(clauses)[mention.is_plural]
+    # "A cake that hums" need not be a particular one.
+    link = " that" if mention.indefinite and not end else ", which"
+    new = f"{mention.text}{link} {clause}{end}"
+    if mention.text.isupper() and mention.text != mention.entity:
+        new = new.upper()
+    effect = "takes it away, moves or changes it" if changes else "only describes it"
+    return conversation.replace(
+        "Injecting Inconsistent Data",
+        [Replacement(mention.utterance, mention.start, mention.text, new)],
+        f'a clause can follow "{mention.text}" here, and this one {effect}',
+        True if changes else None,
+    )
+
+
+def _tells_the_past(sentence: Sentence) -> bool:
+    """Return whether a statement is about something done to a particular thing in the past."""
+    words = {word.lower for word in sentence.words}
+    return bool(words & {*word_list("past")}) and not words & {
+        "is",
+        "are",
+        "a",
+        "an",
+        "some",
+        "can",
+    }
+
+
+def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
+    """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
+    if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
+        return None
+    places = [
+        place
+        for place, word in enumerate(sentence.words)
+        if mention.start <= word.start < mention.end
+    ]
+    if not places:
+        return None
+    first, last = places[0], places[-1]
+    ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
+    words = [word.lower for word in sentence.words]
+    is_negative = any(word.endswith("n't") or word in word_list("negative_words") for word in words)
+    if is_negative and (mention.indefinite or not {*ahead} & {*word_list("determiners")}):
+        return None  # "I don't have a car"
+    if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
+        return None
+    if not mention.is_plural and not (
+        {"a", "an", "one", *word_list("determiners")} & {*ahead} or is_number(ahead[0])
+    ):
+        return None  # half of a compound ("apple juice"), or a mass
+    if sentence.joined(last + 1):
+        return "," if sentence.at(last + 1) in _AFTER_OBJECTS else None
+    end = sentence.words[last].end
+    return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None
+
+
+def _can_be_followed(spot: TurnSentence) -> bool:
+    """Return whether a remark can follow a sentence: the last statement of a turn."""
+    sentence = spot.sentence
+    if spot.later or sentence.is_question or not spot.is_whole or len(sentence.words) < 4:
+        return False
+    if spot.turn_words & {*word_list("formulas")}:
+        return False
+    return sentence.line[sentence.words[-1].end :].strip() in ("", ".", "!")

@@ -1,0 +1,137 @@
+"""The turns of a conversation: what a sentence replies to, and what takes it up.
+
+Most alterations are safe only where nothing else in the conversation depends on the sentence. The
+functions here answer that from words alone, and in doubt say that something depends on it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pragworld_tasks.text_alterations.inflection import word_list
+from pragworld_tasks.text_alterations.tokens import Sentence, label_end
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSentence:
+    """A sentence in its place in the conversation.
+
+    Attributes:
+        sentence: The sentence.
+        earlier: The sentences before it in the turn.
+        later: The sentences after it in the turn.
+        previous: The last sentence of the turn before, or None.
+        next: The first sentence of the turn after, or None.
+        is_whole: Whether no line break divides it.
+    """
+
+    sentence: Sentence
+    earlier: tuple[Sentence, ...]
+    later: tuple[Sentence, ...]
+    previous: Sentence | None
+    next: Sentence | None
+    is_whole: bool
+
+    @property
+    def turn_words(self) -> set[str]:
+        """The words of the whole turn in lower case."""
+        turn = (*self.earlier, self.sentence, *self.later)
+        return {word.lower for sentence in turn for word in sentence.words}
+
+    @property
+    def answers(self) -> str:
+        """What the turn replies to: "yes or no", "wh", "other" for requests and the like, or ""."""
+        return question_form(self.previous) if self.previous else ""
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether what follows, if anything, is a question that names something of its own."""
+        if not self.later and self.next is None:
+            return True
+        after = self.later[-1] if self.later else self.next
+        return after is not None and after.is_question and _names_something(after)
+
+    @property
+    def is_taken_up(self) -> bool:
+        """Whether something after the sentence may depend on what it says."""
+        if self.later:  # the next turn takes up the last of them
+            return any(not _stands_alone(sentence) for sentence in self.later)
+        return self.next is not None and _takes_up(self.next)
+
+
+def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
+    """Yield the sentences of a conversation with those around them.
+
+    A line without a speaker's label continues the turn of the line before if there are labels.
+    """
+    lines = text.split("\n")
+    labelled = [bool(label_end(line)) and line[: label_end(line)].strip() != "" for line in lines]
+    turn_of_line: list[int] = []
+    for is_labelled in labelled:
+        begins = is_labelled or not any(labelled) or not turn_of_line
+        turn_of_line.append((turn_of_line[-1] if turn_of_line else -1) + begins)
+    turns: list[list[Sentence]] = [[] for _ in range(turn_of_line[-1] + 1)]
+    for sentence in sentences:
+        turns[turn_of_line[sentence.utterance]].append(sentence)
+    turns = [turn for turn in turns if turn]
+    for number, turn in enumerate(turns):
+        for place, sentence in enumerate(turn):
+            before = turn[place - 1] if place else None
+            after = turn[place + 1] if place + 1 < len(turn) else None
+            continues = before is not None and before.utterance != sentence.utterance
+            goes_on = after is not None and after.utterance != sentence.utterance
+            yield TurnSentence(
+                sentence,
+                tuple(turn[:place]),
+                tuple(turn[place + 1 :]),
+                turns[number - 1][-1] if number else None,
+                turns[number + 1][0] if number + 1 < len(turns) else None,
+                not continues and not goes_on,
+            )
+
+
+def question_form(sentence: Sentence) -> str:
+    """Return "yes or no", "wh" or "other" for a question, and "" for anything else.
+
+    "Other" are requests and offers ("can I …"), negative and alternative questions, and tags.
+    """
+    if not sentence.is_question:
+        return ""
+    fillers = word_list("before_questions")
+    words = [word.lower for word in sentence.words]
+    while words and words[0] in fillers:
+        words = words[1:]
+    first = words[0] if words else ""
+    if words[1:2] == ["about"]:
+        return ""  # "how about", "what about": a proposal
+    if first in word_list("wh_words"):
+        return "wh"
+    if first not in word_list("plain_auxiliaries") or "or" in words:
+        return "other"
+    return "yes or no"
+
+
+def _stands_alone(sentence: Sentence) -> bool:
+    """Return whether a sentence after another in a turn is a question of its own."""
+    words = [word.lower for word in sentence.words]
+    if not sentence.is_question or words[0] in word_list("follow_ups") + word_list(
+        "pronoun_follow_ups"
+    ):
+        return False
+    return not {*word_list("follow_up_pronouns")} & {*words}
+
+
+def _takes_up(sentence: Sentence) -> bool:
+    """Return whether the first sentence of the next turn may depend on the one before."""
+    words = [word.lower for word in sentence.words]
+    if words[0] in word_list("pronoun_follow_ups"):
+        return not (sentence.is_question and words[0] == "there")
+    if words[0] in word_list("follow_ups") and not (words[0] == "how" and sentence.mentions):
+        return True
+    if question_form(sentence) == "wh" and not _names_something(sentence):
+        return True
+    return bool({*words} & {*word_list("follow_up_words")})
+
+
+def _names_something(sentence: Sentence) -> bool:
+    """Return whether a sentence mentions an entity."""
+    return any(sentence.mention_at(place) for place in range(len(sentence.words)))

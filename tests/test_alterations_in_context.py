@@ -1,0 +1,350 @@
+"""Tests that the alterations of plain text never break what stands around an altered word.
+
+Each case is of a kind that an audit of altered conversations found broken: gender, number, articles,
+mass nouns, kinship, direct address, measures, and replies that take up what was said.
+"""
+
+import json
+import random
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.text_alterations import exchanges
+from pragworld_tasks.text_alterations.alter import alter, altered_text
+from pragworld_tasks.text_alterations.entities import Conversation, Entities
+from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
+from pragworld_tasks.text_alterations.inflection import ENGLISH
+from pragworld_tasks.text_alterations.negation import negation
+from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
+from pragworld_tasks.text_alterations.quantities import quantity_change
+from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
+from pragworld_tasks.text_alterations.tokens import AlteredConversation
+
+Algorithm = Callable[[Conversation, random.Random], AlteredConversation | None]
+EXCHANGES: tuple[Algorithm, ...] = (variable_swap, variable_substitution)
+
+
+def outcomes(algorithm: Algorithm, text: str, **lists: object) -> set[str]:
+    """Return all texts that an algorithm makes of a conversation with the entities in lists."""
+    entities = Entities.from_lists({"agents": [], "objects": [], "locations": [], **lists})
+    conversation = Conversation(text, entities)
+    conversation.check_entities()
+    altered = [algorithm(conversation, random.Random(seed)) for seed in range(60)]
+    return {result.text for result in altered if result}
+
+
+# Agents -------------------------------------------------------------------------------------------
+
+WOMEN, MEN = ("Mia", "Emma", "Chloe"), ("Noah", "Hunter", "Ethan")
+PRONOUN = {**dict.fromkeys(WOMEN, "she"), **dict.fromkeys(MEN, "he")}
+PAIRS = st.lists(st.sampled_from([*WOMEN, *MEN]), min_size=2, max_size=5, unique=True)
+
+
+@given(PAIRS, st.integers(0, 100))
+def test_a_name_keeps_the_gender_of_its_pronoun(names: list[str], seed: int) -> None:
+    lines = [line for name in names for line in (f"A: where did {name} go", f"B: {PRONOUN[name]} went there")]  # fmt: skip
+    conversation = Conversation("\n".join(lines), Entities(tuple(names), (), ()))
+    for algorithm in EXCHANGES:
+        altered = algorithm(conversation, random.Random(seed))
+        if altered is None:
+            continue
+        for replacement in altered.replacements:
+            if replacement.new in PRONOUN:
+                assert PRONOUN[replacement.new] == PRONOUN[replacement.old]
+            else:  # a name from the lists
+                gender = "female" if PRONOUN[replacement.old] == "she" else "male"
+                assert replacement.new in _names(gender)
+
+
+def _names(gender: str) -> set[str]:
+    """Return the names that stand in for an agent, read from the file itself."""
+    nouns = tomllib.loads((Path(exchanges.__file__).parent / "nouns.toml").read_text("utf-8"))
+    return set(nouns["replacements"][gender].split())
+
+
+UNKNOWN = "A: where did Noah go\nB: he said that Avery left"
+
+
+def test_a_name_of_unknown_gender_is_exchanged_only_if_the_file_tells_its_gender() -> None:
+    assert not outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"])
+    told = outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"], male=["Avery"])
+    assert told == {"A: where did Avery go\nB: he said that Noah left"}
+    assert not outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"], female=["Avery"])
+
+
+def test_without_a_word_of_gender_any_names_are_exchanged() -> None:
+    text = "A: did Noah leave\nB: Mia did"
+    assert outcomes(variable_swap, text, agents=["Noah", "Mia"]) == {
+        "A: did Mia leave\nB: Noah did"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "agents"),
+    [
+        ("A: I asked my brother.\nB: Tom was there.", ["brother", "Tom"]),
+        ("A: I saw a doctor.\nB: my teacher left.", ["doctor", "teacher"]),
+        ("A: Thanks, doctor.\nB: The nurse was there.", ["doctor", "nurse"]),
+        ("A: Mr. Smith left.\nB: Tom was there.", ["Smith", "Tom"]),
+        ("A: John Denver sang.\nB: Tom was there.", ["John", "Tom"]),
+        ("A: The tourists left.\nB: My friend was there.", ["tourists", "friend"]),
+        ("Tom: I was there.\nB: Tom and Bill left. Bill came.", ["Tom", "Bill"]),
+    ],
+)
+def test_agents_of_different_sorts_are_not_exchanged(text: str, agents: list[str]) -> None:
+    assert not outcomes(variable_swap, text, agents=agents)
+
+
+def test_who_is_spoken_to_is_replaced_by_nobody_else_in_the_conversation() -> None:
+    text = "A: Hi, Tom, you look well.\nB: So does Bill."
+    assert outcomes(variable_swap, text, agents=["Tom", "Bill"]) == {
+        "A: Hi, Bill, you look well.\nB: So does Tom."
+    }
+    for altered in outcomes(variable_substitution, text, agents=["Tom", "Bill"]):
+        assert ("Tom" in altered) != ("Bill" in altered)
+
+
+# Objects and locations ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "objects"),
+    [
+        ("A: the corn is here\nB: the pumpkins are there", ["corn", "pumpkins"]),
+        ("A: I drank two cups of tea.\nB: I had juice.", ["tea", "juice"]),
+        ("A: I had an apple juice.\nB: I had a pear.", ["apple", "pear"]),
+        ("A: the lamb curry was hot\nB: my stew was cold", ["curry", "stew"]),
+        ("A: I bought a ticket.\nB: The flight left.", ["ticket", "flight"]),
+        ("A: I have an exam.\nB: I have a headache.", ["exam", "headache"]),
+        ("A: I saw the gizmo.\nB: I saw the widget.", ["gizmo", "widget"]),
+    ],
+)
+def test_objects_of_different_sorts_are_not_exchanged(text: str, objects: list[str]) -> None:
+    assert not outcomes(variable_swap, text, objects=objects)
+
+
+def test_what_the_file_says_is_exchangeable_is() -> None:
+    text = "A: I saw the gizmo.\nB: I saw the widget."
+    found = outcomes(
+        variable_swap, text, objects=["gizmo", "widget"], exchangeable=[["gizmo", "widget"]]
+    )
+    assert found == {"A: I saw the widget.\nB: I saw the gizmo."}
+
+
+@pytest.mark.parametrize(
+    ("text", "locations"),
+    [
+        ("A: he was sent to the hospital\nB: I went home", ["hospital", "home"]),
+        ("A: there is a red closet in the den\nB: no, in the closet", ["closet", "den"]),
+        ("A: they live in London\nB: we were in the office", ["London", "office"]),
+        ("A: I was in London\nB: I was in the UK", ["London", "UK"]),
+        ("A: the kitchen door was open\nB: I was in the hall", ["kitchen", "hall"]),
+        ("A: we were at Milton Hotel\nB: we were in the hall", ["Milton Hotel", "hall"]),
+    ],
+)
+def test_locations_of_different_sorts_are_not_exchanged(text: str, locations: list[str]) -> None:
+    assert not outcomes(variable_swap, text, locations=locations)
+
+
+def test_a_substitution_contradicts_no_reply() -> None:
+    text = "A: You have a headache now?\nB: No, but I have a toothache."
+    for altered in outcomes(variable_substitution, text, objects=["headache", "toothache"]):
+        question, reply = altered.split("\n")
+        assert question.split()[-2].strip("?") not in reply
+
+
+# Negation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A: Can I have a room?\nB: I'm sorry, but we haven't got one.",
+        "A: That will be Monday.\nB: There are two flights: one at ten, the other at noon.",
+        "A: where are the pears\nB: I'm not sure",
+        "A: where are the pears\nB: I don't know",
+        "A: were you there\nB: I was not there\nA: then where",
+        "A: Are you waiting?\nB: Yes, I am. So are all these people.",
+        "A: Are you well?\nB: No, I'm not feeling well.\nA: What is the problem?",
+        "A: What are you doing?\nB: I'm taking a course.\nA: Oh, really?",
+        "A: Shall I call him?\nB: It's very kind of you. Thank you.",
+        "A: Can I buy one here?\nB: I'm afraid you can't.",
+        "A: Hello!\nB: I haven't seen you for a long time.",
+        "A: how many are there\nB: there are four or five",
+        "A: where are the pears\nB: there is a green box in the den",
+        "A: did you like it\nB: Yes, I did. It made me laugh.",
+        "A: did you like it\nB: no\nA: so you left",
+        "A: I was in the den.\nB: Can I see it?",
+    ],
+)
+def test_what_others_take_up_is_not_negated(text: str) -> None:
+    assert not outcomes(negation, text)
+
+
+def test_a_reply_is_negated_before_a_statement() -> None:
+    text = "A: where was Noah\nB: he was in the den\nA: did Mia see him\nB: no, she didn't"
+    assert outcomes(negation, text, agents=["Noah", "Mia"]) == {
+        text.replace("no, she didn't", "yes, she did")
+    }
+
+
+def test_a_whole_reply_is_turned_round() -> None:
+    text = "A: did Mia see him\nB: no\nA: where are the pears"
+    assert outcomes(negation, text, objects=["pears"]) == {text.replace("no", "yes")}
+
+
+# Quantity -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There are two flights: one leaves at nine.",
+        "There are two flight available.",
+        "There are two flights. The other one is full.",
+        "I have two sisters, Ann and Mary.",
+        "I need another $ 50.",
+        "It is ten.",
+        "Come by ten.",
+        "that is the only one",
+        "One day we will meet.",
+        "open 24 hours",
+        "He lives at 25 Elm Street.",
+        "See Book Two.",
+        "an hour and a half",
+        "a day or two",
+        "you two can go",
+    ],
+)
+def test_numbers_of_particular_things_are_left_alone(text: str) -> None:
+    assert not outcomes(
+        quantity_change, f"A: {text}", objects=["flight"] if "flight" in text else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("about a mile away", {"about two miles away"}),
+        ("for an hour", {"for two hours"}),
+        ("take it twice a day", {"take it three times a day"}),
+        ("I bought a pair of shoes.", {"I bought two pairs of shoes."}),
+        ("one or two days", {"two or three days"}),
+    ],
+)
+def test_a_measure_is_one(text: str, altered: set[str]) -> None:
+    assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
+
+
+# Quantifiers and connectives ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("I lived here all my life.", "I lived here most of my life."),
+        ("Many people have it.", "Some people have it."),
+        ("I took a few days off.", "I took several days off."),
+        ("Some very old houses were sold.", "Many very old houses were sold."),
+        ("Do you have any other questions?", "Do you have some other questions?"),
+        ("it hurts a lot", "it hurts a little"),
+    ],
+)
+def test_other_quantifiers_change_where_all_and_some_do_not(text: str, altered: str) -> None:
+    assert outcomes(quantifier_change, f"A: {text}") == {f"A: {altered}"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Thanks a lot.", "Many thanks.", "quite a few days", "how many days", "There aren't any days, are there?"],
+)  # fmt: skip
+def test_phrases_with_a_quantifier_are_left_alone(text: str) -> None:
+    assert not outcomes(quantifier_change, f"A: {text}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I put them there and went to the den.",
+        "The pears are here, and the plums are there.",
+        "Would you like tea or coffee?",
+        "Would you like a single room or a double room?",
+        "it is in the den or the hall",
+        "Hurry up or the bus will leave.",
+        "Ann and Mary left. They were tired.",
+        "Mr. and Mrs. Smith",
+        "He was born and raised here.",
+    ],
+)
+def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:
+    assert not outcomes(connective_change, f"A: {text}")
+
+
+# Inconsistent data --------------------------------------------------------------------------------
+
+
+def test_there_are_forty_things_to_say_and_some_change_answers() -> None:
+    said = [ENGLISH[name] for name in ("absurdities", "changes", "past_changes", "remarks")]
+    texts = [json.dumps(template) for templates in said for template in templates]
+    assert len(set(texts)) >= 40
+    text = "A: where are the figs\nB: the figs are in the den"
+    results = [
+        alter(text, {"agents": [], "objects": ["figs"], "locations": ["den"]},
+              "Injecting Inconsistent Data", seed)
+        for seed in range(60)
+    ]  # fmt: skip
+    assert {result.answers_can_change for result in results} == {None, True}
+
+
+def test_one_seed_says_different_things_in_different_conversations() -> None:
+    clauses = set()
+    for name in ("Mia", "Noah", "Owen", "Emma", "Lily", "Jack", "Ava", "Ethan", "Chloe", "Lucas"):
+        lists = {"agents": [name], "objects": ["figs"], "locations": []}
+        text = f"A: where is {name}\nB: the figs are here"
+        altered = alter(text, lists, "Injecting Inconsistent Data")
+        clauses.add(altered.replacements[0].new)
+    assert len(clauses) >= 6
+
+
+def test_no_clause_after_what_does_not_exist() -> None:
+    for altered in outcomes(inconsistent_data, "A: I don't have a pear.", objects=["pear"]):
+        assert "pear that" not in altered
+        assert "pear, which" not in altered
+
+
+# The entities file, and what is printed -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({"female": ["Mia"]}, "'Mia' in 'female' or 'male' is not in 'agents'"),
+        ({"agents": ["Mia"], "female": ["Mia"], "male": ["Mia"]}, "is in 'female' and in 'male'"),
+        ({"objects": ["pen"], "exchangeable": [["pen", "cup"]]}, "are not in one list"),
+        ({"exchangeable": "pen"}, "'exchangeable' is not a list"),
+        ({"exchangeable": ["pen"]}, "a group in 'exchangeable' is not a list of strings"),
+    ],
+)
+def test_lists_of_what_is_alike_that_are_refused(lists: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Entities.from_lists({"agents": [], "objects": [], "locations": [], **lists})
+
+
+def test_explain_tells_why_a_change_was_allowed_and_an_exchange_not(tmp_path: Path) -> None:
+    conversation, entities = tmp_path / "my.txt", tmp_path / "my.json"
+    conversation.write_text("A: where did Noah go\nB: he saw Mia\n", "utf-8")
+    lists = {"agents": ["Noah", "Mia"], "objects": [], "locations": []}
+    entities.write_text(json.dumps(lists), "utf-8")
+    plain = altered_text(conversation, entities)
+    explained = altered_text(conversation, entities, explain=True)
+    assert "allowed, as" not in plain
+    told = [line for line in explained.split("\n") if line.startswith("  allowed, as ")]
+    assert len(told) == plain.count("line 1:") + plain.count("line 2:")
+    assert "  Noah and Mia: one is female and the other male" in explained
+    assert set(plain.split("\n")) <= set(explained.split("\n"))
