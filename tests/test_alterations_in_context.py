@@ -93,6 +93,7 @@ def test_without_a_word_of_gender_any_names_are_exchanged() -> None:
         ("A: Thanks, doctor.\nB: The nurse was there.", ["doctor", "nurse"]),
         ("A: Mr. Smith left.\nB: Tom was there.", ["Smith", "Tom"]),
         ("A: John Denver sang.\nB: Tom was there.", ["John", "Tom"]),
+        ("A: My mother left.\nB: I saw my little brother.", ["mother", "brother"]),
         ("A: The tourists left.\nB: My friend was there.", ["tourists", "friend"]),
         ("Tom: I was there.\nB: Tom and Bill left. Bill came.", ["Tom", "Bill"]),
     ],
@@ -181,6 +182,9 @@ def test_a_substitution_contradicts_no_reply() -> None:
         "A: did you like it\nB: Yes, I did. It made me laugh.",
         "A: did you like it\nB: no\nA: so you left",
         "A: I was in the den.\nB: Can I see it?",
+        "A: She asked me.\nB: Then you'll have to tell her you can't come!",
+        "A: Are you going there?\nB: Yes. All of them will be there.",
+        "A: It is nice here.\nB: I've been here a few times.",
     ],
 )
 def test_what_others_take_up_is_not_negated(text: str) -> None:
@@ -220,6 +224,8 @@ def test_a_whole_reply_is_turned_round() -> None:
         "an hour and a half",
         "a day or two",
         "you two can go",
+        "a book or two afterward",
+        "They cost $1, $2 and $5.",
     ],
 )
 def test_numbers_of_particular_things_are_left_alone(text: str) -> None:
@@ -262,7 +268,7 @@ def test_other_quantifiers_change_where_all_and_some_do_not(text: str, altered: 
 
 @pytest.mark.parametrize(
     "text",
-    ["Thanks a lot.", "Many thanks.", "quite a few days", "how many days", "There aren't any days, are there?"],
+    ["I want to buy some cards.", "Some cards, please.", "Thanks a lot.", "Many thanks.", "quite a few days", "how many days", "There aren't any days, are there?"],
 )  # fmt: skip
 def test_phrases_with_a_quantifier_are_left_alone(text: str) -> None:
     assert not outcomes(quantifier_change, f"A: {text}")
@@ -280,6 +286,7 @@ def test_phrases_with_a_quantifier_are_left_alone(text: str) -> None:
         "Ann and Mary left. They were tired.",
         "Mr. and Mrs. Smith",
         "He was born and raised here.",
+        "I have two brothers and a sister.",
     ],
 )
 def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:
@@ -310,6 +317,12 @@ def test_one_seed_says_different_things_in_different_conversations() -> None:
         altered = alter(text, lists, "Injecting Inconsistent Data")
         clauses.add(altered.replacements[0].new)
     assert len(clauses) >= 6
+
+
+@pytest.mark.parametrize("text", ["The pears in the den were red.", "The pears to London left."])
+def test_no_clause_divides_a_noun_from_what_belongs_to_it(text: str) -> None:
+    for altered in outcomes(inconsistent_data, f"A: {text}", objects=["pears"]):
+        assert text.rstrip(".") in altered
 
 
 def test_no_clause_after_what_does_not_exist() -> None:

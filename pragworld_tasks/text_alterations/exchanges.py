@@ -360,7 +360,10 @@ def _agent_problem(
     by_name = _sort_of_agent(next(iter(sites))) in ("a name", "a name with a title")
     determined = set()
     for site in itertools.chain(*sites.values()):
-        determiner = site.determiner if site.sentence.before(site.first) else ""
+        before = site.sentence.before(site.first)
+        determiner = site.determiner if before else ""
+        if determiner and determiner != before:
+            return f'"{before} {site.mention.text}" may be nobody else'
         if determiner in ("a", "an", "another", *word_list("indefinite")):
             return f'"{determiner} {site.mention.text}" is no particular person'
         if site.is_address and not (swap and by_name):

@@ -120,7 +120,13 @@ def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
     ):
         return None  # half of a compound ("apple juice"), or a mass
     if sentence.joined(last + 1):
-        return "," if sentence.at(last + 1) in _AFTER_OBJECTS else None
+        after = sentence.at(last + 1)
+        if after in ("to", "from"):
+            return None  # "the train to London"
+        has_verb = {*word_list("past"), *word_list("be"), "there's"} & {*sentence.all_before(first)}
+        if after in word_list("prepositions") and not has_verb:
+            return None  # "the computer in the library was broken"
+        return "," if after in _AFTER_OBJECTS else None
     end = sentence.words[last].end
     return "" if sentence.line[end : end + 1] in ("", ",", ".", "!", ";", " ", "\r") else None
 

@@ -75,6 +75,8 @@ def _options(spot: TurnSentence) -> list[tuple[int, AllowedChange]]:
         elif not _is_remark(sentence):
             return []
     options = []
+    if lead and len(sentence.words) > 3:
+        return []  # the "yes" may answer something else
     for place in sentence.unnamed_places():
         replacements = _negate(sentence, place, lead)
         rank = _rank(spot, place, replied=len(replacements) > 1)
@@ -150,12 +152,28 @@ def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Repla
         return []
     if {"how", "why", "as", "than", "here"} & {*sentence.all_before(place)}:
         return []
+    if not _is_main_verb(sentence, place):
+        return []
     is_negative = word in _POSITIVES or sentence.after(place) == "not"
     if is_negative:
         replacements = _without_not(sentence, place)
     else:
         replacements = _with_not(sentence, place, lead)
     return _with_reply(sentence, place, lead, replacements, _NO if is_negative else _YES)
+
+
+def _is_main_verb(sentence: Sentence, place: int) -> bool:
+    """Return whether little stands before a verb, and nothing that may be another verb.
+
+    "You'll have to tell him you can't come" is not about what one can do.
+    """
+    ahead = sentence.all_before(place)
+    verbs = {*word_list("auxiliaries"), *word_list("contracted"), *word_list("past")}
+    verbs |= {*word_list("opinions"), "to", "tell", "told", "ask", "asked", "want", "wanted"}
+    verbs -= {*word_list("saying")}
+    if {*ahead} & verbs or any("'" in word and not word.endswith("'s") for word in ahead):
+        return False
+    return len(ahead) <= 6
 
 
 def _without_not(sentence: Sentence, place: int) -> list[Replacement]:

@@ -154,7 +154,9 @@ def _other_quantifier(
         return AllowedChange(
             (sentence.replace_word(place, "any"),), '"much" is in a negated clause'
         )
-    if word == "some" and _plural_follows(sentence, place):
+    # "I'd like some apples" is not "I'd like many apples".
+    is_subject = before in ("", "with") and {*word_list("auxiliaries")} & words
+    if word == "some" and is_subject and _plural_follows(sentence, place):
         return AllowedChange(
             (sentence.replace_word(place, "many"),), '"some" counts things that are not particular'
         )
@@ -195,6 +197,8 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> A
         return None
     if is_number(after) or (before and is_number(before)):
         return None
+    if word == "and" and any(map(is_number, sentence.all_before(place)[-3:])):
+        return None  # "two brothers and a sister"
     ahead = sentence.all_before(place)
     if {"between", "whether", "mix", "mixture", "neither", "not"} & {*ahead}:
         return None

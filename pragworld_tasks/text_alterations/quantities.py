@@ -35,6 +35,8 @@ _TIME_OR_FRACTION = re.compile(
     r"\s*(?:[ap]\.?m\b|%?\s*(?:and|&)\s+(?:a\s+)?(?:half|quarter)\b)", re.IGNORECASE
 )
 _MARKED = re.compile(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$")
+_LISTED_AFTER = re.compile(r"\s*(?:,\s*(?:(?:and|or)\s+)?[$£€]?|(?:and|or)\s+[$£€])\d")
+_LISTED_BEFORE = re.compile(r"\d\s*(?:,\s*(?:(?:and|or)\s+)?[$£€]?|(?:and|or)\s+[$£€])$")
 _ABOUT = word_list("about")
 
 
@@ -161,12 +163,14 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
         return False  # what follows may list as many
     is_single = after in ("", *word_list("after_nouns"))
     ahead_word = sentence.before(place)
-    if is_single and ahead_word == "or" and read_number(sentence.at(place - 2)) is None:
+    if ahead_word == "or" and read_number(sentence.at(place - 2)) is None:
         return False  # "a day or two"
     if is_single and (ahead_word in word_list("before_times") or _tells_time(sentence, place)):
         return False
     if (value, after) in _CONSTANTS or line[end : end + 1] == "%":
         return False
+    if _LISTED_AFTER.match(line, end) or _LISTED_BEFORE.search(line[:start]):
+        return False  # "$1, $2 and $5"
     capital = sentence.words[first].text[0].isupper() and first and not text.isupper()
     if capital or (after and text[0].isdigit() and sentence.words[last + 1].text[0].isupper()):
         return False  # "World War Two", "25 Elm Street"
