@@ -77,7 +77,7 @@ def make_task(count: int) -> Task:
     chosen = load_documents(count)
     decoder = from_model(model, train_tokenizer(chosen))
     groups = group_prompts(chosen, tokenize_prompts(decoder, chosen, chat_template=False))
-    return Task(decoder, groups, packing.supports_trees(decoder))
+    return Task(decoder, groups, packing.supports_trees(decoder, groups[0].prompts))
 
 
 def load_documents(count: int) -> list[Document]:

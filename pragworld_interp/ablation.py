@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.decoder import Block, Decoder, first_tensor, replaced_forward, with_tensor
+from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.layer_report import Intervention, Module
+from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch, build_tree, pack_trees, pad_prompts, token_batches
 from pragworld_interp.sweep import LiveBlock, sweep_layers
 from pragworld_interp.tokenization import PromptGroup

@@ -6,7 +6,7 @@ weights that receives one tensor and nothing else; attention is the part that al
 positions and a mask. Architectures without such parts raise an error that names them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pragworld_interp.modules import first_tensor, replaced_forward
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
@@ -79,6 +80,21 @@ class Decoder:
                 input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
             ).logits
         return logits[:, -1, columns].float()
+
+    @torch.inference_mode()
+    def first_overflow(self, prompt: Sequence[int]) -> int | None:
+        """Return the first layer whose residuals at the end of a prompt are not all finite."""
+        finite: list[bool] = []
+
+        def record(_: nn.Module, __: Any, output: Any) -> None:
+            finite.append(bool(first_tensor(output)[0, -1].isfinite().all()))
+
+        with ExitStack() as stack:
+            for block in self.blocks:
+                stack.callback(block.module.register_forward_hook(record).remove)
+            ids = torch.tensor([prompt], device=self.device)
+            self.model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+        return finite.index(False) if False in finite else None
 
 
 def from_model(model: Any, tokenizer: Any, chat_template: bool = False) -> Decoder:
@@ -213,40 +229,13 @@ def _window(model: nn.Module) -> int | None:
     window = getattr(config, "sliding_window", None)
     if isinstance(window, int) and getattr(config, "use_sliding_window", True) is not False:
         return window if not kinds or any("sliding" in kind for kind in kinds) else None
+    if "local" in (getattr(config, "attention_layers", None) or ()):  # GPT-Neo
+        return int(config.window_size)
     # In Llama 4, tokens see only those of their own chunk.
     return getattr(config, "attention_chunk_size", None)
 
 
 # Replacing what a module computes -----------------------------------------------------------------
-
-
-@contextmanager
-def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Replace the forward function of a module within a `with` statement.
-
-    A library may have replaced `forward` before (accelerate does, to move tensors between devices);
-    its function is restored.
-    """
-    own = module.__dict__.get("forward")
-    module.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        if own is None:
-            del module.__dict__["forward"]
-        else:
-            module.__dict__["forward"] = own
-
-
-def with_tensor(output: Any, first: Tensor) -> Any:
-    """Return the output of a module with its tensor, alone or first in a tuple, replaced."""
-    return (first, *output[1:]) if isinstance(output, tuple) else first
-
-
-def first_tensor(output: Any) -> Tensor:
-    """Return the tensor in the output of a module, alone or first in a tuple."""
-    tensor: Tensor = output[0] if isinstance(output, tuple) else output
-    return tensor
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class DocumentResult:
     Attributes:
         row, group, answer, alteration, effect: The fields of the `Document`.
         yes: p(yes), the softmax over the two labels: in the plain run, then with each layer
-            ablated. NaN where the model returned no number.
+            ablated.
     """
 
     row: int

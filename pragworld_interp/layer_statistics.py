@@ -60,7 +60,7 @@ def compute_report(
     Args:
         documents: Some or all documents of one split.
         yes: [documents, 1 + layers] p(yes) in the plain run, then with each layer ablated. Above
-            one half the answer is yes, below it no; one half and NaN are wrong.
+            one half the answer is yes, below it no; one half is wrong.
         model: The model that was swept.
         data: The identity of the documents; see `identities.data_identity`.
         intervention: What was done to each layer.
@@ -76,8 +76,8 @@ def compute_report(
             f"p(yes) has shape {yes.shape}; {len(documents)} documents and {model.layers} layers "
             "need one row a document and one column more than layers"
         )
-    if ((yes < 0) | (yes > 1)).any():
-        raise ValueError("p(yes) has a value below 0 or above 1; it must hold probabilities")
+    if not ((yes >= 0) & (yes <= 1)).all():
+        raise ValueError("p(yes) has a value that is not from 0 to 1; it must hold probabilities")
     rounded = np.round(yes, DIGITS)
     new_tie = (rounded == 0.5) & (yes != 0.5)
     rounded[new_tie] = np.round(0.5 + np.sign(yes[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.rope import rope_of_each_row
 
 Tokens = Sequence[int]
 
@@ -136,44 +137,63 @@ def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[lis
 
 
 @torch.inference_mode()
-def supports_trees(decoder: Decoder) -> bool:
-    """Return whether a model gives the same logits for a tree, and for a continued cache.
+def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
+    """Return whether a token tree and a continued cache give a model's residuals of each prompt.
 
-    The function runs a few tokens both ways. Models whose attention does not support a mask of four
-    dimensions (linear attention, ALiBi, some fused kernels) give other logits or fail.
+    Models whose attention does not support a mask of four dimensions (linear attention, ALiBi, some
+    fused kernels) or does not see all tokens (windows) give others, or fail.
+
+    Args:
+        decoder: The model.
+        prompts: The prompts of a group that is about to be run, the longest one.
     """
-    prompts = [[1, 2, 3, 4, 5], [1, 2, 3, 5, 4, 2]]
     tree = pack_trees([build_tree(prompts)], decoder.dtype)
-    plain = [_logits(decoder, pad_prompts([prompt]))[0, -1] for prompt in prompts]
-    scale = (plain[0] - plain[1]).abs().max()
-    tolerance = scale * (1e-3 if decoder.dtype == torch.float32 else 0.1)
+    longest = max(range(len(prompts)), key=lambda number: len(prompts[number]))
+    length, start = len(prompts[longest]), len(prompts[longest]) // 2
+    ids = torch.tensor([prompts[longest]], device=decoder.device)
     try:
-        together = _logits(decoder, tree)[tree.ends[:, 0], tree.ends[:, 1]]
+        together = _residuals(decoder, tree)
         cache = DynamicCache()
-        first = pad_prompts([prompts[0][:3]])
-        decoder.model(input_ids=first.ids.to(decoder.device), past_key_values=cache, use_cache=True)
-        rest = torch.tensor([prompts[0][3:]], device=decoder.device)
-        attends = torch.ones(1, 1, 2, 5, dtype=torch.bool, device=decoder.device).tril(3)
-        continued = decoder.model(
-            input_ids=rest,
-            attention_mask=additive_mask(attends, decoder.dtype),
-            position_ids=torch.tensor([[3, 4]], device=decoder.device),
+        decoder.model.base_model(input_ids=ids[:, :start], past_key_values=cache, use_cache=True)
+        attends = torch.ones(1, 1, length - start, length, dtype=torch.bool, device=decoder.device)
+        continued = decoder.model.base_model(
+            input_ids=ids[:, start:],
+            attention_mask=additive_mask(attends.tril(start), decoder.dtype),
+            position_ids=torch.arange(start, length, device=decoder.device)[None],
             past_key_values=cache,
             use_cache=True,
-        ).logits[0, -1]
+        )[0][:, -1]
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
         return False
-    shared = torch.stack([*together, continued])
-    differences = (shared - torch.stack([*plain, plain[0]])).abs().max()
-    return bool(differences <= tolerance)
+    alone = _alone(decoder, prompts)
+    return _agree(together, alone) and _agree(continued, alone[longest : longest + 1])
 
 
-def _logits(decoder: Decoder, batch: Batch) -> Tensor:
+@torch.inference_mode()
+def supports_rows(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
+    """Return whether prompts padded to one length give a model's residuals of each prompt alone."""
+    return _agree(_residuals(decoder, pad_prompts(prompts)), _alone(decoder, prompts))
+
+
+def _alone(decoder: Decoder, prompts: Sequence[Tokens]) -> Tensor:
+    return torch.cat([_residuals(decoder, pad_prompts([prompt])) for prompt in prompts])
+
+
+def _residuals(decoder: Decoder, batch: Batch) -> Tensor:
+    """Return the [prompts, width] residuals at the end of each prompt, after the final norm."""
     device = decoder.device
-    logits: Tensor = decoder.model(
-        input_ids=batch.ids.to(device),
-        attention_mask=batch.mask.to(device),
-        position_ids=batch.positions.to(device),
-        use_cache=False,
-    ).logits
-    return logits
+    with rope_of_each_row(decoder.model):
+        residuals: Tensor = decoder.model.base_model(
+            input_ids=batch.ids.to(device),
+            attention_mask=batch.mask.to(device),
+            position_ids=batch.positions.to(device),
+            use_cache=False,
+        )[0]
+    return residuals[batch.ends[:, 0], batch.ends[:, 1]]
+
+
+def _agree(residuals: Tensor, expected: Tensor) -> bool:
+    """Return whether residuals differ by no more than rounding; those that overflow always do."""
+    errors = (residuals - expected).double().norm(dim=-1) / expected.double().norm(dim=-1)
+    tolerance = 1e-4 if residuals.dtype == torch.float32 else 8 * torch.finfo(residuals.dtype).eps
+    return not (errors > tolerance).any()

@@ -218,6 +218,8 @@ def read_patching(path: str | Path) -> PatchingReport:
             where.refuse(f"{error}; write the file again")
         if len(pair.patched) != model.layers:
             where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
+        if not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
+            where.refuse("the pair has a number that is not a probability; write the file again")
         pairs.append(pair)
     if head.get("pairs") != len(pairs):
         raise InputError(

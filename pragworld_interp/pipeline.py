@@ -21,6 +21,7 @@ from pragworld_interp.patching_report import (
     write_patching,
 )
 from pragworld_interp.report_files import read_layers
+from pragworld_interp.rope import rope_limit
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
 from pragworld_tasks.data.documents import Document
@@ -67,13 +68,25 @@ def prepare_sweep(
     """
     decoder, identity = loading.load_decoder(model)
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
+    groups = group_prompts(documents, prompts)
     longest = max(len(prompt.ids) for prompt in prompts)
+    probe = max(groups, key=lambda group: max(map(len, group.prompts))).prompts
+    limit = rope_limit(decoder.model)
     reason = None
-    if decoder.window is not None and longest > decoder.window:
+    if engine == "pyvene":
+        reason = "pyvene runs one prompt at a time"
+    elif decoder.window is not None and longest > decoder.window:
         reason = f"its layers see {decoder.window} tokens, and the longest prompt has {longest}"
-    elif not packing.supports_trees(decoder):
-        reason = "its attention does not support a mask of four dimensions"
+    elif limit is not None and longest > limit:
+        reason = f"its rotary embeddings are those of the longest prompt beyond {limit} tokens"
+    elif not packing.supports_trees(decoder, probe):
+        reason = "its residuals in a tree are not those of each prompt"
     if reason and engine == "sweep":
+        if not packing.supports_rows(decoder, probe):
+            raise InputError(
+                f"{model.name}: its residuals in a batch are not those of each prompt, so it "
+                "cannot be swept; use --engine pyvene"
+            )
         print(
             f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
             file=sys.stderr,
@@ -91,7 +104,6 @@ def prepare_sweep(
         "trees": not reason,
         "batch_tokens": budget,
     }
-    groups = group_prompts(documents, prompts)
     return SweepInputs(decoder, identity, data, groups, engine, not reason, budget, run_identity)
 
 
@@ -117,11 +129,15 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
         else:
             batch = ablation.group_batch(groups, sweep.trees, sweep.decoder.dtype)
             logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
+        rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
+        _check_finite(sweep.decoder, logits[0], rows)
+        for layer, ablated in enumerate(logits[1:]):
+            _check_finite(sweep.decoder, ablated, rows, f"with layer {layer} ablated")
         return ablation.yes_by_group(logits, groups)
 
     units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
-    results = runs.run_units(units, work, out, run_identity, sweep.budget, intervention.name)
+    results = _run_units(units, work, out, run_identity, sweep.budget, intervention.name)
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
@@ -166,13 +182,17 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
                 logits = patching.patched_logits(
                     sweep.decoder, group.prompts, pairs, sweep.trees, budget
                 )
+            _check_finite(sweep.decoder, logits.plain, group.pairs)
+            originals = [group.pairs[pair.original] for pair in pairs]
+            for layer, patched in enumerate(logits.patched):
+                _check_finite(sweep.decoder, patched, originals, f"with layer {layer} patched")
             results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
         return results
 
     _check_report(out, read_patching, sweep, positions=positions)
     units = [[group] for group in sweep.groups]
     run_identity = {**sweep.run_identity, "positions": positions}
-    results = runs.run_units(units, work, out, run_identity, sweep.budget, "patching")
+    results = _run_units(units, work, out, run_identity, sweep.budget, "patching")
     if results is None:
         return None
     pairs = tuple(decode(PairEffect, effect, "") for group in results for effect in group)
@@ -180,6 +200,46 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
     write_patching(report, out)
     runs.remove_journals(out)
     return report
+
+
+class _NotFiniteError(InputError):
+    """Logits from which no answer follows."""
+
+
+def _run_units(
+    units: Sequence[Sequence[PromptGroup]],
+    work: runs.Work,
+    out: Path,
+    identity: dict[str, Any],
+    budget: int,
+    description: str,
+) -> list[Any] | None:
+    """Call `runs.run_units`; where logits are not finite, no rerun can use its journals."""
+    try:
+        return runs.run_units(units, work, out, identity, budget, description)
+    except _NotFiniteError:
+        runs.remove_journals(out)
+        raise
+
+
+def _check_finite(
+    decoder: Decoder,
+    logits: torch.Tensor,
+    rows: Sequence[tuple[Document, Sequence[int]]],
+    intervention: str = "",
+) -> None:
+    """Refuse logits, [rows, 2], that are not finite: no answer follows from them."""
+    bad = (~logits.isfinite().all(1)).nonzero()
+    if not len(bad):
+        return
+    document, prompt = rows[int(bad[0])]
+    layer = None if intervention else decoder.first_overflow(prompt)
+    what = "the logits of yes and no" if layer is None else f"the residuals after layer {layer}"
+    raise _NotFiniteError(
+        f"split {document.split}, row {document.row}: {what} are not finite"
+        f"{f' {intervention}' if intervention else ''} in {decoder.dtype!s:.20}; use another "
+        "--dtype, such as float32"
+    )
 
 
 def _check_report(

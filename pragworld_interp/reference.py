@@ -19,6 +19,7 @@ from pragworld_interp.ablation import Ablation, ablated_module
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.packing import Tokens, pad_prompts
 from pragworld_interp.patching import PatchedLogits, PatchingPair
+from pragworld_interp.rope import rope_of_each_row
 from pragworld_tasks.errors import InputError
 
 try:
@@ -48,16 +49,16 @@ def reference_ablated_logits(
         component = _component(decoder, ablated_module(block, ablation.module), "output")
         runs.append(_intervenable(decoder, component, source))
     logits = torch.empty(1 + len(runs), len(prompts), 2)
-    for column, prompt in enumerate(prompts):
-        logits[0, column] = _label_logits(decoder, decoder.model(**_inputs(decoder, prompt)))
-        history = {"history": pad_prompts([prompt]).history}
-        for row, run in enumerate(runs, start=1):
-            _, output = run(_inputs(decoder, prompt), intervention_additional_kwargs=history)
-            logits[row, column] = _label_logits(decoder, output)
+    with rope_of_each_row(decoder.model):
+        for column, prompt in enumerate(prompts):
+            logits[0, column] = _label_logits(decoder, decoder.model(**_inputs(decoder, prompt)))
+            history = {"history": pad_prompts([prompt]).history}
+            for row, run in enumerate(runs, start=1):
+                _, output = run(_inputs(decoder, prompt), intervention_additional_kwargs=history)
+                logits[row, column] = _label_logits(decoder, output)
     return logits
 
 
-@torch.inference_mode()
 def reference_patched_logits(
     decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
 ) -> PatchedLogits:
@@ -72,6 +73,13 @@ def reference_patched_logits(
     Returns:
         Logits in float32.
     """
+    with torch.inference_mode(), rope_of_each_row(decoder.model):
+        return _patched_logits(decoder, prompts, pairs)
+
+
+def _patched_logits(
+    decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
+) -> PatchedLogits:
     inputs = [_component(decoder, block.module, "input") for block in decoder.blocks]
     collect = _Intervenable(
         [{"component": at, "intervention": pyvene.CollectIntervention()} for at in inputs],

@@ -121,7 +121,7 @@ def _check_consistency(report: LayerReport) -> None:
             raise UnfitError(
                 f"documents[{number}].yes has {len(document.yes)} numbers instead of {1 + layers}"
             )
-        if any(value < 0 or value > 1 for value in document.yes):
+        if not all(0 <= value <= 1 for value in document.yes):
             raise UnfitError(f"documents[{number}].yes has a number that is not a probability")
 
 

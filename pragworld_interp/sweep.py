@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache
 
-from pragworld_interp.decoder import Block, Decoder, first_tensor, replaced_forward, with_tensor
+from pragworld_interp.decoder import Block, Decoder
+from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
+from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.tree_attention import TreeAttention, spans
 
 
@@ -203,6 +205,7 @@ def sweep_layers(
         for number, block in enumerate(decoder.blocks):
             forward = stand_in(number, block, block.module.forward)
             stack.enter_context(replaced_forward(block.module, forward))
+        stack.enter_context(rope_of_each_row(decoder.model))
         if batch.mask.ndim == 4:
             stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0)))
         decoder.model.base_model(

@@ -6,6 +6,7 @@ from itertools import groupby
 
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.prompt_texts import prompt_texts
+from pragworld_interp.rope import longest_prompt
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
@@ -26,6 +27,11 @@ class PromptGroup:
     documents: tuple[Document, ...]
     prompts: tuple[list[int], ...]
     dialogues: tuple[frozenset[int], ...]
+
+    @property
+    def pairs(self) -> list[tuple[Document, list[int]]]:
+        """Each document with its prompt."""
+        return list(zip(self.documents, self.prompts, strict=True))
 
 
 def tokenize_prompts(
@@ -50,7 +56,7 @@ def tokenize_prompts(
         return_special_tokens_mask=not chat_template,
         return_offsets_mapping=tokenizer.is_fast,
     )
-    most = getattr(decoder.model.config.get_text_config(), "max_position_embeddings", None)
+    most = longest_prompt(decoder.model)
     prompts = []
     for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
         ids = list(encoded["input_ids"][number])

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.decoder import first_tensor
+from pragworld_interp.modules import first_tensor
 from pragworld_train.layer_settings import Reduction
 from pragworld_train.losses import LabelProbe, at_ends, hls_loss
 

@@ -38,13 +38,39 @@ _OWN: dict[str, dict[str, Any]] = {
     "llama4_text": {"num_local_experts": 4, "intermediate_size_mlp": 48},
 }
 ARCHITECTURES = tuple(_OWN)
+# For these, a prompt alone is not what it is in a batch or a tree with others.
+_LONG_PROMPTS: dict[str, dict[str, Any]] = {
+    "gpt_neo": {
+        "num_layers": 3,
+        "num_heads": 4,
+        "attention_types": [[["global", "local", "local"], 1]],
+        "window_size": 64,
+    },
+    "phi3, longrope": {
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10_000.0,
+            "short_factor": [1.0] * 4,
+            "long_factor": [1.0, 4.0, 8.0, 16.0],
+            "original_max_position_embeddings": 64,
+            "factor": 4.0,
+        },
+        "original_max_position_embeddings": 64,
+    },
+    "llama, dynamic": {
+        "max_position_embeddings": 64,
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 4.0},
+    },
+}
+WITHOUT_TREES = tuple(_LONG_PROMPTS)
 
 
 @cache
 def small_model(architecture: str, seed: int = 0) -> Any:
     """Return a random causal language model with three layers, in float32."""
     torch.manual_seed(seed)
-    settings = {**_COMMON, **_OWN[architecture]}
+    settings = {**_COMMON, **(_OWN | _LONG_PROMPTS)[architecture]}
+    architecture = architecture.partition(",")[0]
     if "n_embd" in settings:  # these have names of their own for what the rest agree on
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim"):
             del settings[name]

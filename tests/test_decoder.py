@@ -9,7 +9,8 @@ import torch
 import transformers
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 
-from pragworld_interp.decoder import from_model, replaced_forward
+from pragworld_interp.decoder import from_model
+from pragworld_interp.modules import replaced_forward
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 

@@ -117,6 +117,24 @@ def test_a_wrong_setting_is_named(
     assert re.search(message, refusal), refusal
 
 
+@pytest.mark.parametrize("engine", ["sweep", "pyvene"])
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+def test_a_model_that_overflows_is_refused_with_its_layer(
+    command: str, engine: str, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    model = AutoModelForCausalLM.from_pretrained(tiny_folder())
+    with torch.no_grad():
+        model.model.layers[3].mlp.down_proj.weight *= 1e38
+    model.save_pretrained(tmp_path / "model")
+    AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(tmp_path / "model")
+    # With layer 3 ablated, its answers would be those of any other model.
+    options = ["--model", tmp_path / "model", *FOUR, "--limit", "1", "--engine", engine]
+    assert refused(command, *options, "--out", tmp_path / "results") == (
+        "split generated, row 0: the residuals after layer 3 are not finite in torch.float32; use "
+        "another --dtype, such as float32"
+    )
+
+
 @pytest.mark.parametrize("command", ["ablate", "patch"])
 @pytest.mark.parametrize(
     ("out", "message"),
@@ -437,7 +455,32 @@ def numbers(report: LayerReport | PatchingReport) -> torch.Tensor:
         (
             "minimax",  # its linear attention knows no mask of four dimensions
             {"layer_types": ["linear_attention", "full_attention"], "num_local_experts": 2},
-            "its attention does not support a mask of four dimensions",
+            "its residuals in a tree are not those of each prompt",
+        ),
+        (
+            "gpt_neo",
+            {
+                "num_layers": 2,
+                "num_heads": 4,
+                "attention_types": [[["global", "local"], 1]],
+                "window_size": 32,
+            },
+            r"its layers see 32 tokens, and the longest prompt has \d{2,3}",
+        ),
+        (
+            "phi3",
+            {
+                "rope_parameters": {
+                    "rope_type": "longrope",
+                    "rope_theta": 10_000.0,
+                    "short_factor": [1.0] * 4,
+                    "long_factor": [4.0] * 4,
+                    "original_max_position_embeddings": 117,
+                    "factor": 4.0,
+                },
+                "original_max_position_embeddings": 117,
+            },
+            "its rotary embeddings are those of the longest prompt beyond 117 tokens",
         ),
     ],
 )

@@ -76,11 +76,12 @@ def test_batches_keep_the_order_and_the_budget(sizes: list[tuple[int, int]], bud
 
 def test_a_model_that_ignores_the_mask_does_not_take_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = from_model(small_model("llama"), LabelsOnly())
-    assert supports_trees(decoder)
+    prompts = [[1, 2, 3, 4, 5], [1, 2, 3, 5, 4, 2]]
+    assert supports_trees(decoder, prompts)
     plain = packing.additive_mask
     monkeypatch.setattr(
         packing,
         "additive_mask",
         lambda attends, dtype: plain(torch.ones_like(attends).tril(), dtype),
     )
-    assert not supports_trees(decoder)
+    assert not supports_trees(decoder, prompts)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from small_models import ARCHITECTURES, LabelsOnly, small_model
+from small_models import ARCHITECTURES, WITHOUT_TREES, LabelsOnly, small_model
 from torch import Tensor, nn
 
 import pragworld_interp.ablation
@@ -25,9 +25,11 @@ from pragworld_interp.packing import (
     build_tree,
     pack_trees,
     pad_prompts,
+    supports_rows,
     supports_trees,
 )
 from pragworld_interp.patching import PatchedLogits, PatchingPair, align_tokens
+from pragworld_interp.rope import longest_prompt, rope_limit
 from pragworld_tasks.errors import InputError
 
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -87,6 +89,9 @@ def _nothing_is_printed(
 
 @torch.inference_mode()
 def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
+    for module in decoder.model.modules():
+        if getattr(module, "rope_type", None) == "dynamic":  # remembers the prompt before
+            module(torch.zeros(1), torch.zeros(1, 1))
     logits: Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False).logits
     return logits[0, -1, list(decoder.labels)]
 
@@ -176,7 +181,7 @@ def by_sweeping(decoder: Decoder, ablation: Ablation) -> Tensor:
 
 def layouts(decoder: Decoder) -> dict[str, Batch]:
     batches = {side: pad_prompts(PROMPTS, side) for side in ("right", "left")}
-    if supports_trees(decoder):
+    if supports_trees(decoder, PROMPTS):
         batches["one tree"] = pack_trees([build_tree(PROMPTS)], decoder.dtype)
         batches["two trees"] = pack_trees(
             [build_tree(PROMPTS[:5]), build_tree(PROMPTS[5:])], decoder.dtype
@@ -226,7 +231,7 @@ def test_patching(decoder: Decoder) -> None:
     assert pyvene.patched.shape == (LAYERS, len(PAIRS), 2)
     assert_close(pyvene.plain, expected.plain)
     assert_close(pyvene.patched, expected.patched)
-    for trees in {False, supports_trees(decoder)}:
+    for trees in {False, supports_trees(decoder, PROMPTS)}:
         for chunk in (1, 40, 10_000):
             found = pragworld_interp.patching.patched_logits(
                 decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk
@@ -241,7 +246,7 @@ def test_patching(decoder: Decoder) -> None:
 
 def test_all_of_these_take_trees(decoder: Decoder) -> None:
     """Otherwise the tests above would not cover trees."""
-    assert supports_trees(decoder)
+    assert supports_trees(decoder, PROMPTS)
 
 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma2", "gemma3_text"])
@@ -263,6 +268,32 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
         decoder, prompts, pairs, trees=False, chunk=200
     ).patched
     assert_close(found, patched)
+
+
+@pytest.mark.parametrize("architecture", WITHOUT_TREES)
+def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    longest = [BOS, *(7 + 29 * n % 83 for n in range(118))]
+    # On both sides of the limit, with a shared beginning.
+    prompts = [longest[:50], [*longest[:45], *longest[50:95]], longest]
+    pairs = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in (1, 2)]
+    limit = decoder.window if decoder.window else rope_limit(decoder.model)
+    assert limit == 64
+    assert longest_prompt(decoder.model) in (None, 256)
+    ablation = Ablation("mlp")
+    expected = ablated_by_hooks(decoder, prompts, ablation)
+    assert_close(reference.reference_ablated_logits(decoder, prompts, ablation), expected)
+    for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
+        found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=200)
+        assert_close(found, expected)
+    patched = patched_by_hooks(decoder, prompts, pairs).patched
+    assert_close(reference.reference_patched_logits(decoder, prompts, pairs).patched, patched)
+    found = pragworld_interp.patching.patched_logits(
+        decoder, prompts, pairs, trees=False, chunk=200
+    ).patched
+    assert_close(found, patched)
+    assert supports_rows(decoder, prompts)
+    assert not supports_trees(decoder, prompts)
 
 
 def test_there_may_be_no_pairs() -> None:

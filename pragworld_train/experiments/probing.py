@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pragworld_interp.decoder import Decoder, first_tensor
+from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import pad_prompts, token_batches
 from pragworld_interp.serialization import check_schema
 from pragworld_interp.tokenization import tokenize_prompts

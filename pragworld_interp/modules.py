@@ -1,0 +1,36 @@
+"""Replacing what a module of a model computes, and reading what it returns."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+
+@contextmanager
+def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Replace the forward function of a module within a `with` statement.
+
+    A library may have replaced `forward` before (accelerate does, to move tensors between devices);
+    its function is restored.
+    """
+    own = module.__dict__.get("forward")
+    module.__dict__["forward"] = forward
+    try:
+        yield
+    finally:
+        if own is None:
+            del module.__dict__["forward"]
+        else:
+            module.__dict__["forward"] = own
+
+
+def with_tensor(output: Any, first: Tensor) -> Any:
+    """Return the output of a module with its tensor, alone or first in a tuple, replaced."""
+    return (first, *output[1:]) if isinstance(output, tuple) else first
+
+
+def first_tensor(output: Any) -> Tensor:
+    """Return the tensor in the output of a module, alone or first in a tuple."""
+    tensor: Tensor = output[0] if isinstance(output, tuple) else output
+    return tensor
