@@ -153,11 +153,26 @@ def test_locations_of_different_sorts_are_not_exchanged(text: str, locations: li
     assert not outcomes(variable_swap, text, locations=locations)
 
 
+def test_nothing_is_inside_itself() -> None:
+    text = "A: where are they\nB: there is a red closet in the den\nA: not in the closet"
+    lists = {"objects": ["red closet"], "locations": ["den", "closet"]}
+    assert not outcomes(variable_swap, text, **lists)
+    assert not outcomes(variable_substitution, text, **lists)
+
+
 def test_a_substitution_contradicts_no_reply() -> None:
     text = "A: You have a headache now?\nB: No, but I have a toothache."
     for altered in outcomes(variable_substitution, text, objects=["headache", "toothache"]):
         question, reply = altered.split("\n")
         assert question.split()[-2].strip("?") not in reply
+
+
+def test_a_sentence_over_two_lines_is_one_sentence() -> None:
+    text = "A: You should eat apples\nand grapes.\nB: Pears?"
+    lists = {"objects": ["apples", "grapes"]}
+    for altered in outcomes(variable_substitution, text, **lists):
+        assert altered.count("apples") + altered.count("grapes") == 1
+    assert not outcomes(variable_swap, text, **lists)
 
 
 # Negation -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from pragworld_tasks.text_alterations.tokens import (
     Sentence,
     label_end,
 )
+from pragworld_tasks.text_alterations.turns import sentence_numbers
 
 _NOUNS = read_package_toml(__package__, "nouns.toml")
 _AFTER_NOUNS = {
@@ -130,7 +131,10 @@ def objection(
         )
     if problem or kind == "agents":
         return problem or _agent_problem(conversation, sites, swap=swap)
-    return _noun_problem(sites, old, new)
+    if kind == "locations":
+        problem = _inside_itself(sites[old], new)
+        problem = problem or (_inside_itself(sites[new], old) if swap else None)
+    return problem or _noun_problem(sites, old, new)
 
 
 def outsiders(
@@ -163,7 +167,7 @@ def _other_names(conversation: Conversation, old: str) -> list[str]:
     if sort == "a name with a title":
         title = re.match(r"\w+\.?\s*", old)
         return [f"{title[0]}{name}" for name in _replacements("surnames")] if title else []
-    if sort != "a name" or " " in old or (gender is None and _shows_gender(conversation)):
+    if sort != "a name" or (gender is None and _shows_gender(conversation)):
         return []
     return _replacements(gender or "female")
 
@@ -263,14 +267,16 @@ def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str 
     A sentence would mention one of them twice, or a reply would contradict its question: "do you
     have a headache / no, but I have a headache".
     """
-    numbers = {id(sentence): number for number, sentence in enumerate(conversation.sentences)}
+    numbers = sentence_numbers(conversation.text, conversation.sentences)
     old, new = ({numbers[id(site.sentence)] for site in found} for found in sites.values())
     if old & new:
         return "a sentence mentions both"
-    for number in (old | new) - {0}:
-        words = [word.lower for word in conversation.sentences[number].words]
+    for sentence in conversation.sentences:
+        number = numbers[id(sentence)]
+        words = [word.lower for word in sentence.words]
         contrasts = {*word_list("contrasts")} & {*words} or any("n't" in word for word in words)
-        if contrasts and number - 1 in (new if number in old else old):
+        both = (number in old and number - 1 in new) or (number in new and number - 1 in old)
+        if contrasts and both:
             return "a sentence sets one against the other"
     return None
 
@@ -285,8 +291,13 @@ def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: st
     lines = conversation.text.split("\n")
     joined = 0
     for first, second in zip(mentions[::2], mentions[1::2], strict=False):
-        between = lines[first.utterance][first.end : second.start]
-        if first.utterance == second.utterance and first.entity != second.entity:
+        line, following = lines[first.utterance], lines[second.utterance]
+        between = line[first.end : second.start]
+        if second.utterance == first.utterance + 1 and not label_end(following):
+            between = f"{line[first.end :]} {following[: second.start]}"
+        elif first.utterance != second.utterance:
+            continue
+        if first.entity != second.entity:
             joined += bool(re.fullmatch(r"\s+(?:and|or)\s+(?:the\s+|an?\s+)?", between))
     return "only their order would change" if 2 * joined == len(mentions) else None
 
@@ -309,7 +320,7 @@ def _sort_of_agent(agent: str) -> str:
         if is_role and len(words) == 1:
             return "a relative by name"
         if not is_role:
-            return "a name"
+            return "a name" if len(words) == 1 else "a full name"
     if is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team"):
         return "a group"
     return "a person by role" if is_role else "a noun"
@@ -357,7 +368,7 @@ def _agent_problem(
     for entity in sites:
         if any(re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", speaker) for speaker in speakers):
             return f"{entity} is a speaker"
-    by_name = _sort_of_agent(next(iter(sites))) in ("a name", "a name with a title")
+    by_name = _sort_of_agent(next(iter(sites))).startswith(("a name", "a full name"))
     determined = set()
     for site in itertools.chain(*sites.values()):
         before = site.sentence.before(site.first)
@@ -442,6 +453,15 @@ def _noun_problem(sites: dict[str, list[_Site]], old: str, new: str) -> str | No
     bare = {entity: ("bare", False) in frames[entity] for entity in (old, new)}
     if bare[old] != bare[new]:
         return "only one of them stands without an article"
+    return None
+
+
+def _inside_itself(sites: list[_Site], location: str) -> str | None:
+    """Return an objection if a location would hold its like: "a red closet in the closet"."""
+    for site in sites:
+        for mention in site.sentence.mentions:
+            if mention.kind == "objects" and _head(mention.entity) == _head(location):
+                return f"{mention.text} would be in the {location}"
     return None
 
 

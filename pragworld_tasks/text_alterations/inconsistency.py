@@ -23,8 +23,8 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     "The grapes" become "the grapes, which hum whenever someone laughs,". An example of the paper
     (section 4) is "a birthday cake that changes color every time someone claps". Half of the
     clauses describe the object, and half take it away, move it or turn it into something else,
-    which can change answers. Where no clause fits, a remark about something else follows a
-    statement.
+    which can change answers. Where no clause fits, a sentence about an object or, if there is
+    none, a remark about something else follows a statement.
 
     Returns:
         The altered conversation, or None if there is no statement that anything can be added to.
@@ -40,20 +40,49 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     if places:
         sentence, mention, end = rng.choice(places)
         return _with_clause(conversation, rng, sentence, mention, end)
-    ends = [spot.sentence for spot in spots if _can_be_followed(spot)]
-    if not ends:
+    ends = [spot for spot in spots if _can_be_followed(spot)]
+    free = [spot for spot in ends if not spot.is_taken_up] or ends
+    if not free:
         return None
-    sentence = rng.choice(ends)
-    remark = rng.choice(ENGLISH["remarks"])
-    end = sentence.line[sentence.words[-1].end :].rstrip()
-    new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
-    replacement = sentence.replace(len(sentence.words) - 1, len(sentence.words) - 1, "")
-    old = replacement.old + end
+    about = [
+        (spot.sentence, mention)
+        for spot in free
+        for mention in spot.sentence.mentions
+        if _can_be_a_subject(spot.sentence, mention)
+    ]
+    if about:
+        sentence, mention = rng.choice(about)
+        changes = rng.random() < 0.5
+        predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
+        remark = f"The {mention.form_of(mention.entity)} {predicate}"
+        reason = f'a sentence about "{mention.text}" can follow the statement, which ends the turn'
+    else:
+        sentence, changes = rng.choice(free).sentence, False
+        remark = rng.choice(ENGLISH["remarks"])
+        reason = "the statement ends the turn, and the remark is about something else"
     return conversation.replace(
         "Injecting Inconsistent Data",
-        [Replacement(replacement.utterance, replacement.start, old, replacement.old + new)],
-        "the statement ends the turn, and the remark is about something else",
+        [_followed_by(sentence, remark)],
+        reason,
+        True if changes else None,
     )
+
+
+def _followed_by(sentence: Sentence, remark: str) -> Replacement:
+    """Return the replacement of the end of a sentence by the same and a remark."""
+    last = sentence.words[-1]
+    end = sentence.line[last.end :].rstrip()
+    new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
+    return Replacement(sentence.utterance, last.start, last.text + end, last.text + new)
+
+
+def _can_be_a_subject(sentence: Sentence, mention: EntityMention) -> bool:
+    """Return whether a sentence about an object can follow the one that mentions it."""
+    words = [word.lower for word in sentence.words]
+    is_negative = any(word.endswith("n't") or word in word_list("negative_words") for word in words)
+    is_inside = sentence.words[0].start <= mention.start <= sentence.words[-1].start
+    is_object = mention.kind == "objects" and mention.entity[0].islower()
+    return is_object and is_inside and not is_negative and not mention.ending
 
 
 def _with_clause(

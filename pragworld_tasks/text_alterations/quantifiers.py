@@ -142,7 +142,10 @@ def _other_quantifier(
                 (sentence.replace_word(place + 1, "little"),), '"a lot" says how much'
             )
         return None
-    asks = sentence.is_question and not any(word.lower.endswith("n't") for word in sentence.words)
+    asks = sentence.is_question and bool(
+        {*sentence.all_before(place)} & {*word_list("auxiliaries")}
+    )
+    asks = asks and not any(word.endswith("n't") for word in words)
     if word == "any" and asks and _plural_follows(sentence, place, more=True):
         return AllowedChange((sentence.replace_word(place, "some"),), '"any" asks for things')
     if word == "anyone" and asks:

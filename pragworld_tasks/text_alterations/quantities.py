@@ -63,7 +63,7 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
         for sentence in conversation.sentences
         if not _is_enumerated(conversation, sentence)
         for first, last in _quantities(sentence)
-        if (ranges := _new_numbers(sentence, first, last))
+        if (ranges := _fresh_numbers(conversation, sentence, first, last))
     ]
     measures = [change for sentence in conversation.sentences for change in _measures(sentence)]
     if not options and not measures:
@@ -250,6 +250,27 @@ def _new_numbers(sentence: Sentence, first: int, last: int) -> list[range]:
         return []
     both = range(max(low, value + 1), high + 1), range(low, min(value, high + 1))
     return [numbers for numbers in both if numbers]
+
+
+def _fresh_numbers(
+    conversation: Conversation, sentence: Sentence, first: int, last: int
+) -> list[list[int]]:
+    """Return the new numbers without those that the same noun has elsewhere.
+
+    "Three portions … make that two portions" would say nothing with two portions at first.
+    """
+    noun = sentence.after(last)
+    taken = {
+        read_number(other.at(place))
+        for other in conversation.sentences
+        for place in other.unnamed_places()
+        if noun and noun not in word_list("after_nouns") and other.after(place) == noun
+    }
+    fresh = [
+        [number for number in numbers if number not in taken]
+        for numbers in _new_numbers(sentence, first, last)
+    ]
+    return [numbers for numbers in fresh if numbers]
 
 
 def _replacements(

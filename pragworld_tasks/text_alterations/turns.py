@@ -77,8 +77,8 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
         for place, sentence in enumerate(turn):
             before = turn[place - 1] if place else None
             after = turn[place + 1] if place + 1 < len(turn) else None
-            continues = before is not None and before.utterance != sentence.utterance
-            goes_on = after is not None and after.utterance != sentence.utterance
+            continues = before is not None and _goes_on(before, sentence)
+            goes_on = after is not None and _goes_on(sentence, after)
             yield TurnSentence(
                 sentence,
                 tuple(turn[:place]),
@@ -87,6 +87,23 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
                 turns[number + 1][0] if number + 1 < len(turns) else None,
                 not continues and not goes_on,
             )
+
+
+def sentence_numbers(text: str, sentences: Sequence[Sentence]) -> dict[int, int]:
+    """Return the number of each sentence by its `id`. Parts that a line break divides share one."""
+    numbers: dict[int, int] = {}
+    number = -1
+    for spot in turn_sentences(text, sentences):
+        before = spot.earlier[-1] if spot.earlier else None
+        number += before is None or not _goes_on(before, spot.sentence)
+        numbers[id(spot.sentence)] = number
+    return numbers
+
+
+def _goes_on(sentence: Sentence, following: Sentence) -> bool:
+    """Return whether a sentence goes on in the next line."""
+    end = sentence.line[sentence.words[-1].end :].strip()
+    return sentence.utterance != following.utterance and not end.endswith((".", "?", "!"))
 
 
 def question_form(sentence: Sentence) -> str:
