@@ -281,6 +281,21 @@ def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:
         find_runs([f"manual:{plain}"], "generated")
 
 
+def test_runs_with_a_limit_are_left_out_of_a_folder(
+    documents: list[Document], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = [document.answer for document in documents]
+    for date, limit in (("2026-01-01T00-00-00.1", None), ("2026-01-02T00-00-00.1", 5)):
+        write_samples(tmp_path / f"samples_x_{date}.jsonl", documents, answers)
+        results = tmp_path / f"results_{date}.json"
+        results.write_text(json.dumps({"config": {"limit": limit}}))
+    (run,) = find_runs([str(tmp_path)], None)
+    assert run.files == (tmp_path / "samples_x_2026-01-01T00-00-00.1.jsonl",)
+    assert (
+        "samples_x_2026-01-02T00-00-00.1.jsonl: run with --limit 5; it is left out" in caplog.text
+    )
+
+
 def test_what_cannot_be_scored_is_refused_in_one_line(
     documents: list[Document], tmp_path: Path
 ) -> None:

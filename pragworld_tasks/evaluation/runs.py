@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.data.sources import is_released
@@ -20,7 +21,7 @@ from pragworld_tasks.evaluation.responses import (
     read_predictions,
     sampled_documents,
 )
-from pragworld_tasks.files import read_json_lines, whole_characters
+from pragworld_tasks.files import read_json, read_json_lines, whole_characters
 from pragworld_tasks.log import logger
 
 _SAMPLES = re.compile(r"(?:samples_)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
@@ -205,20 +206,33 @@ def _published_runs(name: str, split: str) -> list[RunSource]:
 
 
 def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
-    """Return a run for each file of samples below a folder of lm-eval's results."""
+    """Return a run for each file of samples below a folder of lm-eval's results.
+
+    Runs on a part of the documents are left out with a warning.
+    """
     runs = []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
-            task, _ = task_and_date(path)
-            runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
+            task, date = task_and_date(path)
+            if limit := _limit(path.with_name(f"results_{date}.json")):
+                logger.warning("%s: run with --limit %s; it is left out", path, limit)
+            else:
+                runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
     if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
         raise InputError(
             f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
-            "--output_path, and pass that folder"
+            "--output_path and without --limit, and pass that folder"
         )
     return runs
+
+
+def _limit(results: Path) -> Any:
+    """Return lm-eval's `--limit` of a run by its results file; None without it or the file."""
+    content = read_json(results) if results.is_file() else None
+    config = content.get("config") if isinstance(content, dict) else None
+    return config.get("limit") if isinstance(config, dict) else None
 
 
 def _answers_questions(path: Path) -> bool:
