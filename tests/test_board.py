@@ -316,6 +316,14 @@ def _with(content: Any, place: tuple[str | int, ...], value: Any) -> Any:
         (("schema",), "other", "not a decomposition of version 1: schema"),
         (("tasks", 0, "published", "as", "value"), 0.9, "do not add up to 1"),
         (("tasks", 0, "floor"), "0.1", "tasks.0.floor"),
+        (("tasks", 0, "floor"), -1, "tasks.0.floor"),
+        (("tasks", 0, "published", "mvs", "low"), 1.5, "not a share with its interval"),
+        (("tasks", 0, "unbiased", "as", "low"), 5, "not a share with its interval"),
+        (
+            ("domains", 0, "left_out"),
+            {"published": {"mvs": ["travel_miami"]}},
+            "leaves out other questions",
+        ),
         (("domains", 0, "published", "mvs", "value"), 0.5, "mvs (published) is not the mean"),
         (("domains", 0, "questions"), 3, "3 questions, but the file has 2"),
     ],
@@ -375,11 +383,23 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
 
 def test_a_long_response_is_cut() -> None:
     documents = generate_documents(groups=1)
-    predictions = Predictions.from_responses(["no " + 1000 * "x" for _ in documents])
+    predictions = Predictions.from_responses(["no " + 1000 * "x" + " so: yes" for _ in documents])
     record = to_record(RunSource("run", "generated"), score(documents, predictions))
     (board,) = make_boards([BoardRun("run", record, record.report(documents))])
     (run,) = dialogues_content(board)["data"]["runs"]
-    assert {len(response) for response in run["responses"]} == {LONGEST_RESPONSE + len(" …")}
+    assert set(run["responses"]) == {f"no {297 * 'x'} … (1011 characters) … {142 * 'x'} so: yes"}
+
+
+def test_a_response_in_any_script_is_cut_between_characters() -> None:
+    response = "是" * LONGEST_RESPONSE
+    documents = generate_documents(groups=1)
+    answered = Predictions.from_responses([response for _ in documents])
+    report = score(documents, answered)
+    record = to_record(RunSource("run", "generated"), report)
+    (board,) = make_boards([BoardRun("run", record, report)])
+    shown = dialogues_content(board)["data"]["runs"][0]["responses"][0]
+    assert set(shown) <= set("是 … (500 characters)")
+    assert len(shown.encode()) < LONGEST_RESPONSE
 
 
 # Pure functions -----------------------------------------------------------------------------------
@@ -552,7 +572,7 @@ def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.Monk
     out = str(tmp_path / "site")
     with refused("name runs, or pass --demo"):
         main(["board", "--out", out])
-    with refused("name runs, or pass --demo"):
+    with refused("--demo shows what comes with the package"):
         main(["board", "published:all", "--demo", "--out", out])
     monkeypatch.delenv("PRAGWORLD_DATA", raising=False)
     monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))

@@ -75,7 +75,7 @@ def _fits(page: Any) -> bool:
 
 
 def _names(page: Any) -> list[str]:
-    names: list[str] = page.locator("tbody[data-run]:visible th bdi").all_inner_texts()
+    names: list[str] = page.locator("tbody[data-run]:visible .opens bdi").all_inner_texts()
     return names
 
 

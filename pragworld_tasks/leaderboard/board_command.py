@@ -73,7 +73,9 @@ def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 
     files = options.layers + options.sensitivity
-    if options.demo == bool(options.runs or files):
+    if options.demo and (options.runs or files):
+        raise InputError("--demo shows what comes with the package; leave it out to show your own")
+    if not (options.demo or options.runs or files):
         raise InputError("board: name runs, or pass --demo to see what comes with the package")
     check_site_folder(options.out, options.overwrite)
     sweeps = list(EXAMPLES.glob("*.json*")) if options.demo else options.layers

@@ -12,7 +12,9 @@ from pragworld_tasks.leaderboard.boards import Board
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.word_diff import Piece, diff_lines
 
+# Bytes of a response that are shown: its beginning and its end, where answers stand.
 LONGEST_RESPONSE = 500
+_HEAD, _TAIL = 300, 150
 _LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
 
 
@@ -104,5 +106,8 @@ def _answers(run: BoardRun) -> dict[str, Any]:
 
 
 def _cut(response: str) -> str:
-    text = response.strip()
-    return text if len(text) <= LONGEST_RESPONSE else text[:LONGEST_RESPONSE] + " …"
+    text = response.strip().encode()
+    if len(text) <= LONGEST_RESPONSE:
+        return text.decode()
+    head, tail = (part.decode(errors="ignore") for part in (text[:_HEAD], text[-_TAIL:]))
+    return f"{head} … ({len(response)} characters) … {tail}"

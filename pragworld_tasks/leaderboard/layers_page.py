@@ -16,6 +16,7 @@ from pragworld_interp.patching_report import (
     read_patching,
 )
 from pragworld_interp.report_files import read_layers
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
 
 Report = TypeVar("Report", LayerReport, PatchingReport)
@@ -30,11 +31,13 @@ class HeatCell(NamedTuple):
 
     Attributes:
         color: the class that colors it.
+        value: its figure.
         text: what a pointer that rests on it shows.
         mark: its role by evidence; "neutral" has no mark.
     """
 
     color: str
+    value: str
     text: str
     mark: Role
 
@@ -93,7 +96,7 @@ def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
     """Read the files that `pragworld-interp ablate` and `pragworld-interp patch` wrote.
 
     Raises:
-        InputError: A file cannot be read, or contradicts itself.
+        InputError: A file cannot be read, contradicts itself, or is given twice.
     """
     is_patching = {path: is_patching_file(path) for path in paths}
     return LayerSweeps(
@@ -131,6 +134,25 @@ def layers_content(sweeps: LayerSweeps) -> dict[str, Any]:
     }
 
 
+def ranges(layers: Sequence[int]) -> str:
+    """Return ascending numbers in words, with those that follow each other as a range.
+
+    Examples:
+        >>> ranges([0, 2, 3, 4, 7, 8])
+        '0, 2 to 4, 7 to 8'
+        >>> ranges([])
+        'none'
+    """
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and layer == runs[-1][-1] + 1:
+            runs[-1].append(layer)
+        else:
+            runs.append([layer])
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return ", ".join(texts) or "none"
+
+
 def color_of(points: float) -> str:
     """Return the class that colors a difference from the plain run.
 
@@ -150,7 +172,12 @@ def _comparable(reports: Sequence[Report], key: Callable[[Report], Hashable]) ->
     """Return the reports in sets of the same key, in the order of the first of each set."""
     sets: dict[Hashable, list[Report]] = {}
     for report in reports:
-        sets.setdefault(key(report), []).append(report)
+        together = sets.setdefault(key(report), [])
+        if any(other.model == report.model for other in together):
+            raise InputError(
+                f"{report.model.name}: two files are of the same sweep of this model; give one"
+            )
+        together.append(report)
     return list(sets.values())
 
 
@@ -189,6 +216,7 @@ def _difference_cell(layer: LayerResult, outcome: Outcome, mark: Role = "neutral
     difference = outcome.difference
     return HeatCell(
         color_of(difference.points),
+        format_points(difference.points),
         f"layer {layer.layer}: {format_points(difference.points)} points, "
         f"{format_interval(difference.interval)}",
         mark,
@@ -214,9 +242,9 @@ def _patching_view(title: str, report: PatchingReport) -> PatchingView:
 
 
 def _probability_cells(average: PatchedProbability) -> list[HeatCell]:
-    return [
-        HeatCell(
-            f"share-{round(10 * probability)}", f"layer {layer}: p = {probability:.3f}", "neutral"
-        )
-        for layer, probability in zip(average.layers, average.probability, strict=True)
-    ]
+    cells = []
+    for layer, probability in zip(average.layers, average.probability, strict=True):
+        value = f"{probability:.3f}"
+        color = f"share-{round(10 * probability)}"
+        cells.append(HeatCell(color, value, f"layer {layer}: p = {value}", "neutral"))
+    return cells

@@ -18,7 +18,7 @@ from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.formatting import format_interval, format_percent, format_points, null_if_nan
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
-from pragworld_tasks.leaderboard.layers_page import LayerSweeps, layers_content
+from pragworld_tasks.leaderboard.layers_page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.published_figures import PublishedRow, published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content
@@ -133,12 +133,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     environment.filters |= {
         "percent": format_percent,
         "interval": format_interval,
         "points": format_points,
         "p": p_text,
         "share": share_text,
+        "ranges": ranges,
         "left_out_notes": left_out_notes,
     }
     environment.globals |= {
@@ -209,6 +211,7 @@ def _pairs(board: Board) -> dict[str, Any]:
         ],
         "pairs": pairs,
         "unit": "group" if board.has_alterations else "row",
+        "slugs": [board.run_pages[run.name].removesuffix(".html") for run in board.runs],
         "right": [_right(board, run) for run in board.runs],
     }
 

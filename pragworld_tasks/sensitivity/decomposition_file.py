@@ -27,7 +27,7 @@ class EstimateRecord(_Part):
     value: float | None
     low: float | None
     high: float | None
-    standard_error: float | None
+    standard_error: float | None = Field(ge=0)
 
 
 class TaskDecomposition(_Part):
@@ -42,7 +42,7 @@ class TaskDecomposition(_Part):
     unreadable: int = Field(ge=0)
     published: dict[str, EstimateRecord]
     unbiased: dict[str, EstimateRecord]
-    floor: float | None
+    floor: float | None = Field(ge=0)
     as_p: float | None = Field(ge=0, le=1)
     undefined: dict[str, str]
     notes: list[str]
@@ -114,6 +114,19 @@ def _wrong_shares(place: str, estimates: TaskDecomposition | DomainDecomposition
         if missing := set(SHARES) - set(by_name):
             problems.append(f"{place}, {estimator}: {min(missing)} is missing")
             continue
+        for name in SHARES:
+            share = by_name[name]
+            ends = [end for end in (share.low, share.high) if end is not None]
+            inside = estimator == "unbiased" or all(
+                -_TOLERANCE <= value <= 1 + _TOLERANCE
+                for value in (share.value, *ends)
+                if value is not None
+            )
+            if not inside or ends != sorted(ends):
+                problems.append(
+                    f"{place}, {estimator}: {name} is {share.value} [{share.low}, {share.high}], "
+                    "not a share with its interval"
+                )
         parts = [by_name[name].value for name in PARTS_OF_VARIANCE]
         defined = [part for part in parts if part is not None]
         if defined and (len(defined) < len(parts) or abs(math.fsum(defined) - 1) > _TOLERANCE):
@@ -137,6 +150,17 @@ def _wrong_means(
         means: dict[str, EstimateRecord] = getattr(domain, estimator)
         for name in SHARES:
             left_out = domain.left_out.get(estimator, {}).get(name, [])
+            needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
+            undefined = [
+                task.question
+                for task in own
+                if any(getattr(task, estimator)[part].value is None for part in needed)
+            ]
+            if left_out != undefined:
+                problems.append(
+                    f"{place}: {name} ({estimator}) leaves out other questions than those in which "
+                    "it is undefined"
+                )
             values = [
                 getattr(task, estimator)[name].value
                 for task in own

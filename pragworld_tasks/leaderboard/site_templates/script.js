@@ -162,7 +162,7 @@ const startDialogues = () => {
       `${count(shownDocuments, "document")} in ${count(shownGroups, "group")}`;
   };
   const openLinked = () => {
-    const linked = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const linked = document.getElementById(location.hash.slice(1));
     if (!linked || !linked.matches(".group, .document")) return;
     if (linked.closest("[hidden]")) {
       form.reset();
@@ -227,7 +227,7 @@ const startCompare = () => {
       verdict.textContent = "Choose two different runs.";
       return;
     }
-    history.replaceState(null, "", `#first=${one}&second=${other}`);
+    history.replaceState(null, "", `#first=${data.slugs[one]}&second=${data.slugs[other]}`);
     const pair = data.pairs[`${one}-${other}`];
     const scale = Math.max(5, ...pair.differences.flatMap(([, , , low, high]) => [-low, high]));
     pair.differences.forEach(([points, interval, point, low, high], number) => {
@@ -260,10 +260,8 @@ const startCompare = () => {
   };
   const linked = new URLSearchParams(location.hash.slice(1));
   for (const select of [first, second]) {
-    const chosen = Number(linked.get(select.name) ?? NaN);
-    if (Number.isInteger(chosen) && chosen >= 0 && chosen < data.runs.length) {
-      select.value = String(chosen);
-    }
+    const chosen = data.slugs.indexOf(linked.get(select.name));
+    if (chosen >= 0) select.value = String(chosen);
   }
   document.querySelector("[data-swap]").addEventListener("click", () => {
     [first.value, second.value] = [second.value, first.value];
