@@ -140,6 +140,7 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
+    add("--overwrite", action="store_true", help="replace a finished report")
     add(
         "--engine",
         default="sweep",
@@ -162,7 +163,7 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
         value = getattr(options, name)
         if value is not None and value < 1:
             raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
-    _check_report_path(options.out)
+    _check_out(options.out, options.overwrite)
     documents, generator = named_documents(options.split, options.metadata, "--metadata")
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
@@ -183,13 +184,13 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)
 
 
-def _check_report_path(out: Path) -> None:
-    """Refuse a report that could not be written; the folders that it is in may be missing."""
+def _check_out(out: Path, overwrite: bool) -> None:
+    """Refuse a report that exists or could not be written; its folders may be missing."""
     try:
         missing = [folder for folder in out.absolute().parents if not folder.exists()]
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}; choose another path") from error
-    check_output(missing[-1] if missing else out, overwrite=True)
+    check_output(missing[-1] if missing else out, overwrite or bool(missing))
 
 
 # Figures and comparisons --------------------------------------------------------------------------
@@ -228,7 +229,7 @@ def _add_plot(commands: Commands) -> None:
 def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import figures
 
-    check_output(options.out, overwrite=True)
+    _check_out(options.out, overwrite=True)
     are_patching = [is_patching_file(path) for path in options.files]
     if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
         raise InputError(

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from pragworld_interp import ablation, loading, packing, patching, runs
@@ -17,10 +18,8 @@ from pragworld_interp.patching_report import (
     PairEffect,
     PatchingReport,
     Positions,
-    read_patching,
     write_patching,
 )
-from pragworld_interp.report_files import read_layers
 from pragworld_interp.rope import rope_limit
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
@@ -114,12 +113,11 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     only the first returns the report.
 
     Raises:
-        InputError: The engine is not installed, `out` or the journal is of another run, or the
-            memory does not suffice.
+        InputError: The engine is not installed, the journal is of another run or corrupt, logits
+            are not finite, or the memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
-    _check_report(out, read_layers, sweep, intervention=intervention)
     replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
@@ -137,7 +135,15 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
 
     units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
-    results = _run_units(units, work, out, run_identity, sweep.budget, intervention.name)
+
+    def decode_group(group: PromptGroup, result: Any) -> Any:
+        if np.shape(result) != (len(group.documents), 1 + len(sweep.decoder.blocks)):
+            raise ValueError("not the probabilities of the group")
+        return result
+
+    results = _run_units(
+        units, work, decode_group, out, run_identity, sweep.budget, intervention.name
+    )
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
@@ -156,8 +162,8 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
 
     Raises:
         InputError: The split has no altered variants, the positions of the dialogue are unknown,
-            the engine is not installed, `out` or the journal is of another run, or the memory
-            does not suffice.
+            the engine is not installed, the journal is of another run or corrupt, logits are not
+            finite, or the memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
@@ -189,13 +195,16 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
             results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
         return results
 
-    _check_report(out, read_patching, sweep, positions=positions)
     units = [[group] for group in sweep.groups]
     run_identity = {**sweep.run_identity, "positions": positions}
-    results = _run_units(units, work, out, run_identity, sweep.budget, "patching")
+
+    def decode_group(_: PromptGroup, result: Any) -> Any:
+        return [decode(PairEffect, effect, "") for effect in result]
+
+    results = _run_units(units, work, decode_group, out, run_identity, sweep.budget, "patching")
     if results is None:
         return None
-    pairs = tuple(decode(PairEffect, effect, "") for group in results for effect in group)
+    pairs = tuple(effect for group in results for effect in group)
     report = PatchingReport(sweep.model, sweep.data, positions, pairs)
     write_patching(report, out)
     runs.remove_journals(out)
@@ -209,6 +218,7 @@ class _NotFiniteError(InputError):
 def _run_units(
     units: Sequence[Sequence[PromptGroup]],
     work: runs.Work,
+    decode_group: Callable[[PromptGroup, Any], Any],
     out: Path,
     identity: dict[str, Any],
     budget: int,
@@ -216,7 +226,7 @@ def _run_units(
 ) -> list[Any] | None:
     """Call `runs.run_units`; where logits are not finite, no rerun can use its journals."""
     try:
-        return runs.run_units(units, work, out, identity, budget, description)
+        return runs.run_units(units, work, decode_group, out, identity, budget, description)
     except _NotFiniteError:
         runs.remove_journals(out)
         raise
@@ -240,17 +250,3 @@ def _check_finite(
         f"{f' {intervention}' if intervention else ''} in {decoder.dtype!s:.20}; use another "
         "--dtype, such as float32"
     )
-
-
-def _check_report(
-    out: Path, read: Callable[[Path], LayerReport | PatchingReport], sweep: SweepInputs, **own: Any
-) -> None:
-    """Refuse to overwrite a file that is not a report of the same run."""
-    if out.is_file():
-        report = read(out)
-        for name, value in {"model": sweep.model, "data": sweep.data, **own}.items():
-            if getattr(report, name) != value:
-                raise InputError(
-                    f"{out}: holds a report with another {name}; choose another --out, or move the "
-                    "file away"
-                )

@@ -31,6 +31,7 @@ Work = Callable[[Sequence[PromptGroup], int], list[Any]]
 def run_units(
     units: Sequence[Sequence[PromptGroup]],
     work: Work,
+    decode: Callable[[PromptGroup, Any], Any],
     target: Path,
     identity: Mapping[str, Any],
     budget: int,
@@ -43,13 +44,15 @@ def run_units(
     Args:
         units: Groups that run together.
         work: The work.
+        decode: Turns the JSON data of a group's result back; raises ValueError where it does not
+            fit the group.
         target: The file that the results are for.
         identity: What the results depend on; a journal with another identity is refused.
         budget: The tokens that go through a layer at a time.
         description: The text beside the progress bar.
 
     Returns:
-        The results of all groups, in order; None in all processes but the first.
+        The decoded results of all groups, in order; None in all processes but the first.
 
     Raises:
         InputError: The journal has another identity, or a single group does not fit into memory.
@@ -58,8 +61,17 @@ def run_units(
     memory = _MemoryLimit(work, budget)
     mine = range(state.process_index, len(units), state.num_processes)
     path = target.with_name(f"{_prefix(target)}{state.process_index}")
-    with open_journal(path, identity, _decode_unit) as journal:
-        done = _read_journals(target, identity)
+
+    def decode_unit(record: Any) -> tuple[int, list[Any]]:
+        number, results = record
+        if number < 0:
+            raise ValueError("units are numbered from 0")
+        return number, [
+            decode(group, result) for group, result in zip(units[number], results, strict=True)
+        ]
+
+    with open_journal(path, identity, decode_unit) as journal:
+        done = _read_journals(target, identity, decode_unit)
         progress = tqdm(
             total=sum(_count_documents(units[number]) for number in mine),
             initial=sum(_count_documents(units[number]) for number in mine if number in done),
@@ -76,7 +88,7 @@ def run_units(
         state.wait_for_everyone()
     if not state.is_main_process:
         return None
-    done = _read_journals(target, identity)
+    done = _read_journals(target, identity, decode_unit)
     return [result for number in range(len(units)) for result in done[number]]
 
 
@@ -93,15 +105,12 @@ def remove_journals(target: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _read_journals(target: Path, identity: Mapping[str, Any]) -> dict[int, list[Any]]:
+def _read_journals(
+    target: Path, identity: Mapping[str, Any], decode_unit: Callable[[Any], tuple[int, list[Any]]]
+) -> dict[int, list[Any]]:
     """Return the results in the journals of all processes, by the number of the unit."""
-    records = (read_journal(path, identity, _decode_unit) for path in _journals(target))
+    records = (read_journal(path, identity, decode_unit) for path in _journals(target))
     return dict(itertools.chain.from_iterable(records))
-
-
-def _decode_unit(record: Any) -> tuple[int, list[Any]]:
-    number, results = record
-    return number, results
 
 
 def _prefix(target: Path) -> str:

@@ -291,7 +291,6 @@ def test_options_of_one_figure_are_refused_for_others(
         ),
         ("figure", r"figure: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
         ("folder.png", r"folder\.png: Is a directory; choose a file that can be written$"),
-        ("missing/figure.png", r"figure\.png: No such file or directory; choose a file"),
         (
             "text.json/figure.png",
             r"figure\.png: Not a directory; choose a file that can be written$",
@@ -628,17 +627,19 @@ def test_a_reader_that_has_gone_is_no_error(run: Run) -> None:
 
 
 @pytest.mark.parametrize("command", ["ablate", "patch"])
-def test_the_report_of_another_run_is_not_overwritten(
-    command: str, run: Run, capsys: pytest.CaptureFixture[str]
+def test_a_finished_report_is_replaced_only_with_overwrite(
+    command: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    path = run(command)
-    before = path.read_bytes()
-    with pytest.raises(SystemExit) as ended:
-        main([command, *TINY, "--limit", "3", "--out", str(path)])
-    assert ended.value.code == 2
-    assert f"{path}: holds a report with another data; choose another --out" in (
-        capsys.readouterr().err
-    )
-    assert path.read_bytes() == before
-    main([command, *TINY, "--limit", "2", "--out", str(path)])  # the same run may be repeated
-    assert path.read_bytes() == before
+    path = tmp_path / "report"
+    path.write_text("mine")
+    message = f"{path} exists; pass --overwrite, or another name"
+    assert refused(command, "--model", "no/such-model", *FOUR, "--out", path) == message
+    main([command, *TINY, "--limit", "1", "--out", str(path), "--overwrite"])
+    assert "pragworld-" in path.read_text()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_figure_makes_its_folder(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "figures" / "layers.png"
+    main(["plot", str(run("ablate")), "--out", str(out)])
+    assert out.read_bytes().startswith(b"\x89PNG")

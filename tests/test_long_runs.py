@@ -115,9 +115,22 @@ def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]
 
     units = [[group(number)] for number in range(5)]
     with suppress(KeyboardInterrupt):
-        results = runs.run_units(units, work, target, identity, 256, "a test")
+        results = runs.run_units(units, work, as_it_is, target, identity, 256, "a test")
         assert results == [{"p": [0.5, number]} for number in range(5)]
     return ran
+
+
+def as_it_is(_: PromptGroup, result: Any) -> Any:
+    return result
+
+
+@pytest.mark.parametrize("line", ["[0, []]", "[9, [1]]", "[-1, [1]]", "[0]", "7", "[0, 1]", "{"])
+def test_a_line_that_is_no_unit_of_the_run_is_named(line: str, tmp_path: Path) -> None:
+    assert run_some(tmp_path / "out", {"model": "one"}, stop=1) == [0]
+    (path,) = tmp_path.iterdir()
+    path.write_text(path.read_text().partition("\n")[0] + f"\n{line}\n")
+    with pytest.raises(InputError, match=r"journal-0, line 2: corrupt, or not written by this"):
+        run_some(tmp_path / "out", {"model": "one"})
 
 
 def test_the_journal_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -155,7 +168,7 @@ def test_when_memory_is_short_units_are_halved_then_the_budget(room: int, tmp_pa
         return [one.prompts[0][0] for one in groups]
 
     units = [[group(number) for number in range(start, start + 5)] for start in (0, 5)]
-    found = runs.run_units(units, work, tmp_path / "out", {}, 256, "a test")
+    found = runs.run_units(units, work, as_it_is, tmp_path / "out", {}, 256, "a test")
     assert found == list(range(10))
     # What was found out once is not found out again.
     assert [budget for _, budget in tried] == sorted((b for _, b in tried), reverse=True)
@@ -168,7 +181,7 @@ def test_where_memory_does_not_do_at_all_one_line_says_so(tmp_path: Path) -> Non
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     with pytest.raises(InputError, match=r"^out of memory on group 7, even on its own; use"):
-        runs.run_units([[documented(7)]], work, tmp_path / "out", {}, 256, "a test")
+        runs.run_units([[documented(7)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
@@ -176,7 +189,7 @@ def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        runs.run_units([[group(0), group(1)]], work, tmp_path / "out", {}, 256, "a test")
+        runs.run_units([[group(0), group(1)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
 
 
 def documented(number: int) -> PromptGroup:
