@@ -1,6 +1,7 @@
 """Inconsistent data, which the PragWorld paper's authors made by hand (section 4)."""
 
 import random
+from collections.abc import Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.exchanges import is_tangible
@@ -23,8 +24,8 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     "The grapes" become "the grapes, which hum whenever someone laughs,". An example of the paper
     (section 4) is "a birthday cake that changes color every time someone claps". Half of the
     clauses describe the object, and half take it away, move it or turn it into something else,
-    which can change answers. Where no clause fits, a sentence about an object or, if there is
-    none, a remark about something else follows a statement.
+    which can change answers. Where no clause fits, a sentence about an object, a place or a person
+    follows a statement, or if there is none, a remark about something else.
 
     Returns:
         The altered conversation, or None if there is no statement that anything can be added to.
@@ -40,24 +41,35 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     if places:
         sentence, mention, end = rng.choice(places)
         return _with_clause(conversation, rng, sentence, mention, end)
+    return _with_sentence(conversation, rng, spots)
+
+
+def _with_sentence(
+    conversation: Conversation, rng: random.Random, spots: Sequence[TurnSentence]
+) -> AlteredConversation | None:
+    """Add a sentence after a statement that ends a turn."""
     ends = [spot for spot in spots if _can_be_followed(spot)]
     free = [spot for spot in ends if not spot.is_taken_up] or ends
     if not free:
         return None
-    about = [
-        (spot.sentence, mention)
-        for spot in free
-        for mention in spot.sentence.mentions
-        if _can_be_a_subject(spot.sentence, mention)
-    ]
-    if about:
-        sentence, mention = rng.choice(about)
-        changes = rng.random() < 0.5
+    topics: dict[int, list[tuple[Sentence, EntityMention]]] = {}
+    for spot in free:
+        for sentence in conversation.sentences:
+            if not 0 <= spot.sentence.utterance - sentence.utterance <= 4:
+                continue  # not yet mentioned, or long ago
+            for rank, mention in _topics(sentence):
+                near = rank + (sentence is not spot.sentence)
+                topics.setdefault(near, []).append((spot.sentence, mention))
+    changes = False
+    if topics:
+        sentence, mention = rng.choice(topics[min(topics)])
+        changes = mention.kind == "objects" and rng.random() < 0.5
         predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
-        remark = f"The {mention.form_of(mention.entity)} {predicate}"
+        the = "" if mention.kind == "agents" else "The "
+        remark = f"{the}{mention.form_of(mention.entity)} {predicate}"
         reason = f'a sentence about "{mention.text}" can follow the statement, which ends the turn'
     else:
-        sentence, changes = rng.choice(free).sentence, False
+        sentence = rng.choice(free).sentence
         remark = rng.choice(ENGLISH["remarks"])
         reason = "the statement ends the turn, and the remark is about something else"
     return conversation.replace(
@@ -68,21 +80,32 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
     )
 
 
+def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
+    """Return what a sentence mentions and another may be about, with ranks: 0 is best."""
+    words = [word.lower for word in sentence.words]
+    if any(word.endswith("n't") or word in word_list("negative_words") for word in words):
+        return []
+    topics = []
+    for place in range(len(sentence.words)):
+        mention = sentence.mention_at(place)
+        if mention is None or mention.ending or mention.start != sentence.words[place].start:
+            continue
+        is_name = mention.entity[0].isupper()
+        if mention.kind == "objects" and not is_name:
+            topics.append((0, mention))
+        elif mention.kind == "locations" and sentence.before(place) == "the" and not is_name:
+            topics.append((2, mention))
+        elif mention.kind == "agents" and is_name and sentence.joined(place + 1):
+            topics.append((4, mention))  # "Mary left", not "Hello, Mary!"
+    return topics
+
+
 def _followed_by(sentence: Sentence, remark: str) -> Replacement:
     """Return the replacement of the end of a sentence by the same and a remark."""
     last = sentence.words[-1]
     end = sentence.line[last.end :].rstrip()
     new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
     return Replacement(sentence.utterance, last.start, last.text + end, last.text + new)
-
-
-def _can_be_a_subject(sentence: Sentence, mention: EntityMention) -> bool:
-    """Return whether a sentence about an object can follow the one that mentions it."""
-    words = [word.lower for word in sentence.words]
-    is_negative = any(word.endswith("n't") or word in word_list("negative_words") for word in words)
-    is_inside = sentence.words[0].start <= mention.start <= sentence.words[-1].start
-    is_object = mention.kind == "objects" and mention.entity[0].islower()
-    return is_object and is_inside and not is_negative and not mention.ending
 
 
 def _with_clause(

@@ -29,9 +29,9 @@ def negation(conversation: Conversation, rng: random.Random) -> AlteredConversat
     "He did" becomes "he didn't", "no, he didn't" becomes "yes, he did", and a whole "no" becomes
     "yes". "All of them are" becomes "not all of them are", and after a "yes", "some of them are"
     becomes "none of them are". Replies to yes/no questions come first: other statements are negated
-    only if no reply can be, and those that answer "where" last. Questions, formulas ("I'm afraid",
-    "thank you"), what the next sentences take up, and what would not stay grammatical are left
-    alone.
+    only if no reply can be, and those of where something is come last. Questions, formulas ("I'm
+    afraid", "thank you"), what the next sentences take up, and what would not stay grammatical are
+    left alone.
 
     Returns:
         The altered conversation, or None if nothing in it can be negated.
@@ -90,6 +90,7 @@ _REASONS = (
     '"{verb}" is in a reply to a yes/no question, and nothing after it takes it up',
     '"{verb}" is in a statement of one clause, and nothing after it takes it up',
     '"{verb}" is in a statement of where something is, and nothing after it takes it up',
+    '"{verb}" is in a statement of where somebody was, and nothing after it takes it up',
 )
 
 
@@ -121,6 +122,9 @@ def _rank(spot: TurnSentence, place: int, *, replied: bool) -> int | None:
         return 2 if where and is_place and not {"said", "says"} & {*begins} else None
     if {"right", "true"} & words and {"that's", "that"} & words:
         return 1
+    is_evasive = is_reply and sentence.at(place) in ("was", "were")
+    if is_evasive and spot.is_left_behind:
+        return 3  # "did he go there / he wasn't in the attic"
     return 1 if spot.is_left_behind else None
 
 

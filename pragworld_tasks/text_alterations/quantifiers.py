@@ -50,7 +50,7 @@ def connective_change(conversation: Conversation, rng: random.Random) -> Altered
     Returns:
         The altered conversation, or None if it has no connective that can be changed.
     """
-    rules = (_connective, _verb_connective)
+    rules = (_others_connective, _connective, _verb_connective)
     return _change_one(conversation, rng, "Logical Connective Change", rules)
 
 
@@ -230,6 +230,19 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> A
     if agreeing is None:
         return None
     return AllowedChange((*replacements, *agreeing), f'"{word}" joins {joined}, not clauses')
+
+
+def _others_connective(
+    conversation: Conversation, sentence: Sentence, place: int
+) -> AllowedChange | None:
+    """Return the change of a connective that leaves no speaker unsure of their own doings.
+
+    "I went to the hall or the den" is grammatical, but somebody else's ways are better in doubt.
+    """
+    words = (*sentence.all_before(place), sentence.after(place))
+    if sentence.at(place) == "and" and not sentence.is_question and {"i", "my"} & {*words}:
+        return None
+    return _connective(conversation, sentence, place)
 
 
 def _verb_connective(

@@ -48,7 +48,13 @@ class TurnSentence:
         if not self.later and self.next is None:
             return True
         after = self.later[-1] if self.later else self.next
-        return after is not None and after.is_question and _names_something(after)
+        if (
+            after is None
+            or not after.is_question
+            or "there" in (word.lower for word in after.words)
+        ):
+            return False
+        return _names_something(after)
 
     @property
     def is_taken_up(self) -> bool:
