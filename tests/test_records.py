@@ -2,8 +2,10 @@
 
 import copy
 import json
+import math
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +28,7 @@ from pragworld_tasks.leaderboard.private_values import public_values
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
 from pragworld_tasks.leaderboard.runs import load_runs
+from pragworld_tasks.leaderboard.submission import to_submissions
 
 SETTINGS = {"groups": 3, "seed": 5}
 DATE = "2026-01-02T03-04-05.678"
@@ -69,6 +72,9 @@ def documents() -> list[Document]:
     return generate_documents(**SETTINGS)
 
 
+PROMPT = ("arguments", "gen_args_0", "arg_0")
+
+
 @pytest.fixture
 def folder(documents: list[Document], tmp_path: Path) -> Path:
     """What lm-eval writes: a model that is right but for row 1, and says nothing to row 2."""
@@ -89,7 +95,9 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
                         "arg_1": {"do_sample": False, "max_gen_toks": 1024},
                     }
                 },
+                "resps": [["" if record["row"] == 2 else response]],
                 "filtered_resps": ["" if record["row"] == 2 else response],
+                "filter": "none",
                 "unreadable": 0.0,
             }
         )
@@ -204,13 +212,16 @@ def test_a_record_of_a_stranger_shows_no_folder_either(
 def test_half_a_character_is_replaced_where_it_is_read(folder: Path, tmp_path: Path) -> None:
     """JSON can name one, and a model's output can hold one; UTF-8 has none."""
     half = "(yes)\ud800"
-    (samples,) = folder.rglob("samples_*.jsonl")
-    lines = [json.loads(line) for line in samples.read_text().splitlines()]
-    lines[0]["filtered_resps"] = [f"{half} \U0001f642"]
-    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (results,) = folder.rglob("results_*.json")
-    names = {"model_name": f"someone/{half}", "system_instruction": half}
-    results.write_text(json.dumps(RESULTS | names))
+    results.write_text(json.dumps(RESULTS | {"system_instruction": half}))
+    (samples,) = folder.rglob("samples_*.jsonl")
+
+    def change(line: Any) -> None:
+        put(*PROMPT, value=half + line["arguments"]["gen_args_0"]["arg_0"])(line)
+        if line["doc"]["row"] == 0:
+            respond(f"{half} \U0001f642")(line)
+
+    edit_samples(samples.parent, change)
     (run,) = load_runs([str(folder)])
     assert run.record.answers[0].response == "(yes)\ufffd \U0001f642"
     assert run.record.environment.system_instruction == "(yes)\ufffd"
@@ -291,7 +302,6 @@ def put(*place: str | int, value: Any) -> Callable[[Any], None]:
         (put("intervals", value="99 %"), "intervals of the record: 99 % instead of"),
         (put("breakdowns", "mine", value={}), "breakdowns of the record"),
         (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record, but"),
-        (put("metrics", "acc", "low", value=99.0), "metrics, acc: low is 99.0"),
         (put("published", "robust_acc", "percent", value=100.0), "published, robust_acc: percent"),
         (
             put("breakdowns", "length", value={}),
@@ -352,11 +362,86 @@ def submission(folder: Path, tmp_path: Path) -> Path:
     return out
 
 
-def edit_sample(submission: Path, row: int, change: Callable[[Any], None]) -> None:
-    (path,) = submission.glob("samples_*.jsonl")
+def edit_samples(folder: Path, change: Callable[[Any], None], row: int | None = None) -> None:
+    """Change the sample of a row, or all samples."""
+    (path,) = folder.glob("samples_*.jsonl")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    change(lines[row])
+    for line in lines if row is None else [lines[row]]:
+        change(line)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def edit_record(submission: Path, change: Callable[[Any], None]) -> None:
+    path = submission / "record.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def respond(response: str) -> Callable[[Any], None]:
+    """A change of a sample to another response."""
+
+    def change(line: Any) -> None:
+        line.update(resps=[[response]], filtered_resps=[response])
+
+    return change
+
+
+def assert_refused(submission: Path, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that `verify` refuses a submission in one line that matches."""
+    capsys.readouterr()
+    with refused("1 of 1 submissions are refused"):
+        main(["verify", str(submission)])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert re.search(expected, line), line
+    assert line.isprintable()
+
+
+def assert_accepted(submission: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    main(["verify", str(submission)])
+    assert "robust_acc" in capsys.readouterr().out
+
+
+def to_plain(submission: Path, around: tuple[str, str] = ("", "")) -> None:
+    """Change a submission to one without a chat template."""
+    before, behind = around
+
+    def change(line: Any) -> None:
+        put(*PROMPT, value=f"{before}{evaluation_prompt(line['doc'])}{behind}")(line)
+
+    edit_samples(submission, change)
+    (samples,) = submission.glob("samples_*.jsonl")
+    first = json.loads(samples.read_text().splitlines()[0])["arguments"]["gen_args_0"]["arg_0"]
+    edit_record(submission, put("model", "chat_template", value=False))
+    edit_record(submission, put("environment", "first_prompt", value=first))
+
+
+def to_likelier(submission: Path, documents: list[Document]) -> None:
+    """Change a submission to one that compares the likelihoods of yes and no."""
+    (samples,) = submission.glob("samples_*.jsonl")
+    task = "pragworld_generated_mc"
+
+    def change(line: Any) -> None:
+        likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
+        prompt = f"<user>{label_prompt(line['doc'])}<model>"
+        line.update(
+            resps=[[pair] for pair in likelihoods],
+            filtered_resps=likelihoods,
+            arguments={
+                f"gen_args_{number}": {"arg_0": prompt, "arg_1": f" {label}"}
+                for number, label in enumerate(("yes", "no"))
+            },
+        )
+
+    edit_samples(submission, change)
+    samples.rename(samples.with_name(f"samples_{task}_{DATE}.jsonl"))
+    results = copy.deepcopy(RESULTS)
+    metadata = RESULTS["configs"]["pragworld_generated"]["metadata"]
+    results["configs"] = {task: {"output_type": "multiple_choice", "metadata": metadata}}
+    (submission / f"results_{DATE}.json").write_text(json.dumps(results))
+    record_of(submission, documents).write(submission / "record.json")
+    (submission / f"results_{DATE}.json").unlink()
 
 
 def test_a_submission_is_verified(submission: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -369,56 +454,130 @@ def test_a_submission_is_verified(submission: Path, capsys: pytest.CaptureFixtur
     assert [path.name for path in submission.parent.iterdir()] == ["mine"]
 
 
+def prompt_after(text: str) -> Callable[[Any], None]:
+    """A change of a sample to one whose prompt stands behind a text."""
+    return lambda line: put(*PROMPT, value=text + evaluation_prompt(line["doc"]))(line)
+
+
 @pytest.mark.parametrize(
     ("row", "change", "expected"),
     [
-        (0, put("filtered_resps", value=["I can't say"]), "row 0: the answer is None, but"),
-        (2, put("filtered_resps", value=["hm"]), "row 2: the response is 'hm', but '' in"),
+        (0, respond("I can't say"), "row 0: the answer is None, but"),
+        (2, respond("hm"), "row 2: the response is 'hm', but '' in"),
         (1, put("doc", "question", value="Is it?"), "the response is to another question"),
         (1, put("doc", "answer", value="maybe"), "contradict the digest of their documents"),
+        (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
+        (1, put("comment", value="me"), "row 1 .* has 'comment', which lm-eval does not log"),
+        (0, put(*PROMPT, value="Is it raining?"), "the prompt is not that of pragworld_generated"),
+        (1, put(*PROMPT, value="Is it raining?"), "row 1: the prompt is not that of pragworld_gen"),
+        (1, put(*PROMPT, value={"role": "user"}), "row 1: the prompt is not that of pragworld_gen"),
         (
             1,
-            put("arguments", "gen_args_0", "arg_0", value="Is it raining?"),
+            lambda line: put(*PROMPT, value=label_prompt(line["doc"]))(line),
             "row 1: the prompt is not that of pragworld_generated",
         ),
-        (
-            1,
-            lambda line: put("arguments", "gen_args_0", "arg_0", value=label_prompt(line["doc"]))(
-                line
-            ),
-            "row 1: the prompt is not that of pragworld_generated",
-        ),
+        (1, prompt_after("The answer is no. "), "row 1: .* or other text stands around it"),
+        (None, prompt_after("Think hard. "), "the prompt is not environment.first_prompt of rec"),
         (
             0,
             put("arguments", "gen_args_0", "arg_1", "do_sample", value=True),
             "generated with do_sample True, but record.json says False",
         ),
-        (
-            1,
-            lambda line: put(
-                "arguments",
-                "gen_args_0",
-                "arg_0",
-                value=f"The answer is {line['doc']['answer']}. {evaluation_prompt(line['doc'])}",
-            )(line),
-            "row 1: the prompt is not that of pragworld_generated, or other text stands around it",
-        ),
         (0, put("arguments", "gen_args_0", "arg_1", value=None), "no settings of generation"),
+        (None, put("arguments", "gen_args_0", "arg_1", value=" x"), "no settings of generation"),
+        (0, put("arguments", "gen_args_0", "arg_2", value=" x"), "'arguments' are not lm-eval's"),
+        (0, put("arguments", "gen_args_1", value={}), "2 requests instead of 1"),
         (0, put("arguments", value={}), "no 'arguments'"),
         (0, put("arguments", value={"a": 3}), "'arguments' are not lm-eval's"),
+        (0, put("resps", value=[["(maybe)"]]), "not the responses in 'resps'"),
+        (0, put("resps", 0, value=["(yes)", "(no)"]), "not the responses in 'resps'"),
+        (0, put("filter", value="best"), "'filter' is 'best', but our tasks have none"),
     ],
 )
 def test_samples_that_differ_are_refused_with_the_row(
     submission: Path,
     capsys: pytest.CaptureFixture[str],
-    row: int,
+    row: int | None,
     change: Callable[[Any], None],
     expected: str,
 ) -> None:
-    edit_sample(submission, row, change)
-    with refused("1 of 1 submissions are refused"):
-        main(["verify", str(submission)])
-    assert expected in capsys.readouterr().out
+    edit_samples(submission, change, row)
+    assert_refused(submission, expected, capsys)
+
+
+@pytest.mark.parametrize("values", [("no", " yes"), (" yes.", " no"), (" yes", None)])
+def test_continuations_are_those_of_the_task(
+    submission: Path,
+    documents: list[Document],
+    capsys: pytest.CaptureFixture[str],
+    values: tuple[str, str | None],
+) -> None:
+    to_likelier(submission, documents)
+    edit_record(submission, put("environment", "generation", value={"temperature": 9}))
+    assert_refused(submission, "pragworld_generated_mc generates nothing", capsys)
+    edit_record(submission, put("environment", "generation", value={}))
+    assert_accepted(submission, capsys)
+    edit_samples(  # as with a chat template
+        submission, lambda line: put("arguments", "gen_args_0", "arg_1", value="yes")(line)
+    )
+    assert_accepted(submission, capsys)
+    for number, value in enumerate(values):
+        edit_samples(submission, put("arguments", f"gen_args_{number}", "arg_1", value=value))
+    assert_refused(submission, "row 0 .*the continuation is .* instead of '(yes|no)'", capsys)
+
+
+def test_without_a_chat_template_only_the_system_instruction_stands_around_a_prompt(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    to_plain(submission)
+    assert_accepted(submission, capsys)
+    for around in (("Think step by step. ", ""), ("", "\nThink step by step.")):
+        to_plain(submission, around)
+        assert_refused(submission, "names no chat template, but around the prompt", capsys)
+    to_plain(submission, ("Be brief.", ""))
+    edit_record(submission, put("environment", "system_instruction", value="Be brief."))
+    assert_accepted(submission, capsys)
+    to_plain(submission)
+    assert_refused(submission, "names no chat template, but around the prompt", capsys)
+
+
+def test_with_a_chat_template_the_record_shows_what_stands_around_a_prompt(
+    submission: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = read_record(submission / "record.json")
+    shown = record.environment.first_prompt
+    assert shown == f"<user>{evaluation_prompt(documents[0])}<model>"
+    edit_record(submission, put("environment", "system_instruction", value="Be brief."))
+    assert_refused(submission, "does not have the system instruction", capsys)
+    edit_record(submission, put("environment", "system_instruction", value=None))
+    edit_record(submission, put("environment", "first_prompt", value=None))
+    assert_refused(submission, "is not environment.first_prompt of record.json", capsys)
+    to_plain(submission)
+    edit_record(submission, put("model", "chat_template", value=True))
+    assert_refused(submission, "that a chat template was applied, but none is there", capsys)
+
+
+def test_the_messages_of_a_chat_are_read(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server applies its own template: lm-eval logs messages, and no template."""
+    (results,) = folder.rglob("results_*.json")
+    results.write_text(json.dumps(RESULTS | {"chat_template": "", "system_instruction": "Hi."}))
+
+    def change(line: Any) -> None:
+        messages = [
+            {"role": "system", "content": "Hi."},
+            {"role": "user", "content": evaluation_prompt(line["doc"])},
+        ]
+        put(*PROMPT, value=[json.dumps(messages)])(line)
+
+    edit_samples(results.parent, change)
+    out = tmp_path / "chat"
+    main(["record", str(folder), "--out", str(out)])
+    assert_accepted(out, capsys)
+    record = read_record(out / "record.json")
+    assert record.model.chat_template
+    assert str(record.environment.first_prompt).startswith("system: Hi.\nuser: Read this")
 
 
 @pytest.mark.parametrize(
@@ -427,13 +586,41 @@ def test_samples_that_differ_are_refused_with_the_row(
         (put("answers", 1, "response", value="(no)"), "row 1: "),
         (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record"),
         (put("data", "digest", value="0" * 64), "the record is on other documents"),
-        (put("source", value="published"), "its answers come with the package"),
+        (put("source", value="published"), "a submission is a run of lm_eval"),
         (put("source", value="responses"), "a submission is a run of lm_eval"),
         (put("model", "name", value="/models/mine"), "is a folder, which nobody else"),
+        (put("model", "adapter", value="/data/me/adapter"), "is a folder, which nobody else"),
+        (put("model", "name", value="someone/other"), "of the model someone/other . someone/adap"),
+        (put("model", "adapter", value=None), "but its environment.model_args load someone/base"),
+        (put("environment", "model_args", value={}), "model_args load none"),
+        (put("model", "revision", value="/data/me/x y\n"), "model.revision: '/data/me/x y"),
+        (put("model", "dtype", value="a" * 201), "model.dtype: 'aaa.* at most 200"),
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
+        (put("environment", "backend", value="hf\n::error"), r"environment.backend: 'hf\\n::err"),
         (put("environment", "model_args", "api_key", value="hf_secret"), "model_args: holds a sec"),
         (put("environment", "generation", "a", value="/data/me/b"), "generation: holds a secret, "),
-        (put("model", "adapter", value="/data/me/adapter"), "adapter: holds a secret, or a folder"),
+        (
+            put("environment", "generation", "a", value="\u202e"),
+            "environment.generation: must have",
+        ),
+        (put("environment", "generation", "\x1b[2J", value=1), "environment.generation: must have"),
+        (put("environment", "model_args", "a", value="a" * 20_000), "at most 20000 characters"),
+        (put("environment", "system_instruction", value="a\0"), "system_instruction: must have no"),
+        (put("environment", "packages", "a", value="\u2067"), r"packages: '\\u2067' must be print"),
+        (put("environment", "packages", value=dict.fromkeys(map(str, range(21)), "1")), "21 pack"),
+        (put("environment", "date", value="yesterday"), "'yesterday' is not a date"),
+        (put("environment", "seconds", value=math.inf), "seconds: Input should be a finite number"),
+        (put("environment", "seconds", value=math.nan), "seconds: Input should be a finite number"),
+        (put("model", "parameters", value=10**4000), "parameters: .*less than or equal to"),
+        (put("environment", "seconds", value=-1), "seconds: .*greater than or equal to 0"),
+        (put("environment", "seconds", value="12"), "seconds: Input should be a valid number"),
+        (
+            put("environment", "model_args", "a", value=math.nan),
+            "nan is not a number that JSON has",
+        ),
+        (put("data", "generator", "groups", value=20_000), "data.groups: 3, but .* 20000 groups"),
+        (put("data", "generator", "more", value=1), "data.generator: must have groups, seed"),
+        (put("data", "generator", "seed", value=0.5), "data.generator: seed must be an integer"),
     ],
 )
 def test_a_changed_record_is_refused(
@@ -442,15 +629,102 @@ def test_a_changed_record_is_refused(
     change: Callable[[Any], None],
     expected: str,
 ) -> None:
+    def contradict_and_change(content: Any) -> None:
+        if content["answers"][1]["answer"] == "no":  # so that "(no)" contradicts it
+            content["answers"][1]["answer"] = content["answers"][1]["released"] = "yes"
+        change(content)
+
+    edit_record(submission, contradict_and_change)
+    assert_refused(submission, expected, capsys)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org/\u202emodel",
+        "org/model\n::error title=x::y",
+        "org/m\x1b[2J",
+        "label readers (majority)",
+        "org/" + "a" * 200,
+    ],
+)
+def test_a_name_that_no_model_has_is_refused(
+    submission: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    def change(content: Any) -> None:
+        content["model"]["name"] = content["environment"]["model_args"]["pretrained"] = name
+
+    edit_record(submission, change)
+    assert_refused(submission, "is not the name of a model", capsys)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-4o", "ft:gpt-4o-mini:lab::abc", "accounts/lab/models/m@2", "lab/Model-1.5B_it"]
+)
+def test_models_of_hubs_and_of_apis_can_be_submitted(
+    submission: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    def change(content: Any) -> None:
+        content["model"] |= {"name": name, "adapter": None}
+        content["environment"]["model_args"] = {"model": name}
+
+    edit_record(submission, change)
+    assert_accepted(submission, capsys)
+
+
+def test_ends_of_intervals_may_differ_as_random_draws_do(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = submission / "record.json"
-    content = json.loads(path.read_text())
-    if content["answers"][1]["answer"] == "no":  # so that "(no)" contradicts it
-        content["answers"][1]["answer"] = content["answers"][1]["released"] = "yes"
-    change(content)
-    path.write_text(json.dumps(content))
-    with refused("1 of 1 submissions are refused"):
-        main(["verify", str(submission)])
-    assert expected in capsys.readouterr().out
+    (run,) = load_runs([str(path)])
+    edit_record(submission, put("metrics", "acc", "low", value=0.5))
+    assert_accepted(submission, capsys)
+    (changed,) = load_runs([str(path)])
+    assert changed.report.to_json() == run.report.to_json()
+    (metrics,) = [one.metrics() for one in to_submissions([changed])]
+    low = next(metric.share.low for metric in metrics if metric.name == "acc")
+    assert low == run.report.interval("acc")[0]
+
+
+def test_values_nested_too_deeply_stop_no_other_submission(
+    submission: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nested: Any = {}
+    for _ in range(900):
+        nested = {"a": nested}
+    settings = ("arguments", "gen_args_0", "arg_1")
+    changes: tuple[tuple[Callable[..., None], Callable[[Any], None]], ...] = (
+        (edit_record, put("environment", "model_args", value=nested)),
+        (edit_samples, put(*settings, value=nested)),
+        (edit_samples, put("resps", value=nested)),
+        (edit_samples, put(*PROMPT, value=nested)),
+    )
+    folders = [tmp_path / str(number) for number in range(len(changes))]
+    for folder, (edit, change) in zip(folders, changes, strict=True):
+        shutil.copytree(submission, folder)
+        edit(folder, change)
+    capsys.readouterr()
+    with refused("4 of 5 submissions are refused"):
+        main(["verify", *map(str, folders), str(submission)])
+    *deep, fine = capsys.readouterr().out.splitlines()
+    assert "model_args: Value error, nested more than 20 levels deep" in deep[0]
+    assert len(deep) == 4
+    assert "robust_acc" in fine
+
+
+def test_many_generated_documents_are_refused_before_they_are_generated(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit_record(submission, put("data", "groups", value=10**9))
+    edit_record(submission, put("data", "generator", "groups", value=10**9))
+    assert_refused(submission, "1000000000 groups; a submission has at most 2000", capsys)
+
+
+def test_nothing_else_is_in_a_submission(
+    submission: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (submission / "page\n::error.html").write_text("<script>")
+    assert_refused(submission, r"holds page\\n::error.html; a submission has record.json", capsys)
 
 
 def test_what_is_no_submission_is_refused(
@@ -467,20 +741,15 @@ def test_what_is_no_submission_is_refused(
 
 
 def test_a_submission_runs_no_code_of_its_own(
-    submission: Path, capsys: pytest.CaptureFixture[str]
+    submission: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The task that a record names decides which file of functions is loaded."""
-    (submission / "evil.yaml").write_text("doc_to_text: !function evil.run\n")
-    witness = submission / "witness"
-    (submission / "evil.py").write_text(f"open({str(witness)!r}, 'w')\n\ndef run(doc): ...\n")
-    path = submission / "record.json"
-    content = json.loads(path.read_text())
-    for task in (str(submission / "evil"), "../evil", "_written", None):
-        content["environment"]["task"] = task
-        path.write_text(json.dumps(content))
-        with refused("1 of 1 submissions are refused"):
-            main(["verify", str(submission)])
-        assert "not samples of the task" in capsys.readouterr().out
+    (tmp_path / "evil.yaml").write_text("doc_to_text: !function evil.run\n")
+    witness = tmp_path / "witness"
+    (tmp_path / "evil.py").write_text(f"open({str(witness)!r}, 'w')\n\ndef run(doc): ...\n")
+    for task in (str(tmp_path / "evil"), "../evil", "_written", None):
+        edit_record(submission, put("environment", "task", value=task))
+        assert_refused(submission, "not samples of the task", capsys)
     assert not witness.exists()
 
 

@@ -8,11 +8,15 @@ lm-eval logs the arguments of a model as they were passed, and records are publi
   name.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from pragworld_tasks.errors import InputError
+
 PRIVATE_ADDRESS = "PRIVATE_ADDRESS"
+_DEEPEST = 20  # levels of nested values; those of a stranger could be too many to walk
 # Names of arguments that hold secrets, and not those of special tokens.
 _SECRET = re.compile(
     r"(?<!bos)(?<!eos)(?<!pad)(?<!unk)(?:^|[_-])(?:token|(?:api_?)?key|secret|password|auth\w{0,40}|"
@@ -65,20 +69,28 @@ def public_text(text: str) -> str:
 
 
 def public_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON values without secrets, and with `public_text` only, at any depth."""
-    public: dict[str, Any] = _public(values)
+    """Return JSON values without secrets, and with `public_text` only, at any depth.
+
+    Raises:
+        InputError: A value is nested too deeply, or is not a number that JSON has.
+    """
+    public: dict[str, Any] = _public(values, _DEEPEST)
     return public
 
 
-def _public(value: Any) -> Any:
+def _public(value: Any, levels: int) -> Any:
+    if levels < 0:
+        raise InputError(f"nested more than {_DEEPEST} levels deep; leave that setting out")
     if isinstance(value, Mapping):
         return {
-            public_text(name): _public(inner)
+            public_text(name): _public(inner, levels - 1)
             for name, inner in value.items()
             if not _SECRET.search(name)
         }
     if isinstance(value, list):
-        return [_public(inner) for inner in value]
+        return [_public(inner, levels - 1) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{value} is not a number that JSON has; leave that setting out")
     return public_text(value) if isinstance(value, str) else value
 
 

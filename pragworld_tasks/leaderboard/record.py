@@ -2,7 +2,9 @@
 
 A record holds every answer, the metrics with their intervals, the model, how it ran, and the digest
 of the documents. Metrics are always computed from the answers: a record whose figures do not follow
-from its answers is refused, as is one whose answers do not follow from its responses.
+from its answers is refused, as is one whose answers do not follow from its responses. The ends of
+intervals alone are not compared. They come from random draws, which another version of NumPy may
+draw differently, and readers of a record use the computed ones.
 """
 
 import json
@@ -23,15 +25,18 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.files import read_json, write_whole
+from pragworld_tasks.leaderboard.logged_requests import first_logged_prompt
 from pragworld_tasks.leaderboard.private_values import public_text, public_values
 
 Source = Literal["lm-eval", "responses", "published", "readings"]
 SCHEMA_VERSION: Literal[1] = 1
 _TOLERANCE = 1e-6  # percent; files may round
+# lm-eval's names of the model among its arguments, in the order in which it looks for them.
+_NAMED_BY = ("delta", "pretrained", "model", "path", "engine")
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ModelRecord(_Part):
@@ -53,7 +58,7 @@ class ModelRecord(_Part):
     dtype: str | None = None
     quantization: str | None = None
     chat_template: bool | None = None
-    parameters: int | None = None
+    parameters: int | None = Field(default=None, gt=0, le=10**15)
 
     @field_validator("name", "adapter")
     @classmethod
@@ -68,8 +73,11 @@ class EnvironmentRecord(_Part):
         task: the lm-eval task.
         backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
         model_args: lm-eval's arguments of the model, as `public_values` has them.
-        generation: the settings of generation that were passed, likewise.
+        generation: the settings of generation that were passed, likewise; empty where nothing is
+            generated.
         system_instruction: the system prompt.
+        first_prompt: the first prompt as the model got it, with system prompt and chat template.
+            All others have the same around the task's own prompt.
         packages: versions by package.
         date: when the run began (ISO 8601, UTC).
         seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
@@ -80,9 +88,10 @@ class EnvironmentRecord(_Part):
     model_args: dict[str, Any] = Field(default_factory=dict)
     generation: dict[str, Any] = Field(default_factory=dict)
     system_instruction: str | None = None
+    first_prompt: str | None = None
     packages: dict[str, str] = Field(default_factory=dict)
     date: str | None = None
-    seconds: float | None = None
+    seconds: float | None = Field(default=None, ge=0)
 
     @field_validator("model_args", "generation")
     @classmethod
@@ -130,9 +139,9 @@ class ShareRecord(_Part):
 
     right: int = Field(ge=0)
     total: int = Field(ge=0)
-    percent: float | None
-    low: float | None
-    high: float | None
+    percent: float | None = Field(ge=0, le=100)
+    low: float | None = Field(ge=0, le=100)
+    high: float | None = Field(ge=0, le=100)
 
 
 class RunRecord(_Part):
@@ -258,11 +267,23 @@ def read_record(path: Path) -> RunRecord:
     try:
         return RunRecord.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            f"{path}: not a run record of version {SCHEMA_VERSION}: {place}: {first['msg']}"
+            f"{path}: not a run record of version {SCHEMA_VERSION}: {_first_of(error)}"
         ) from error
+
+
+def model_and_adapter(model_args: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the model and of the PEFT adapter that lm-eval's arguments load.
+
+    Examples:
+        >>> model_and_adapter({"pretrained": "someone/base", "peft": "someone/adapter"})
+        ('someone/base', 'someone/adapter')
+        >>> model_and_adapter({"model": "gpt-4o"})
+        ('gpt-4o', None)
+    """
+    named = [str(model_args[key]) for key in _NAMED_BY if model_args.get(key)]
+    adapter = model_args.get("peft")
+    return (named[0] if named else None), (str(adapter) if adapter else None)
 
 
 def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
@@ -284,7 +305,9 @@ def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
         )
     content = report.to_json()
     results = _results_of(source)
-    model, environment = _from_lm_eval(*results) if results else (None, EnvironmentRecord())
+    model, environment = (
+        _from_lm_eval(source.files[0], *results) if results else (None, EnvironmentRecord())
+    )
     kind: Source = "lm-eval" if model else "responses"
     name = source.name.removesuffix(".jsonl")
     if source.shipped:
@@ -338,7 +361,7 @@ def _check_shares(
     for metric, share in computed.items():
         found = recorded[metric].model_dump()
         for key, value in share.items():
-            if not _is_close(found[key], value):
+            if key not in ("low", "high") and not _is_close(found[key], value):
                 raise InputError(
                     f"{name}: {place}, {metric}: {key} is {found[key]} in the record, but its "
                     f"answers give {value}"
@@ -372,43 +395,68 @@ def _generator_settings(task: str, content: Mapping[str, Any]) -> dict[str, Any]
     return _as_json(asdict(GeneratorSettings.from_metadata(metadata)))
 
 
-def _from_lm_eval(task: str, content: Mapping[str, Any]) -> tuple[ModelRecord, EnvironmentRecord]:
-    """Return model and environment from lm-eval's results."""
+def _from_lm_eval(
+    samples: Path, task: str, content: Mapping[str, Any]
+) -> tuple[ModelRecord, EnvironmentRecord]:
+    """Return model and environment from lm-eval's samples and the results beside them.
+
+    Raises:
+        InputError: The results hold what a record cannot.
+    """
+    try:
+        return _model_of(content), _environment_of(samples, task, content)
+    except ValidationError as error:
+        raise InputError(
+            f"{samples}: the results of lm-eval beside it cannot be recorded: {_first_of(error)}"
+        ) from error
+
+
+def _first_of(error: ValidationError) -> str:
+    """Return the place of the first thing that is wrong, and what is."""
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file':.200}: {first['msg']}"
+
+
+def _model_of(content: Mapping[str, Any]) -> ModelRecord:
     config = content["config"]
     arguments = _model_arguments(config.get("model_args"))
     quantization = [
         name for name in ("4bit", "8bit") if str(arguments.get(f"load_in_{name}")) == "True"
     ]
-    model = ModelRecord(
-        name=str(
-            (arguments.get("peft") and arguments.get("pretrained"))
-            or content.get("model_name")
-            or arguments.get("pretrained")
-            or config.get("model")
-        ),
+    name, adapter = model_and_adapter(arguments)
+    parameters = config.get("model_num_parameters")
+    return ModelRecord(
+        name=str(name or content.get("model_name") or config.get("model")),
         revision=config.get("model_sha") or config.get("model_revision") or None,
-        adapter=arguments.get("peft"),
+        adapter=adapter,
         dtype=str(config["model_dtype"]).removeprefix("torch.")
         if config.get("model_dtype")
         else None,
         quantization=quantization[0] if quantization else arguments.get("quantization"),
-        chat_template=bool(content.get("chat_template")),
-        parameters=config.get("model_num_parameters"),
+        chat_template=content.get("chat_template") is not None,  # "" where a server applies its own
+        parameters=parameters if parameters and parameters > 0 else None,  # -1: lm-eval can't tell
     )
+
+
+def _environment_of(samples: Path, task: str, content: Mapping[str, Any]) -> EnvironmentRecord:
+    config = content["config"]
     settings = content.get("configs", {}).get(task, {})
     date = content.get("date")
     seconds = content.get("total_evaluation_time_seconds")
-    environment = EnvironmentRecord(
+    return EnvironmentRecord(
         task=task,
         backend=config.get("model") if isinstance(config.get("model"), str) else None,
-        model_args=arguments,
-        generation=_as_json(
+        model_args=_model_arguments(config.get("model_args")),
+        generation={}
+        if settings.get("output_type") == "multiple_choice"
+        else _as_json(
             {
                 **(settings.get("generation_kwargs") or {}),
                 **_model_arguments(config.get("gen_kwargs")),
             }
         ),
         system_instruction=content.get("system_instruction"),
+        first_prompt=first_logged_prompt(samples),
         packages={
             package: str(content[key])
             for package, key in (
@@ -422,7 +470,6 @@ def _from_lm_eval(task: str, content: Mapping[str, Any]) -> tuple[ModelRecord, E
         else None,
         seconds=float(seconds) if seconds else None,
     )
-    return model, environment
 
 
 def _model_arguments(arguments: object) -> dict[str, Any]:

@@ -87,27 +87,28 @@ class Submission:
         return [metrics[name] for name in self.only or metrics]
 
     def _all_metrics(self) -> list[SubmittedMetric]:
-        report, record = self.run.report, self.record
+        report = self.run.report
+        computed = report.to_json()
         ours = shown_tallies(report.run, report.split)
         released = shown_tallies(
             to_released_run(report.documents, report.predictions.released), report.split
         )
         shares = [
-            *((name, share, ours, "", "") for name, share in record.metrics.items()),
+            *((name, share, ours, "", "") for name, share in computed["metrics"].items()),
             *(
                 (name, share, released, _PUBLISHED, ", by the released scoring")
-                for name, share in record.published.items()
+                for name, share in computed["published"].items()
             ),
         ]
         return [
             SubmittedMetric(
                 name + suffix,
                 METRIC_TEXTS[name].meaning + remark,
-                share,
+                ShareRecord.model_validate(share),
                 null_if_nan(100 * tallies[name].standard_error),
             )
             for name, share, tallies, suffix, remark in shares
-            if share.percent is not None
+            if share["percent"] is not None
         ]
 
 

@@ -5,22 +5,49 @@ metric is computed again from the samples, and the documents, prompts, answers a
 record have to be those in the samples.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
+from pragworld_tasks.leaderboard.logged_requests import logged_prompt
 from pragworld_tasks.leaderboard.private_values import is_folder, public_values
-from pragworld_tasks.leaderboard.record import RunRecord
+from pragworld_tasks.leaderboard.record import RunRecord, model_and_adapter, read_record
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
+from pragworld_tasks.leaderboard.submitted_texts import check_texts
 from pragworld_tasks.link import task_descriptions, task_folder
 
 RECORD = "record.json"
+_MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
+# What lm-eval logs for each document, besides its metrics.
+_SAMPLE_FIELDS = {
+    *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+    *("doc_hash", "prompt_hash", "target_hash"),
+}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a task asks for.
+
+    Attributes:
+        name: its name.
+        write_prompt: returns the prompt to a document.
+        choices: the continuations that are compared; empty where the model writes its answer.
+        metrics: names of its metrics.
+    """
+
+    name: str
+    write_prompt: Callable[[Mapping[str, Any]], str]
+    choices: Sequence[str]
+    metrics: frozenset[str]
 
 
 def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Path]:
@@ -57,29 +84,62 @@ def verify(folder: Path) -> BoardRun:
         InputError: Something is missing, contradicts the rest, or is not what our task asks for.
             The message names the row where there is one.
     """
+    try:
+        return _verify(folder)
+    except RecursionError as error:  # JSON can be nested more deeply than a walk over it can go
+        raise InputError(
+            f"{folder}: values are nested too deeply; submit the files that "
+            "`pragworld-tasks record` wrote"
+        ) from error
+
+
+def _verify(folder: Path) -> BoardRun:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    samples = sorted(folder.glob("samples_*.jsonl"))
-    if not (folder / RECORD).is_file() or len(samples) != 1:
+    path, samples = folder / RECORD, sorted(folder.glob("samples_*.jsonl"))
+    if not path.is_file() or len(samples) != 1:
         raise InputError(
             f"{folder}: holds {len(samples)} files samples_*.jsonl and "
-            f"{'a' if (folder / RECORD).is_file() else 'no'} {RECORD}; a submission has one of "
-            "each, as `pragworld-tasks record` writes them"
+            f"{'a' if path.is_file() else 'no'} {RECORD}; a submission has one of each, as "
+            "`pragworld-tasks record` writes them"
         )
-    (run,) = load_runs([str(folder / RECORD)])
-    if is_folder(run.record.model.name):
+    if others := sorted({*folder.iterdir()} - {path, *samples}):
         raise InputError(
-            f"{folder / RECORD}: the model {run.record.model.name} is a folder, which nobody else "
-            "can evaluate; submit a run of a public model"
+            f"{folder}: holds {others[0].name}; a submission has {RECORD}, its samples and nothing "
+            "else; remove it"
         )
-    if run.record.source != "lm-eval":
-        raise InputError(
-            f"{folder / RECORD}: from {run.record.source}; a submission is a run of lm_eval"
-        )
-    _check_privacy(run.record, folder / RECORD)
+    record = read_record(path)
+    _check_source(record, path)
+    _check_privacy(record, path)
+    check_texts(record, path)
+    _check_generator(record, path)
+    (run,) = load_runs([str(path)])
     _check_answers(run, samples[0])
     _check_requests(run.record, run.documents, samples[0])
     return run
+
+
+def _check_source(record: RunRecord, path: Path) -> None:
+    """Refuse a record that is not of a run of lm-eval on a model that others can evaluate."""
+    if record.source != "lm-eval":
+        raise InputError(f"{path}: from {record.source}; a submission is a run of lm_eval")
+    model, adapter = record.model.name, record.model.adapter
+    for name in filter(is_folder, (model, adapter or "")):
+        raise InputError(
+            f"{path}: the model {name} is a folder, which nobody else can evaluate; submit a run "
+            "of a public model"
+        )
+    loaded = model_and_adapter(record.environment.model_args)
+    if (model, adapter) != loaded:
+        raise InputError(
+            f"{path}: the record is of the model {_joined(model, adapter):.80}, but its "
+            f"environment.model_args load {_joined(*loaded):.80}; write it again with "
+            "`pragworld-tasks record`"
+        )
+
+
+def _joined(model: str | None, adapter: str | None) -> str:
+    return " + ".join(filter(None, (model, adapter))) or "none"
 
 
 def _check_privacy(record: RunRecord, path: Path) -> None:
@@ -92,6 +152,34 @@ def _check_privacy(record: RunRecord, path: Path) -> None:
                     f"{path}: {part}, {name}: holds a secret, or a folder or an address that only "
                     "one machine knows; write it again with `pragworld-tasks record`"
                 )
+
+
+def _check_generator(record: RunRecord, path: Path) -> None:
+    """Refuse settings that would generate other documents than the record has, or for too long."""
+    generator = record.data.generator
+    if generator is None:
+        return
+    names = [field.name for field in fields(GeneratorSettings)]
+    if set(generator) != set(names) or not record.data.split.startswith(GENERATED):
+        raise InputError(
+            f"{path}: data.generator: must have {', '.join(names)} for generated documents, and "
+            "be null for others; write it again with `pragworld-tasks record`"
+        )
+    try:
+        groups = GeneratorSettings.from_metadata(generator).groups
+    except InputError as error:
+        raise InputError(f"{path}: data.generator: {error}") from error
+    # A dialogue of entity tracking may have no question, and so no group.
+    if groups < record.data.groups or (
+        groups != record.data.groups and record.data.split == GENERATED
+    ):
+        raise InputError(
+            f"{path}: data.groups: {record.data.groups}, but data.generator makes {groups} groups"
+        )
+    if groups > _MOST_GROUPS:
+        raise InputError(
+            f"{path}: data.generator: {groups} groups; a submission has at most {_MOST_GROUPS}"
+        )
 
 
 def _check_answers(run: BoardRun, samples: Path) -> None:
@@ -122,31 +210,83 @@ def _check_answers(run: BoardRun, samples: Path) -> None:
 
 
 def _check_requests(record: RunRecord, documents: Sequence[Document], samples: Path) -> None:
-    """Refuse samples whose prompts or settings are not the task's.
+    """Refuse samples that are not what the record's task and settings give."""
+    from pragworld_tasks.evaluation.task_metrics import to_records
 
-    What a chat template puts around a prompt is the same for all documents.
-    """
-    write_prompt = _prompt_of_task(record, samples)
+    task, logged_documents = _task_of(record, samples), to_records(documents)
+    if task.choices and record.environment.generation:
+        raise InputError(
+            f"{samples.with_name(RECORD)}: environment.generation: {task.name} generates nothing; "
+            "write it again with `pragworld-tasks record`"
+        )
     around: tuple[str, str] | None = None
     for where, sample in read_json_lines(samples):
+        if unknown := sorted(sample.keys() - _SAMPLE_FIELDS - task.metrics):
+            where.refuse(f"has {unknown[0]!r:.40}, which lm-eval does not log; leave it out")
+        document = logged_documents[sample["doc"]["row"]]
+        if sample["doc"] != document:
+            where.refuse(f"'doc' is not the document of row {document['row']} of {task.name}")
+        _check_responses(where, sample)
         requests = sample.get("arguments")
         if not isinstance(requests, Mapping) or not requests:
             where.refuse("no 'arguments'; submit the samples as lm-eval wrote them")
-        document = documents[sample["doc"]["row"]]
-        prompt = write_prompt({"context": document.context, "question": document.question}).strip()
-        for request in requests.values():
-            if not isinstance(request, Mapping):
+        if len(requests) != (len(task.choices) or 1):
+            where.refuse(f"{len(requests)} requests instead of {len(task.choices) or 1}")
+        for number, request in enumerate(requests.values()):
+            if not isinstance(request, Mapping) or set(request) != {"arg_0", "arg_1"}:
                 where.refuse("'arguments' are not lm-eval's; submit the samples as it wrote them")
-            before, found, behind = _text_of(request.get("arg_0")).partition(prompt)
-            around = around or (before, behind)
-            if not found or (before, behind) != around:
+            text = logged_prompt(request["arg_0"]) or ""
+            if around is None:
+                around = _check_first_prompt(where, record, text, task.write_prompt(document))
+            # A chat template may strip a message.
+            if text != task.write_prompt(document).strip().join(around):
                 where.refuse(
-                    f"row {document.row}: the prompt is not that of {record.environment.task}, or "
-                    "other text stands around it than around the first"
+                    f"row {document['row']}: the prompt is not that of {task.name}, or other text "
+                    "stands around it than around the first"
                 )
-            settings = request.get("arg_1")
-            if not isinstance(settings, str):
-                _check_settings(where, settings, record.environment.generation)
+            if task.choices:
+                _check_continuation(where, request["arg_1"], task.choices[number])
+            else:
+                _check_settings(where, request["arg_1"], record.environment.generation)
+
+
+def _check_first_prompt(where: Where, record: RunRecord, text: str, prompt: str) -> tuple[str, str]:
+    """Return what stands before and behind the prompt, which has to be what the record says."""
+    environment = record.environment
+    before, found, behind = text.partition(prompt.strip())
+    if not found:
+        where.refuse(f"the prompt is not that of {environment.task}")
+    if text != environment.first_prompt:
+        where.refuse(
+            f"the prompt is not environment.first_prompt of {RECORD}; write it again with "
+            "`pragworld-tasks record`"
+        )
+    instruction = environment.system_instruction or ""
+    if record.model.chat_template:
+        if not (before or behind):
+            where.refuse(f"{RECORD} says that a chat template was applied, but none is there")
+        if instruction.strip() not in before:
+            where.refuse(f"the prompt does not have the system instruction that {RECORD} names")
+    elif text != instruction + prompt:
+        where.refuse(
+            f"{RECORD} names no chat template, but around the prompt stands something else than "
+            "its system instruction"
+        )
+    return before, behind
+
+
+def _check_responses(where: Where, sample: Mapping[str, Any]) -> None:
+    """Refuse responses that no filter of our tasks makes of what the model said."""
+    if sample.get("filter") != "none":
+        where.refuse(f"'filter' is {sample.get('filter')!r:.40}, but our tasks have none")
+    if [[response] for response in sample["filtered_resps"]] != sample.get("resps"):
+        where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
+
+
+def _check_continuation(where: Where, continuation: object, choice: str) -> None:
+    """Refuse a continuation that is not the task's, behind the space that lm-eval puts there."""
+    if not isinstance(continuation, str) or continuation.removeprefix(" ") != choice:
+        where.refuse(f"the continuation is {continuation!r:.40} instead of {choice!r}")
 
 
 def _check_settings(where: Where, settings: object, recorded: Mapping[str, Any]) -> None:
@@ -157,27 +297,13 @@ def _check_settings(where: Where, settings: object, recorded: Mapping[str, Any])
     for name in sorted({*public, *recorded}):
         if public.get(name) != recorded.get(name):
             where.refuse(
-                f"generated with {name} {public.get(name)!r}, but {RECORD} says "
-                f"{recorded.get(name)!r}"
+                f"generated with {name} {public.get(name)!r:.80}, but {RECORD} says "
+                f"{recorded.get(name)!r:.80}"
             )
 
 
-def _text_of(request: object) -> str:
-    """Return the prompt of a logged request: text, or the messages of a chat."""
-    if isinstance(request, list):
-        return "\n".join(map(_text_of, request))
-    if isinstance(request, Mapping):
-        return f"{request.get('role')}: {request.get('content')}"
-    if isinstance(request, str) and request.startswith("[{"):
-        try:
-            return _text_of(json.loads(request))
-        except ValueError:
-            return request
-    return str(request)
-
-
-def _prompt_of_task(record: RunRecord, samples: Path) -> Callable[[Mapping[str, Any]], str]:
-    """Return the function that writes a task's prompts, from the task's own file.
+def _task_of(record: RunRecord, samples: Path) -> _Task:
+    """Return what a task asks for, from the task's own file.
 
     The name comes from a stranger. Only one of our tasks is ever loaded: reading a task's file runs
     the code that it names.
@@ -187,8 +313,11 @@ def _prompt_of_task(record: RunRecord, samples: Path) -> Callable[[Mapping[str, 
     task = record.environment.task
     if task not in task_descriptions() or task != task_and_date(samples)[0]:
         raise InputError(f"{samples}: not samples of the task {task!r:.80}, which {RECORD} names")
-    prompt = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True).get("doc_to_text")
-    if not callable(prompt):
+    settings = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True)
+    choices = settings.get("doc_to_choice", [])
+    if not callable(settings.get("doc_to_text")) or settings.get("output_type") != (
+        "multiple_choice" if choices else "generate_until"
+    ):
         raise InputError(f"{samples}: {task} is not a task with questions")
-    write_prompt: Callable[[Mapping[str, Any]], str] = prompt
-    return write_prompt
+    metrics = frozenset(metric["metric"] for metric in settings["metric_list"])
+    return _Task(task, settings["doc_to_text"], choices, metrics)

@@ -58,6 +58,7 @@ def _record(options: argparse.Namespace) -> None:
 
 def _verify(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
+    from pragworld_tasks.leaderboard.submitted_texts import escape_unprintable
     from pragworld_tasks.leaderboard.verify import verify
 
     failed = 0
@@ -66,11 +67,12 @@ def _verify(options: argparse.Namespace) -> None:
             run = verify(folder)
         except InputError as error:
             failed += 1
-            print(f"{folder}: refused: {error}")
+            line = f"{folder}: refused: {error}"
         else:
             metric = "robust_acc" if "robust_acc" in run.record.metrics else "acc"
             percent = run.record.metrics[metric].percent
             shown = "not defined" if percent is None else f"{percent:.2f} %"
-            print(f"{folder}: {run.name}, {run.record.data.split}: {metric} {shown}")
+            line = f"{folder}: {run.name}, {run.record.data.split}: {metric} {shown}"
+        print(escape_unprintable(line))
     if failed:
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")
