@@ -78,6 +78,11 @@ def test_a_name_of_unknown_gender_is_exchanged_only_if_the_file_tells_its_gender
     assert not outcomes(variable_swap, UNKNOWN, agents=["Noah", "Avery"], female=["Avery"])
 
 
+def test_a_name_of_unknown_gender_is_no_uncle() -> None:
+    text = "A: Hi, Sam!\nB: Hi, I am an uncle now!"
+    assert not outcomes(variable_substitution, text, agents=["Sam"])
+
+
 def test_without_a_word_of_gender_any_names_are_exchanged() -> None:
     text = "A: did Noah leave\nB: Mia did"
     assert outcomes(variable_swap, text, agents=["Noah", "Mia"]) == {
@@ -158,6 +163,12 @@ def test_nothing_is_inside_itself() -> None:
     lists = {"objects": ["red closet"], "locations": ["den", "closet"]}
     assert not outcomes(variable_swap, text, **lists)
     assert not outcomes(variable_substitution, text, **lists)
+
+
+def test_nothing_is_introduced_after_it_was_spoken_of() -> None:
+    text = "A: Take your laptop.\nB: I lent it to Tom. But I have a tablet."
+    for altered in outcomes(variable_substitution, text, objects=["laptop", "tablet"]):
+        assert "your tablet" not in altered
 
 
 def test_a_substitution_contradicts_no_reply() -> None:

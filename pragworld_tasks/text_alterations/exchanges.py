@@ -265,12 +265,16 @@ def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str 
     """Return an objection if a sentence has both entities, or the next sets one against the other.
 
     A sentence would mention one of them twice, or a reply would contradict its question: "do you
-    have a headache / no, but I have a headache".
+    have a headache / no, but I have a headache". Nor may "a phone" be new after it was spoken of.
     """
     numbers = sentence_numbers(conversation.text, conversation.sentences)
     old, new = ({numbers[id(site.sentence)] for site in found} for found in sites.values())
     if old & new:
         return "a sentence mentions both"
+    for others, found in itertools.permutations(sites.values()):
+        begin = min((site.mention.utterance for site in others), default=0)
+        if any(site.mention.indefinite and site.mention.utterance > begin for site in found):
+            return "the conversation introduces one after the other"
     for sentence in conversation.sentences:
         number = numbers[id(sentence)]
         words = [word.lower for word in sentence.words]

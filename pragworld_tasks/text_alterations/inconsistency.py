@@ -55,17 +55,20 @@ def _with_sentence(
     topics: dict[int, list[tuple[Sentence, EntityMention]]] = {}
     for spot in free:
         for sentence in conversation.sentences:
-            if not 0 <= spot.sentence.utterance - sentence.utterance <= 4:
-                continue  # not yet mentioned, or long ago
+            lines = spot.sentence.utterance - sentence.utterance
+            if lines < 0:
+                continue  # not yet mentioned
+            distance = 0 if sentence is spot.sentence else 1 if lines <= 4 else 10
             for rank, mention in _topics(sentence):
-                near = rank + (sentence is not spot.sentence)
-                topics.setdefault(near, []).append((spot.sentence, mention))
+                topics.setdefault(rank + distance, []).append((spot.sentence, mention))
     changes = False
     if topics:
         sentence, mention = rng.choice(topics[min(topics)])
         changes = mention.kind == "objects" and rng.random() < 0.5
         predicate = rng.choice(ENGLISH["changes" if changes else "absurdities"])[mention.is_plural]
-        the = "" if mention.kind == "agents" else "The "
+        line = conversation.text.split("\n")[mention.utterance]
+        is_bare = mention.entity[0].isupper() and not line[: mention.start].endswith("the ")
+        the = "" if is_bare else "The "
         remark = f"{the}{mention.form_of(mention.entity)} {predicate}"
         reason = f'a sentence about "{mention.text}" can follow the statement, which ends the turn'
     else:
@@ -93,7 +96,7 @@ def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
         is_name = mention.entity[0].isupper()
         if mention.kind == "objects" and not is_name:
             topics.append((0, mention))
-        elif mention.kind == "locations" and sentence.before(place) == "the" and not is_name:
+        elif mention.kind == "locations" and (is_name or sentence.before(place) == "the"):
             topics.append((2, mention))
         elif mention.kind == "agents" and is_name and sentence.joined(place + 1):
             topics.append((4, mention))  # "Mary left", not "Hello, Mary!"

@@ -35,6 +35,7 @@ def is_plural(word: str) -> bool:
     return bool(_irregular(word, _SINGULARS) or re.search(r"..(?:[^suis]|[^s]i)s$", word))
 
 
+@functools.lru_cache(maxsize=4096)
 def number_forms(noun: str) -> tuple[str, str]:
     """Return the singular and plural of a noun in either form, also of several words.
 
