@@ -21,12 +21,20 @@ from pragworld_tasks.errors import InputError
 
 @dataclass(frozen=True)
 class Block:
-    """One layer of a decoder, its two parts, and whether it returns the residuals in a tuple."""
+    """One layer of a decoder, and its two parts.
+
+    Attributes:
+        module: The layer.
+        attention, mlp: The modules whose outputs are added to the residuals.
+        in_tuple: Whether the layer returns the residuals in a tuple.
+        folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
+    """
 
     module: nn.Module
     attention: nn.Module
     mlp: nn.Module
     in_tuple: bool
+    folded: bool
 
     def as_returned(self, hidden: Tensor) -> Any:
         """Return residuals in the form in which the block returns them."""
@@ -129,8 +137,11 @@ class _Call:
 
     first: Tensor  # that the module received
     tensors: int  # how many it received
+    adds_residual: bool  # whether it received two tensors of the shape of the residuals
+    folded: bool  # whether it received something for each row and head, in one dimension
     order: int  # how many modules were called before
     in_tuple: bool = False  # whether it returned a tuple
+    output_width: int = 0
 
 
 def find_blocks(model: nn.Module) -> tuple[Block, ...]:
@@ -170,42 +181,84 @@ def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> B
         # Where weights are sharded between processes, those of others are empty here.
         if part in calls and any(p.ndim > 1 or p.numel() == 0 for p in part.parameters())
     ]
-    attentions = [part for part in parts if calls[part].tensors > 1]
-    mlps = [part for part in parts if calls[part].tensors == 1]
-    if len(attentions) != 1 or len(mlps) != 1:
-        raise InputError(
-            f"{name}: {len(attentions)} attention and {len(mlps)} MLP modules instead of one each; "
-            "this architecture cannot be swept"
+    parts.sort(key=lambda part: calls[part].order)
+    if len(parts) == 3 and _are_chained(calls[parts[1]], calls[parts[2]]):
+        del parts[1]  # the two matrices of an MLP stand in the block itself (OPT)
+    # Attention also receives positions and a mask; linear attention may receive one tensor only.
+    others = [calls[part].tensors > 1 and not calls[part].adds_residual for part in parts]
+    if len(parts) != 2 or others[1]:
+        counts = f"{sum(others)} attention and {len(parts) - sum(others)} MLP modules"
+        order = (
+            "with the MLP before attention" if others == [False, True] else "instead of one each"
         )
-    if calls[attentions[0]].order > calls[mlps[0]].order:
+        raise InputError(f"{name}: {counts} {order}; this architecture cannot be swept")
+    # A part that adds the residuals itself (BLOOM, MPT) is ablated at its last matrix.
+    attention, mlp = (
+        _last_matrix(part, calls, name) if calls[part].adds_residual else part for part in parts
+    )
+    return Block(block, attention, mlp, calls[block].in_tuple, calls[block].folded)
+
+
+def _are_chained(first: _Call, second: _Call) -> bool:
+    """Return whether one part widens the residuals, and the next one narrows them again."""
+    width = first.first.shape[-1]
+    return (first.tensors, second.tensors) == (1, 1) and (
+        first.output_width == second.first.shape[-1] != width == second.output_width
+    )
+
+
+def _last_matrix(part: nn.Module, calls: dict[nn.Module, _Call], name: str) -> nn.Module:
+    """Return the module within a part whose output it adds to the residuals."""
+    matrices = [
+        module
+        for module in part.modules()
+        if module in calls and any(p.ndim > 1 for p in module.parameters(recurse=False))
+    ]
+    last = max(matrices, key=lambda module: calls[module].order, default=part)
+    if last is part or calls[last].output_width != calls[part].first.shape[-1]:
         raise InputError(
-            f"{name}: the MLP runs before attention; this architecture cannot be swept"
+            f"{name}: a part adds the residuals itself, in an unknown way; this architecture "
+            "cannot be swept"
         )
-    return Block(block, attentions[0], mlps[0], calls[block].in_tuple)
+    return last
 
 
 def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
-    """Run three tokens through the model and record the first call of every module."""
+    """Run two rows of three tokens through the model and record the first call of every module."""
     calls: dict[nn.Module, _Call] = {}
 
     def record(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         if tensors and module not in calls:
-            calls[module] = _Call(tensors[0], len(tensors), len(calls))
+            shape = tensors[0].shape
+            adds_residual = len(shape) == 3 and any(other.shape == shape for other in tensors[1:])
+            folded = any(map(_is_folded, tensors))
+            calls[module] = _Call(tensors[0], len(tensors), adds_residual, folded, len(calls))
 
     def record_output(module: nn.Module, _: Any, output: Any) -> None:
         if module in calls:
             calls[module].in_tuple = isinstance(output, tuple)
+            if isinstance(first := first_tensor(output), Tensor) and first.ndim:
+                calls[module].output_width = first.shape[-1]
 
     with ExitStack() as stack:
         for module in model.modules():
             handle = module.register_forward_pre_hook(record, with_kwargs=True)
             stack.callback(handle.remove)
             stack.callback(module.register_forward_hook(record_output).remove)
-        ids = torch.tensor([[1, 2, 3]], device=model.get_input_embeddings().weight.device)  # type: ignore[operator]
+        device = model.get_input_embeddings().weight.device  # type: ignore[operator]
+        ids = torch.tensor([[1, 2, 3], [1, 2, 3]], device=device)
         with torch.no_grad():  # inference mode would leave tensors that training cannot use
             model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
     return calls
+
+
+def _is_folded(tensor: Tensor) -> bool:
+    """Return whether a tensor has an entry for each of two equal rows and each head."""
+    if tensor.ndim != 3 or tensor.shape[1] != 1 or len(tensor) <= 2 or len(tensor) % 2:
+        return False
+    first, second = tensor.chunk(2)
+    return bool((first == second).all())
 
 
 def _leaves(nested: Any) -> Iterator[Any]:

@@ -100,7 +100,7 @@ class LiveBlock:
         # After the last block only the ends of prompts are read, and the MLP treats each position
         # alone, so it can skip the others.
         mlp = self.block.mlp
-        with replaced_forward(mlp, partial(_at_ends, ends, mlp.forward)):
+        with replaced_forward(mlp, partial(_at_ends, ends, hidden.shape[1], mlp.forward)):
             return first_tensor(self._forward(hidden, *args, **kwargs))
 
     def _ends_of(self, rows: Tensor) -> Tensor:
@@ -116,6 +116,9 @@ class LiveBlock:
     def _of_rows(self, value: Any, rows: Tensor) -> Any:
         """Return the part of an argument for some rows; what serves all rows stays as it is."""
         count = len(self._batch.ids)
+        if self.block.folded and isinstance(value, Tensor) and value.shape[1:2] == (1,):
+            by_row = value.unflatten(0, (count, -1))
+            return by_row[rows.to(value.device)].flatten(0, 1)
         if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:
             return value[rows.to(value.device)]
         return None if isinstance(value, Cache) else value
@@ -136,12 +139,21 @@ class LiveBlock:
         return value[columns] if value.shape == (length,) else value
 
 
-def _at_ends(ends: Tensor, mlp: Callable[..., Any], inputs: Tensor) -> Any:
-    """Return the output of an MLP at the ends of prompts, and zeros elsewhere."""
+def _at_ends(ends: Tensor, length: int, mlp: Callable[..., Any], inputs: Tensor) -> Any:
+    """Return the output of an MLP at the ends of prompts, and zeros elsewhere.
+
+    Args:
+        ends: [ends, 2] rows and columns.
+        length: The length of a row. Some blocks flatten rows and columns before the MLP.
+        mlp: The MLP.
+        inputs: [rows, length, width] or [rows times length, width].
+    """
     rows, columns = ends.to(inputs.device).unbind(1)
-    output = mlp(inputs[rows, columns][None])
-    everywhere = torch.zeros_like(inputs)
-    everywhere[rows, columns] = first_tensor(output).view(len(rows), -1)
+    places = rows * length + columns
+    output = mlp(inputs.flatten(0, -2)[places][None])
+    at_ends = first_tensor(output).view(len(rows), -1)
+    everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
+    everywhere.flatten(0, -2)[places] = at_ends
     return with_tensor(output, everywhere)
 
 

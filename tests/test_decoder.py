@@ -66,7 +66,6 @@ def test_labels_in_bfloat16_are_compared_in_float32() -> None:
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        (transformers.BloomConfig(vocab_size=32, hidden_size=16, n_layer=2, n_head=2), "bloom"),
         (
             transformers.OPTConfig(
                 vocab_size=32,

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from small_models import ARCHITECTURES, WITHOUT_TREES, LabelsOnly, small_model
+from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
 from torch import Tensor, nn
 
 import pragworld_interp.ablation
@@ -294,6 +294,25 @@ def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
     assert_close(found, patched)
     assert supports_rows(decoder, prompts)
     assert not supports_trees(decoder, prompts)
+
+
+@pytest.mark.parametrize("architecture", UNUSUAL)
+def test_blocks_of_other_shapes(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    trees = supports_trees(decoder, PROMPTS[:5])
+    assert supports_rows(decoder, PROMPTS[:5])
+    for ablation in (Ablation("mlp"), Ablation("attention"), replacement_of("mlp", "resample")):
+        expected = ablated_by_hooks(decoder, PROMPTS, ablation)
+        assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-2
+        for layout, batch in layouts(decoder).items():
+            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
+            assert_close(found, expected, (ablation.module, layout))
+    patched = patched_by_hooks(decoder, PROMPTS, PAIRS).patched
+    for packed in {False, trees}:
+        found = pragworld_interp.patching.patched_logits(
+            decoder, PROMPTS, PAIRS, trees=packed, chunk=40
+        ).patched
+        assert_close(found, patched, packed)
 
 
 def test_there_may_be_no_pairs() -> None:
