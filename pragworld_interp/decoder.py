@@ -187,11 +187,9 @@ def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> B
     # Attention also receives positions and a mask; linear attention may receive one tensor only.
     others = [calls[part].tensors > 1 and not calls[part].adds_residual for part in parts]
     if len(parts) != 2 or others[1]:
-        counts = f"{sum(others)} attention and {len(parts) - sum(others)} MLP modules"
-        order = (
-            "with the MLP before attention" if others == [False, True] else "instead of one each"
-        )
-        raise InputError(f"{name}: {counts} {order}; this architecture cannot be swept")
+        found = f"{sum(others)} attention and {len(parts) - sum(others)} MLP modules"
+        wrong = "the MLP before attention" if others == [False, True] else "instead of one each"
+        raise InputError(f"{name}: {found}, {wrong}; this architecture cannot be swept")
     # A part that adds the residuals itself (BLOOM, MPT) is ablated at its last matrix.
     attention, mlp = (
         _last_matrix(part, calls, name) if calls[part].adds_residual else part for part in parts

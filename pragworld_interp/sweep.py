@@ -117,7 +117,7 @@ class LiveBlock:
         """Return the part of an argument for some rows; what serves all rows stays as it is."""
         count = len(self._batch.ids)
         if self.block.folded and isinstance(value, Tensor) and value.shape[1:2] == (1,):
-            by_row = value.unflatten(0, (count, -1))
+            by_row = value.view(count, -1, *value.shape[1:])
             return by_row[rows.to(value.device)].flatten(0, 1)
         if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:
             return value[rows.to(value.device)]

@@ -97,7 +97,7 @@ def small_model(architecture: str, seed: int = 0) -> Any:
     config = transformers.AutoConfig.for_model(architecture, **settings)
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.ndim == 1:  # norms and biases that do nothing would hide mistakes
                 parameter.add_(0.1 * torch.randn_like(parameter))
     return model
