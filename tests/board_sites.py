@@ -73,6 +73,7 @@ def _run(name: str, documents: list[Document], predictions: Predictions) -> Boar
                     model_args=texts,
                     generation=texts,
                     system_instruction=f"{name}\n{HOSTILE[1]}",
+                    first_prompt=f"{HOSTILE[0]}{name}",
                     packages=texts,
                     date=name,
                 ),
