@@ -165,6 +165,18 @@ def test_nothing_is_inside_itself() -> None:
     assert not outcomes(variable_substitution, text, **lists)
 
 
+def test_a_substitution_is_no_other_spelling() -> None:
+    text = "A: Are you well?\nB: No, I have a stomach ache."
+    for altered in outcomes(variable_substitution, text, objects=["stomach ache"]):
+        assert "stomach" not in altered
+
+
+def test_a_no_sets_a_reply_against_its_question() -> None:
+    text = "A: Were you born in Boston?\nB: No. I was born in Chicago."
+    for altered in outcomes(variable_substitution, text, locations=["Boston", "Chicago"]):
+        assert altered.count("Boston") + altered.count("Chicago") == 1
+
+
 def test_nothing_is_introduced_after_it_was_spoken_of() -> None:
     text = "A: Take your laptop.\nB: I lent it to Tom. But I have a tablet."
     for altered in outcomes(variable_substitution, text, objects=["laptop", "tablet"]):

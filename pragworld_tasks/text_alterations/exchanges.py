@@ -157,7 +157,13 @@ def outsiders(
         problem = _noun_problem(sites, old, old) or _mass_problem(old, sites[old])
         reason = f"{old} is in a class of nouns that stand in the same places"
     text = conversation.text.lower()
-    unused = [word for word in found if number_forms(word.split()[-1])[0].lower() not in text]
+    unspaced = re.sub(r"[\s_-]", "", text)  # a "stomach ache" is a "stomachache"
+    unused = [
+        word
+        for word in found
+        if (singular := number_forms(word.split()[-1])[0].lower()) not in text
+        and singular not in unspaced
+    ]
     return (() if problem else tuple(unused)), reason
 
 
@@ -275,14 +281,26 @@ def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str 
         begin = min((site.mention.utterance for site in others), default=0)
         if any(site.mention.indefinite and site.mention.utterance > begin for site in found):
             return "the conversation introduces one after the other"
-    for sentence in conversation.sentences:
-        number = numbers[id(sentence)]
-        words = [word.lower for word in sentence.words]
-        contrasts = {*word_list("contrasts")} & {*words} or any("n't" in word for word in words)
-        both = (number in old and number - 1 in new) or (number in new and number - 1 in old)
-        if contrasts and both:
-            return "a sentence sets one against the other"
+    for first, second in itertools.product(*sites.values()):
+        if _is_contrasted(conversation, first, second):
+            return "one is set against the other"
     return None
+
+
+def _is_contrasted(conversation: Conversation, first: _Site, second: _Site) -> bool:
+    """Return whether a "no" or "but" stands between two mentions in the same or the next line."""
+    early, late = sorted(
+        (first.mention, second.mention), key=lambda site: (site.utterance, site.start)
+    )
+    if late.utterance - early.utterance > 1:
+        return False
+    lines = conversation.text.split("\n")
+    if early.utterance == late.utterance:
+        between = lines[early.utterance][early.end : late.start]
+    else:
+        between = f"{lines[early.utterance][early.end :]} {lines[late.utterance][: late.start]}"
+    words = re.findall(r"[\w'\u2019]+", between.lower().replace("\u2019", "'"))
+    return bool({*word_list("contrasts")} & {*words}) or any("n't" in word for word in words)
 
 
 def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:
