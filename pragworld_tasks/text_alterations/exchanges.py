@@ -7,15 +7,24 @@ entities may add names of a gender and groups of entities that are exchangeable.
 known to fit is refused.
 """
 
-import functools
 import itertools
 import re
 from dataclasses import dataclass
 
-from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import is_plural, number_forms, word_list
 from pragworld_tasks.text_alterations.noun_phrases import is_number
+from pragworld_tasks.text_alterations.nouns import (
+    head_noun,
+    is_one_word,
+    is_title,
+    is_usually_mass,
+    noun_classes,
+    replacements,
+    roles,
+    sort_of_agent,
+    usual_gender,
+)
 from pragworld_tasks.text_alterations.tokens import (
     EntityKind,
     EntityMention,
@@ -24,17 +33,11 @@ from pragworld_tasks.text_alterations.tokens import (
 )
 from pragworld_tasks.text_alterations.turns import sentence_numbers
 
-_NOUNS = read_package_toml(__package__, "nouns.toml")
 _AFTER_NOUNS = {
     *(*word_list("after_nouns"), *word_list("after_objects"), *word_list("auxiliaries")),
     *(*word_list("subjects"), *word_list("verbs_of_things"), *word_list("after_mentions")),
 }
 _DETERMINERS = {*word_list("determiners"), *word_list("indefinite"), "a", "an", "another", "all"}
-
-
-@functools.cache
-def _nouns(section: str, name: str) -> frozenset[str]:
-    return frozenset(_NOUNS[section][name].split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +99,8 @@ def grounds(conversation: Conversation, kind: EntityKind, old: str, new: str) ->
     if _declared(conversation, old, new):
         return f"the entities file says that {old} and {new} are exchangeable"
     if kind != "agents":
-        shared = sorted(_classes(kind, old) & _classes(kind, new))
-        alike = f"in the class {shared[0]}" if shared else f"kinds of {_head(old)}"
+        shared = sorted(noun_classes(kind, old) & noun_classes(kind, new))
+        alike = f"in the class {shared[0]}" if shared else f"kinds of {head_noun(old)}"
         return f"{old} and {new} are both {alike}, and each place of one fits the other"
     sites = _sites(conversation, kind, (old, new))
     if all(site.is_address for site in itertools.chain(*sites.values())):
@@ -169,36 +172,31 @@ def outsiders(
 
 def _other_names(conversation: Conversation, old: str) -> list[str]:
     gender = _gender(conversation, old)
-    sort = _sort_of_agent(old)
+    sort = sort_of_agent(old)
     if sort == "a name with a title":
         title = re.match(r"\w+\.?\s*", old)
-        return [f"{title[0]}{name}" for name in _replacements("surnames")] if title else []
+        return [f"{title[0]}{name}" for name in replacements("surnames")] if title else []
     if sort != "a name" or (gender is None and _shows_gender(conversation)):
         return []
-    return _replacements(gender or "female")
+    return replacements(gender or "female")
 
 
 _ADJECTIVE_OF_COUNTRY = r"\b{}[a-z]*(?:ish|ese|an|ch|sh|eek|tch)\b"
 
 
 def _other_nouns(kind: EntityKind, old: str, text: str) -> list[str]:
-    classes = sorted(_classes(kind, old))
-    if not classes or not {*classes} <= {*_NOUNS["replacements"]}:
+    classes = sorted(noun_classes(kind, old))
+    if not classes or not all(map(replacements, classes)):
         return []  # "office" is a room or a building
-    if not _is_one_word(old) and {*classes} & {"mail", "texts", "films", "performances"}:
+    if not is_one_word(old) and {*classes} & {"mail", "texts", "films", "performances"}:
         return []  # a "membership card" is no mail
-    nouns = [noun for name in classes for noun in _replacements(name)]
+    nouns = [noun for name in classes for noun in replacements(name)]
     if "countries" in classes and re.search(_ADJECTIVE_OF_COUNTRY.format(old[0]), text):
         return []  # "in China … a Chinese friend"
     if kind == "locations":
         return nouns
     plural = is_plural(old.split()[-1])
     return [number_forms(noun)[plural] for noun in nouns]
-
-
-def _replacements(name: str) -> list[str]:
-    words: str = _NOUNS["replacements"][name]
-    return words.split()
 
 
 def _mass_problem(old: str, sites: list[_Site]) -> str | None:
@@ -237,10 +235,10 @@ def _unlike(
         return _unlike_agents(conversation, old, new, sites)
     if old[0].isupper() != new[0].isupper():
         return "only one of them is a name"
-    if _head(old) == _head(new):
-        general = [entity for entity in (old, new) if _is_one_word(entity)]
+    if head_noun(old) == head_noun(new):
+        general = [entity for entity in (old, new) if is_one_word(entity)]
         return f"{general[0]} includes the other" if general else None
-    classes = _classes(kind, old), _classes(kind, new)
+    classes = noun_classes(kind, old), noun_classes(kind, new)
     for entity, known in zip((old, new), classes, strict=True):
         if not known:
             return f"it is not known what {entity} is; list what is alike as 'exchangeable'"
@@ -250,10 +248,10 @@ def _unlike(
 def _unlike_agents(
     conversation: Conversation, old: str, new: str, sites: dict[str, list[_Site]]
 ) -> str | None:
-    sort, other = _sort_of_agent(old), _sort_of_agent(new)
+    sort, other = sort_of_agent(old), sort_of_agent(new)
     if sort != other:
         return f"{old} is {sort}, {new} is {other}"
-    if sort in ("a person by role", "a noun", "a group") and not _roles(old) & _roles(new):
+    if sort in ("a person by role", "a noun", "a group") and not roles(old) & roles(new):
         return "they are not known to be alike"
     if all(site.is_address for site in (*sites[old], *sites[new])):
         return None  # no "she" is someone who is spoken to
@@ -327,32 +325,6 @@ def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: st
 # Agents -------------------------------------------------------------------------------------------
 
 
-def _sort_of_agent(agent: str) -> str:
-    words = agent.replace(".", " ").split()
-    titles = [
-        name
-        for name in ("female_titles", "male_titles", "other_titles")
-        if len(words) > 1 and words[0].lower() in _nouns("names", name)
-    ]
-    if titles:
-        return "a name with a title"
-    head = number_forms(words[-1])[0].lower()
-    is_role = head in _nouns("roles", "family") or head in _nouns("roles", "work")
-    if agent[0].isupper():
-        if is_role and len(words) == 1:
-            return "a relative by name"
-        if not is_role:
-            return "a name" if len(words) == 1 else "a full name"
-    if is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team"):
-        return "a group"
-    return "a person by role" if is_role else "a noun"
-
-
-def _roles(agent: str) -> set[str]:
-    head = number_forms(agent.split()[-1])[0].lower()
-    return {name for name in ("family", "work") if head in _nouns("roles", name)}
-
-
 def _gender(conversation: Conversation, agent: str) -> str | None:
     """Return "female" or "male", as the entities file or the lists of names say, or None."""
     entities = conversation.entities
@@ -360,15 +332,7 @@ def _gender(conversation: Conversation, agent: str) -> str | None:
         return "female"
     if agent in entities.male:
         return "male"
-    words = agent.lower().replace(".", " ").split()
-    for gender in ("female", "male"):
-        if words[0] in _nouns("names", f"{gender}_titles") and len(words) > 1:
-            return gender
-        if words[-1] in _nouns("roles", gender):
-            return gender
-        if agent[0].isupper() and words[0] in _nouns("names", gender):
-            return gender
-    return None
+    return usual_gender(agent)
 
 
 def _shows_gender(conversation: Conversation) -> bool:
@@ -390,7 +354,7 @@ def _agent_problem(
     for entity in sites:
         if any(re.search(rf"(?<!\w){re.escape(entity)}(?!\w)", speaker) for speaker in speakers):
             return f"{entity} is a speaker"
-    by_name = _sort_of_agent(next(iter(sites))).startswith(("a name", "a full name"))
+    by_name = sort_of_agent(next(iter(sites))).startswith(("a name", "a full name"))
     determined = set()
     for site in itertools.chain(*sites.values()):
         before = site.sentence.before(site.first)
@@ -413,8 +377,7 @@ def _longer_name(site: _Site) -> str | None:
     """Return an objection if a mention is part of a longer name: "Mr. [Smith]", "[John] Denver"."""
     sentence, text = site.sentence, site.mention.text
     before = sentence.words[site.first - 1].text if site.first else ""
-    titles = [*_nouns("names", "female_titles"), *_nouns("names", "male_titles")]
-    if before.lower() in (*titles, *_nouns("names", "other_titles")):
+    if is_title(before):
         return f'"{before} {text}" is one name'
     if sentence.after(site.last) and not site.mention.ending and text[0].isupper():
         after = sentence.words[site.last + 1].text
@@ -431,39 +394,14 @@ def _longer_name(site: _Site) -> str | None:
 # Objects and locations ----------------------------------------------------------------------------
 
 
-@functools.cache
-def _classes(kind: EntityKind, entity: str) -> frozenset[str]:
-    """Return the classes of a noun, those of its last word if the whole is unknown."""
-    section = "things" if kind == "objects" else "places"
-    if section == "places" and entity.lower() in _NOUNS["places"]["two_words"]:
-        return frozenset({"cities"})
-    for noun in (number_forms(entity)[0].lower().replace(" ", ""), _head(entity)):
-        lists = [name for name, nouns in _NOUNS[section].items() if isinstance(nouns, str)]
-        if classes := {name for name in lists if noun in _nouns(section, name)}:
-            return frozenset(classes)
-    if section == "places" and _head(entity) == "room" and not _is_one_word(entity):
-        return frozenset({"rooms"})
-    return frozenset()
-
-
-def _head(entity: str) -> str:
-    """Return the last word of a noun in the singular: "room" of "TV_room"."""
-    return re.split(r"[\s_-]", number_forms(entity)[0].lower())[-1]
-
-
-def _is_one_word(entity: str) -> bool:
-    return not re.search(r"[\s_-]", entity)
-
-
 def _is_mass(entity: str, sites: list[_Site]) -> bool:
     """Return whether a noun is not counted. "Corns" in a conversation shows that it is there."""
-    is_known = _head(entity) in _nouns("mass", "nouns")
-    return is_known and not any(site.mention.is_plural for site in sites)
+    return is_usually_mass(entity) and not any(site.mention.is_plural for site in sites)
 
 
 def _noun_problem(sites: dict[str, list[_Site]], old: str, new: str) -> str | None:
     """Return what stands beside a mention that another noun would not fit, or None."""
-    same_head = old != new and _head(old) == _head(new)
+    same_head = old != new and head_noun(old) == head_noun(new)
     for site in itertools.chain(*sites.values()):
         if problem := _neighbour_problem(site, same_head=same_head):
             return problem
@@ -482,7 +420,7 @@ def _inside_itself(sites: list[_Site], location: str) -> str | None:
     """Return an objection if a location would hold its like: "a red closet in the closet"."""
     for site in sites:
         for mention in site.sentence.mentions:
-            if mention.kind == "objects" and _head(mention.entity) == _head(location):
+            if mention.kind == "objects" and head_noun(mention.entity) == head_noun(location):
                 return f"{mention.text} would be in the {location}"
     return None
 
@@ -508,7 +446,7 @@ def _neighbour_problem(site: _Site, *, same_head: bool) -> str | None:
     if _is_thing(before):
         return f'"{before} {text}" may be one thing'
     measure = number_forms(sentence.before(site.first - 1))[0]
-    is_pair = measure == "pair" and "pairs" in _classes("objects", site.mention.entity)
+    is_pair = measure == "pair" and "pairs" in noun_classes("objects", site.mention.entity)
     if before == "of" and not (same_head or is_pair) and measure in word_list("measures"):
         return f'"{measure} of {text}" is a measure'
     if site.mention.kind == "locations" and site.determiner in ("a", "an", "another"):
@@ -519,26 +457,6 @@ def _neighbour_problem(site: _Site, *, same_head: bool) -> str | None:
     return None
 
 
-def is_known_noun(word: str) -> bool:
-    """Return whether a word in lower case is a thing or a place, in singular or plural."""
-    return bool(_classes("objects", word) or _classes("locations", word))
-
-
-def is_known_name(word: str) -> bool:
-    """Return whether a word is a first name: nearly always a woman's, or a man's."""
-    return word[:1].isupper() and any(
-        word.lower() in _nouns("names", gender) for gender in ("female", "male")
-    )
-
-
 def _is_thing(word: str) -> bool:
     """Return whether a word before a noun is a noun itself, as in "chicken curry"."""
-    return bool(word) and word == word.lower() and bool(_classes("objects", word))
-
-
-def is_tangible(thing: str) -> bool:
-    """Return whether a noun is known to be a thing that one can touch."""
-    return bool(
-        _classes("objects", thing)
-        - {"performances", "films", "meals", "ailments", "parties", "dishes"}
-    )
+    return bool(word) and word == word.lower() and bool(noun_classes("objects", word))

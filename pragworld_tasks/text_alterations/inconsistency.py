@@ -4,9 +4,9 @@ import random
 from collections.abc import Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
-from pragworld_tasks.text_alterations.exchanges import is_tangible
 from pragworld_tasks.text_alterations.inflection import ENGLISH, word_list
 from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, SINGULAR_VERBS, is_number
+from pragworld_tasks.text_alterations.nouns import is_tangible
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     EntityMention,

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
-from pragworld_tasks.text_alterations.exchanges import is_known_name, is_known_noun
 from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
     PLURAL_VERBS,
@@ -17,6 +16,7 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     is_number,
     noun_at,
 )
+from pragworld_tasks.text_alterations.nouns import is_first_name, is_known_noun
 from pragworld_tasks.text_alterations.tokens import (
     AllowedChange,
     AlteredConversation,
@@ -306,7 +306,7 @@ def _joined_nouns(sentence: Sentence, place: int, start: int) -> str | None:
         word[0].isupper() and (len(word) == 1 or not word.isupper()) for word in (first, second)
     ):
         is_listed = mention or sentence.mention_at(place - 1)
-        if is_listed or (is_known_name(first) and is_known_name(second)):
+        if is_listed or (is_first_name(first) and is_first_name(second)):
             return "names"
         return None  # "Romeo and Juliet"
     is_noun = start > place + 1 or is_plural(second.lower()) or is_known_noun(second.lower())

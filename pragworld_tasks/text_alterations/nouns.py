@@ -1,0 +1,123 @@
+"""What names and nouns stand for, as `nouns.toml` lists them: genders, classes and stand-ins."""
+
+import functools
+import re
+
+from pragworld_tasks.files import read_package_toml
+from pragworld_tasks.text_alterations.inflection import is_plural, number_forms
+from pragworld_tasks.text_alterations.tokens import EntityKind
+
+_NOUNS = read_package_toml(__package__, "nouns.toml")
+_TITLES = ("female_titles", "male_titles", "other_titles")
+_INTANGIBLE = {"performances", "films", "meals", "ailments", "parties", "dishes"}
+
+
+@functools.cache
+def _listed(section: str, name: str) -> frozenset[str]:
+    return frozenset(_NOUNS[section][name].split())
+
+
+# Agents -------------------------------------------------------------------------------------------
+
+
+def is_title(word: str) -> bool:
+    """Return whether a word may stand before a name, as "Mrs" does."""
+    return any(word.lower() in _listed("names", titles) for titles in _TITLES)
+
+
+def sort_of_agent(agent: str) -> str:
+    """Return what an agent is named by, as a phrase: "a name", "a person by role", …."""
+    words = agent.replace(".", " ").split()
+    if len(words) > 1 and is_title(words[0]):
+        return "a name with a title"
+    is_role = bool(roles(agent))
+    if agent[0].isupper():
+        if is_role and len(words) == 1:
+            return "a relative by name"
+        if not is_role:
+            return "a name" if len(words) == 1 else "a full name"
+    if is_plural(words[-1]) or words[-1].lower() in ("couple", "family", "team"):
+        return "a group"
+    return "a person by role" if is_role else "a noun"
+
+
+def roles(agent: str) -> set[str]:
+    """Return the kinds of role that the last word of an agent tells: family, work or neither."""
+    head = number_forms(agent.split()[-1])[0].lower()
+    return {name for name in ("family", "work") if head in _listed("roles", name)}
+
+
+def usual_gender(agent: str) -> str | None:
+    """Return "female" or "male" if a title, a role or a first name tells, or None."""
+    words = agent.lower().replace(".", " ").split()
+    for gender in ("female", "male"):
+        if words[0] in _listed("names", f"{gender}_titles") and len(words) > 1:
+            return gender
+        if words[-1] in _listed("roles", gender):
+            return gender
+        if agent[0].isupper() and words[0] in _listed("names", gender):
+            return gender
+    return None
+
+
+def is_first_name(word: str) -> bool:
+    """Return whether a word is a first name that is nearly always a woman's, or a man's."""
+    lists = ("female", "male")
+    return word[:1].isupper() and any(word.lower() in _listed("names", name) for name in lists)
+
+
+# Objects and locations ----------------------------------------------------------------------------
+
+
+@functools.cache
+def noun_classes(kind: EntityKind, entity: str) -> frozenset[str]:
+    """Return the classes of a noun, those of its last word if the whole is unknown.
+
+    Examples:
+        >>> noun_classes("objects", "sweet potatoes")
+        frozenset({'produce'})
+    """
+    section = "things" if kind == "objects" else "places"
+    if section == "places" and entity.lower() in _NOUNS["places"]["two_words"]:
+        return frozenset({"cities"})
+    lists = [name for name, nouns in _NOUNS[section].items() if isinstance(nouns, str)]
+    for noun in (number_forms(entity)[0].lower().replace(" ", ""), head_noun(entity)):
+        if classes := {name for name in lists if noun in _listed(section, name)}:
+            return frozenset(classes)
+    if section == "places" and head_noun(entity) == "room" and not is_one_word(entity):
+        return frozenset({"rooms"})
+    return frozenset()
+
+
+def head_noun(entity: str) -> str:
+    """Return the last word of a noun in the singular: "room" of "TV_room"."""
+    return re.split(r"[\s_-]", number_forms(entity)[0].lower())[-1]
+
+
+def is_one_word(entity: str) -> bool:
+    """Return whether a noun has no parts."""
+    return not re.search(r"[\s_-]", entity)
+
+
+def is_usually_mass(entity: str) -> bool:
+    """Return whether a noun is not counted, or rarely: "rice", "corn"."""
+    return head_noun(entity) in _listed("mass", "nouns")
+
+
+def is_known_noun(word: str) -> bool:
+    """Return whether a word in lower case is a thing or a place, in singular or plural."""
+    return bool(noun_classes("objects", word) or noun_classes("locations", word))
+
+
+def is_tangible(thing: str) -> bool:
+    """Return whether a noun is known to be a thing that one can touch."""
+    return bool(noun_classes("objects", thing) - _INTANGIBLE)
+
+
+# Replacements -------------------------------------------------------------------------------------
+
+
+def replacements(name: str) -> list[str]:
+    """Return the words that may replace names of a gender or nouns of a class, if there are any."""
+    words: str = _NOUNS["replacements"].get(name, "")
+    return words.split()
