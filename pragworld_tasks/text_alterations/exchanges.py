@@ -126,12 +126,17 @@ def objection(
     Returns:
         The reason in a few words, or None if they may.
     """
+    is_judged = not _declared(conversation, old, new)
+    problem = _unlike_nouns(kind, old, new) if is_judged and kind != "agents" else None
+    if problem:
+        return problem
     sites = _sites(conversation, kind, (old, new))
-    problem = _unlike(conversation, kind, old, new, sites)
-    if problem is None:
-        problem = (
-            _only_joined(conversation, kind, old, new) if swap else _together(conversation, sites)
-        )
+    if is_judged and kind == "agents":
+        problem = _unlike_agents(conversation, old, new, sites)
+    if problem is None and swap:
+        problem = _only_joined(conversation, kind, old, new)
+    elif problem is None:
+        problem = _together(conversation, sites)
     if problem or kind == "agents":
         return problem or _agent_problem(conversation, sites, swap=swap)
     if kind == "locations":
@@ -211,6 +216,8 @@ def _sites(
 ) -> dict[str, list[_Site]]:
     sites: dict[str, list[_Site]] = {entity: [] for entity in entities}
     for sentence in conversation.sentences:
+        if not any(mention.entity in sites for mention in sentence.mentions):
+            continue
         places: dict[EntityMention, list[int]] = {}
         for place in range(len(sentence.words)):
             mention = sentence.mention_at(place)
@@ -225,14 +232,8 @@ def _declared(conversation: Conversation, old: str, new: str) -> bool:
     return any({old, new} <= {*group} for group in conversation.entities.exchangeable)
 
 
-def _unlike(
-    conversation: Conversation, kind: EntityKind, old: str, new: str, sites: dict[str, list[_Site]]
-) -> str | None:
-    """Return how two entities differ in what they are, or None if they do not."""
-    if _declared(conversation, old, new):
-        return None
-    if kind == "agents":
-        return _unlike_agents(conversation, old, new, sites)
+def _unlike_nouns(kind: EntityKind, old: str, new: str) -> str | None:
+    """Return how two objects or locations differ in what they are, or None if they do not."""
     if old[0].isupper() != new[0].isupper():
         return "only one of them is a name"
     if head_noun(old) == head_noun(new):
@@ -248,6 +249,7 @@ def _unlike(
 def _unlike_agents(
     conversation: Conversation, old: str, new: str, sites: dict[str, list[_Site]]
 ) -> str | None:
+    """Return how two agents differ in what they are, or None if they do not."""
     sort, other = sort_of_agent(old), sort_of_agent(new)
     if sort != other:
         return f"{old} is {sort}, {new} is {other}"
