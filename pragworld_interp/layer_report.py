@@ -19,7 +19,7 @@ from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import Answer, Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
-from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, McNemar
+from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, Interval, McNemar
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.files import write_whole
 from pragworld_tasks.formatting import (
@@ -122,17 +122,23 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Stability:
-    """Agreement between split halves of the groups, as shares; NaN for fewer than two groups.
+class LogOdds:
+    """The change in the log-odds of the gold answer when a layer is ablated.
+
+    Accuracy only changes where a probability crosses one half. The log-odds change with every
+    probability, so that smaller effects show; a change need not change any answer.
 
     Attributes:
-        both_halves: How often the layer has the same sign in both halves. A layer whose effect is
-            noise has about one half.
-        as_whole: How often a half has the same sign as all groups together.
+        change: The mean over documents, in natural logarithms.
+        interval: Its interval, with groups as independent; see `metrics.clustered_mean`.
+        p: The p of a test that it is 0. NaN for fewer than two groups.
+        holm: That p, corrected over layers.
     """
 
-    both_halves: float
-    as_whole: float
+    change: float
+    interval: Interval
+    p: float
+    holm: float
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,10 @@ class LayerResult:
         evidence: The sign if both `holm` and `groups_holm` are at most `SweepSettings.alpha`, else
             neutral. Answers about one dialogue are correlated, so the test over documents alone
             finds too many layers.
-        stability: The stability of the sign over split halves.
+        log_odds: The change in the log-odds of the gold answer.
+        both_halves: How often the sign is the same in both halves of the groups, when these are
+            split at random. A layer whose effect is noise has about one half. NaN for fewer than
+            two groups.
     """
 
     layer: int
@@ -168,7 +177,8 @@ class LayerResult:
     groups_holm: float
     sign: Role
     evidence: Role
-    stability: Stability
+    log_odds: LogOdds
+    both_halves: float
 
 
 @dataclass(frozen=True)
@@ -272,8 +282,9 @@ def _layer_table(report: LayerReport) -> str:
         "of groups": [p_text(layer.groups_holm) for layer in layers],
         "sign": [layer.sign for layer in layers],
         "evidence": [layer.evidence for layer in layers],
-        "both halves": [_rate(layer.stability.both_halves) for layer in layers],
-        "half as whole": [_rate(layer.stability.as_whole) for layer in layers],
+        "log-odds": [_signed(layer.log_odds.change) for layer in layers],
+        "its Holm p": [p_text(layer.log_odds.holm) for layer in layers],
+        "both halves": [_rate(layer.both_halves) for layer in layers],
     }
     plain = f"accuracy {report.plain.accuracy.percent:.2f}"
     if robust:
@@ -319,6 +330,10 @@ def _role_lines(report: LayerReport) -> list[str]:
         for by, rule in rules.items()
         for role in roles
     ]
+
+
+def _signed(change: float) -> str:
+    return "-" if math.isnan(change) else f"{change:+.3f}"
 
 
 def _rate(share: float) -> str:

@@ -14,10 +14,10 @@ from pragworld_interp.layer_report import (
     Intervention,
     LayerReport,
     LayerResult,
+    LogOdds,
     Outcome,
     PlainRun,
     Role,
-    Stability,
     SweepSettings,
 )
 from pragworld_interp.serialization import DIGITS
@@ -31,6 +31,7 @@ from pragworld_tasks.evaluation.metrics import (
     Tally,
     bootstrap_difference_intervals,
     bootstrap_intervals,
+    clustered_mean,
     mcnemar,
     robust_tally,
     sign_flip_test,
@@ -41,6 +42,9 @@ from pragworld_tasks.evaluation.scoring import Share
 Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
+# Percentile intervals of a class of documents in fewer groups are far too short.
+FEWEST_GROUPS = 30
+_EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 _EFFECTS = ("flip", "invariant", "original")
 
 
@@ -124,8 +128,8 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def split_half(differences: ArrayLike, halvings: int, seed: int) -> tuple[Floats, Floats]:
-    """Return how often signs agree between split halves: both shares of `Stability`, each [layers].
+def split_half(differences: ArrayLike, halvings: int, seed: int) -> Floats:
+    """Return how often signs agree between split halves, [layers].
 
     If there are no more than `halvings` ways to split the groups, all of them are used. With an odd
     number of groups, the second half is the larger one.
@@ -138,7 +142,7 @@ def split_half(differences: ArrayLike, halvings: int, seed: int) -> tuple[Floats
     differences = np.asarray(differences, dtype=np.float64)
     groups, layers = differences.shape
     if groups < 2:
-        return np.full(layers, np.nan), np.full(layers, np.nan)
+        return np.full(layers, np.nan)
     size = groups // 2
     if math.comb(groups, size) <= halvings:
         halves = list(itertools.combinations(range(groups), size))
@@ -149,11 +153,8 @@ def split_half(differences: ArrayLike, halvings: int, seed: int) -> tuple[Floats
         generator = np.random.default_rng(seed)
         in_first = generator.permuted(np.tile(split, (halvings, 1)), axis=1).astype(np.float64)
     sums, whole = in_first @ differences, differences.sum(axis=0)
-    first, second = np.sign(sums), np.sign(whole - sums)
-    as_whole = (
-        (first == np.sign(whole)).mean(axis=0) + (second == np.sign(whole)).mean(axis=0)
-    ) / 2
-    return (first == second).mean(axis=0), as_whole
+    agreement: Floats = (np.sign(sums) == np.sign(whole - sums)).mean(axis=0)
+    return agreement
 
 
 # From documents to the report ---------------------------------------------------------------------
@@ -185,7 +186,8 @@ def _compute(
     corrected = holm([test.p for test in tests])
     groups_p = [sign_flip_test(column) for column in gained.T]
     groups_corrected = holm(groups_p)
-    both_halves, as_whole = split_half(gained, settings.halvings, settings.seed)
+    both_halves = split_half(gained, settings.halvings, settings.seed)
+    log_odds = _log_odds(yes, is_yes, group, settings.level)
     layers = []
     for number, test in enumerate(tests):
         sign = _ROLES[int(np.sign(gained[:, number].sum()))]
@@ -200,12 +202,25 @@ def _compute(
                 groups_holm=float(groups_corrected[number]),
                 sign=sign,
                 evidence=sign if is_evident else "neutral",
-                stability=Stability(float(both_halves[number]), float(as_whole[number])),
+                log_odds=log_odds[number],
+                both_halves=float(both_halves[number]),
             )
         )
     return LayerReport(
         model, data, intervention, settings, PlainRun(**plain), tuple(layers), results
     )
+
+
+def _log_odds(yes: Floats, is_yes: Bools, group: Ints, level: float) -> list[LogOdds]:
+    """Return the change in each layer; `yes` is [1 + layers, documents]."""
+    gold = np.where(is_yes, yes, 1 - yes).clip(_EXTREME, 1 - _EXTREME)
+    logits = np.log(gold / (1 - gold))
+    means = [clustered_mean(ablated - logits[0], group, level) for ablated in logits[1:]]
+    corrected = holm([mean.p for mean in means])
+    return [
+        LogOdds(mean.value, mean.interval, mean.p, float(p))
+        for mean, p in zip(means, corrected, strict=True)
+    ]
 
 
 def _tallies(
@@ -244,6 +259,8 @@ def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> li
     for place, count in tallies.items():
         number, (field, name) = place
         right, total = count.right.sum(), count.total.sum()
+        if name and np.count_nonzero(count.total) < FEWEST_GROUPS:
+            intervals[place] = difference_intervals[place] = Interval(math.nan, math.nan)
         share = Share(int(right), int(total), _in_percent(intervals[place]))
         metric: Share | Outcome = share
         if number:

@@ -22,7 +22,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json
 
 _TOLERANCE = 1e-6
-_DRAWN = ("low", "high", "stability")
+_DRAWN = ("low", "high", "both_halves")
 
 
 def read_layers(path: str | Path) -> LayerReport:
@@ -103,7 +103,19 @@ def read_patching_panels(
 
 
 def _check_consistency(report: LayerReport) -> None:
-    """Raise `UnfitError` if parts of a report contradict each other."""
+    """Raise `UnfitError` if parts of a report contradict each other, or cannot be computed with."""
+    settings = report.settings
+    limits: dict[str, tuple[float, float]] = {
+        "level": (0.5, 0.999),
+        "resamples": (1, 1_000_000),
+        "halvings": (1, 1_000_000),
+        "seed": (0, 2**32),
+        "alpha": (0, 1),
+    }
+    for name, (least, most) in limits.items():
+        value = getattr(settings, name)
+        if not least <= value <= most:
+            raise UnfitError(f"settings.{name} is {value}, not from {least} to {most}")
     layers = report.model.layers
     counts = {
         "layers": (len(report.layers), layers),
@@ -128,8 +140,8 @@ def _check_consistency(report: LayerReport) -> None:
 def _contradictions(stated: Any, computed: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
     """Yield place and values of what a file states and its probabilities do not give.
 
-    Ends of intervals and stability come from random draws, which another version of NumPy may draw
-    differently: they are not compared, and a reader gets the computed ones.
+    Ends of intervals and `both_halves` come from random draws, which another version of NumPy may
+    draw differently: they are not compared, and a reader gets the computed ones.
     """
     if isinstance(computed, dict) and isinstance(stated, dict):
         for key in computed:

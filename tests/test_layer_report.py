@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ttest_1samp
 
 from pragworld_interp.identities import fingerprint, model_titles
 from pragworld_interp.layer_report import (
@@ -29,11 +29,12 @@ from pragworld_interp.layer_statistics import (
     split_half,
 )
 from pragworld_interp.report_files import read_layers
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     Floats,
     bootstrap_difference_intervals,
+    clustered_mean,
     sign_flip_test,
     tally,
 )
@@ -133,6 +134,27 @@ def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
         assert list(outcome.difference.interval) == pytest.approx(scaled)
 
 
+@pytest.mark.parametrize("groups", [29, 30])
+def test_classes_of_few_groups_have_no_intervals(groups: int) -> None:
+    documents = [
+        dataclasses.replace(
+            document, alteration=ALTERATIONS[number % 2 if number < 2 * groups else 0]
+        )
+        for number, document in enumerate(make_documents([1] * 100))
+    ]
+    yes = np.random.default_rng(0).random((100, 2))
+    report = make_report(documents, yes)
+    (layer,) = report.layers
+    few, many = (report.plain.by_alteration[name] for name in (ALTERATIONS[1], ALTERATIONS[0]))
+    assert few.total == groups
+    assert math.isnan(few.interval.low) == (groups < 30)
+    difference = layer.by_alteration[ALTERATIONS[1]].difference
+    assert math.isnan(difference.interval.high) == (groups < 30)
+    assert not math.isnan(difference.points)
+    assert not math.isnan(many.interval.low)
+    assert not math.isnan(layer.accuracy.difference.interval.low)
+
+
 def test_a_layer_that_changes_nothing_is_neutral() -> None:
     documents = make_documents([4] * 10)
     yes = np.repeat(np.random.default_rng(0).random((40, 1)), 2, axis=1)
@@ -140,7 +162,7 @@ def test_a_layer_that_changes_nothing_is_neutral() -> None:
     assert (layer.sign, layer.evidence) == ("neutral", "neutral")
     assert (layer.mcnemar.p, layer.holm, layer.groups_p) == (1, 1, 1)
     assert layer.accuracy.difference.interval == (0, 0)
-    assert (layer.stability.both_halves, layer.stability.as_whole) == (1, 1)
+    assert layer.both_halves == 1
 
 
 def test_evidence_follows_the_corrected_p() -> None:
@@ -177,14 +199,16 @@ def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
     assert report.plain.accuracy.right == 8
     assert [layer.accuracy.share.right for layer in report.layers] == [0]
     assert {value for one in report.documents for value in one.yes[:1]} <= {0.499999, 0.500001}
-    assert recompute_report(report).layers == report.layers
+    assert recompute_report(report).to_json() == report.to_json()
 
 
 def test_groups_left_out_of_a_split_change_nothing() -> None:
     documents = make_documents([3] * 12)
     yes = np.random.default_rng(2).random((36, 4))
     apart = [dataclasses.replace(one, group=7 * one.group + 3) for one in documents]
-    assert make_report(apart, yes).layers == make_report(documents, yes).layers
+    reports = (make_report(subset, yes).to_json() for subset in (apart, documents))
+    first, second = (report["layers"] for report in reports)
+    assert first == second
 
 
 def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
@@ -244,22 +268,19 @@ def test_sign_flips_of_single_documents_are_mcnemar(won: int, lost: int) -> None
     assert sign_flip_test([1] * won + [-1] * lost + [0] * 5) == pytest.approx(expected)
 
 
-def halvings_by_hand(differences: list[list[int]]) -> tuple[list[float], list[float]]:
+def halvings_by_hand(differences: list[list[int]]) -> list[float]:
     groups = range(len(differences))
-    both, whole = [], []
+    both = []
     for column in zip(*differences, strict=True):
-        same, as_whole = [], []
+        same = []
         for first in itertools.combinations(groups, len(groups) // 2):
             sums = [
                 sum(column[g] for g in groups if (g in first) == inside) for inside in (True, False)
             ]
             signs = [(one > 0) - (one < 0) for one in sums]
-            total = (sum(column) > 0) - (sum(column) < 0)
             same.append(signs[0] == signs[1])
-            as_whole += [sign == total for sign in signs]
         both.append(float(np.mean(same)))
-        whole.append(float(np.mean(as_whole)))
-    return both, whole
+    return both
 
 
 @given(
@@ -268,10 +289,8 @@ def halvings_by_hand(differences: list[list[int]]) -> tuple[list[float], list[fl
     )
 )  # fmt: skip
 def test_stability_against_all_halvings(differences: list[list[int]]) -> None:
-    both, whole = split_half(np.array(differences), halvings=100, seed=0)
-    expected = halvings_by_hand(differences)
-    assert list(both) == pytest.approx(expected[0])
-    assert list(whole) == pytest.approx(expected[1])
+    both = split_half(np.array(differences), halvings=100, seed=0)
+    assert list(both) == pytest.approx(halvings_by_hand(differences))
 
 
 def test_drawn_halvings_come_near_all_of_them() -> None:
@@ -287,17 +306,51 @@ def test_drawn_halvings_come_near_all_of_them() -> None:
 def test_stability_tells_an_effect_from_noise() -> None:
     generator = np.random.default_rng(0)
     noise = generator.normal(size=(100, 300))
-    both, whole = split_half(np.append(noise, noise[:, :5] + 1, axis=1), halvings=200, seed=0)
+    both = split_half(np.append(noise, noise[:, :5] + 1, axis=1), halvings=200, seed=0)
     assert both[:300].mean() == pytest.approx(0.5, abs=0.05)
     assert (both[300:] == 1).all()
-    assert (whole >= both / 2).all()
 
 
 def test_one_group_has_no_halves() -> None:
-    both, whole = split_half([[1, 2]], halvings=10, seed=0)
-    assert np.isnan([both, whole]).all()
+    assert np.isnan(split_half([[1, 2]], halvings=10, seed=0)).all()
     report = make_report(make_documents([4]), np.full((4, 2), 0.2))
     assert "| -" in report.to_text()
+
+
+# Log-odds -----------------------------------------------------------------------------------------
+
+
+def test_the_mean_of_single_documents_is_tested_as_students_t_test_does() -> None:
+    values = np.random.default_rng(3).normal(0.3, 1, 40)
+    mean = clustered_mean(values, np.arange(40))
+    expected = ttest_1samp(values, 0)
+    assert mean.p == pytest.approx(expected.pvalue)
+    assert mean.value == pytest.approx(values.mean())
+    assert list(mean.interval) == pytest.approx(list(expected.confidence_interval(0.95)))
+
+
+def test_copies_of_documents_add_nothing_to_a_test_over_groups() -> None:
+    values = np.random.default_rng(3).normal(0.3, 1, 40)
+    once = clustered_mean(values, np.arange(40))
+    copied = clustered_mean(np.repeat(values, 7), np.repeat(np.arange(40), 7))
+    assert copied.p == pytest.approx(once.p)
+    assert list(copied.interval) == pytest.approx(list(once.interval))
+
+
+def test_log_odds_see_what_no_answer_shows() -> None:
+    documents = make_documents([5] * 20)
+    gold = np.array([document.answer == "yes" for document in documents])
+    right = np.random.default_rng(0).uniform(0.7, 0.9, len(documents))
+    probability = np.stack([right, right - 0.05, np.full(len(documents), 1.0)], axis=1)
+    report = make_report(documents, np.where(gold[:, None], probability, 1 - probability))
+    less, saturated = report.layers
+    assert (less.accuracy.difference.points, less.evidence) == (0, "neutral")
+    rounded = np.round(probability, 6)
+    logits = np.log(rounded[:, :2] / (1 - rounded[:, :2]))
+    assert less.log_odds.change == pytest.approx((logits[:, 1] - logits[:, 0]).mean())
+    assert less.log_odds.interval.high < 0
+    assert less.log_odds.p <= less.log_odds.holm < 1e-6
+    assert 0 < saturated.log_odds.change < 20  # a probability of 1 has no infinite log-odds
 
 
 # Identities ---------------------------------------------------------------------------------------
@@ -425,6 +478,8 @@ CONTENT = random_report(3).to_json()
         (changed(CONTENT, "documents", value={}), "documents is {}, not a list"),
         (changed(CONTENT, "documents", 3, "yes", 0, value="x"), 'documents[3].yes[0] is "x", not a number'),
         (changed(CONTENT, "documents", 3, "yes", 0, value=2), "documents[3].yes has a number that is not a probability"),
+        (changed(CONTENT, "settings", "level", value=None), "settings.level is nan, not from 0.5 to 0.999"),
+        (changed(CONTENT, "settings", "seed", value=-1), "settings.seed is -1, not from 0 to"),
         (changed(CONTENT, "documents", 3, "yes", 0, value=None), "documents[3].yes has a number that is not a probability"),
         (changed(CONTENT, "documents", 3, "yes", value=[0.5]), "documents[3].yes has 1 numbers instead of 4"),
         (changed(CONTENT, "documents", 3, "yes", 0, value=10**400), "too large"),

@@ -109,6 +109,14 @@ class SignFlip(NamedTuple):
     p: float
 
 
+class ClusteredMean(NamedTuple):
+    """A mean over documents, its interval and the p of a test that it is 0."""
+
+    value: float
+    interval: Interval
+    p: float
+
+
 class Rank(NamedTuple):
     """The place of a run among others, 1 for the best, and the ends of its interval."""
 
@@ -268,6 +276,35 @@ def rank_runs(
         low, high = np.quantile(places[1:], [tail, 1 - tail], method="inverted_cdf")
         ranks[name] = Rank(int(places[0]), int(low), int(high))
     return ranks
+
+
+def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) -> ClusteredMean:
+    """Return the mean of values whose groups, not documents, are independent.
+
+    The interval and the test follow Student's t with the cluster-robust standard error of the mean
+    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need no
+    symmetry, but enough groups for the sums over groups to be nearly normal on average.
+
+    Args:
+        values: [documents] the values.
+        group: [documents] the group of each, from 0.
+        level: the level of the interval.
+
+    Returns:
+        The mean; interval and p are NaN for fewer than two groups.
+
+    Examples:
+        >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
+        >>> mean.value, round(mean.p, 3)
+        (3.0, 0.295)
+    """
+    from scipy.stats import t
+
+    mean = tally(values, np.ones_like(values, dtype=np.float64), group)
+    error, freedom = mean.standard_error, len(mean.total) - 1
+    half = float(t.ppf((1 + level) / 2, freedom)) * error if error else 0.0
+    p = 2 * float(t.sf(abs(mean.share) / error, freedom)) if error else float(mean.share == 0)
+    return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
 
 
 def sign_flip_test(differences: ArrayLike) -> float:
