@@ -18,12 +18,13 @@ agree on a stretch of layers by one coincidence.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from pragworld_interp.layer_report import By, Intervention, LayerReport, Role, p_text
+from pragworld_interp.layer_statistics import holm
 from pragworld_interp.serialization import encode
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints
@@ -36,17 +37,24 @@ SCHEMA = "pragworld-layer-comparison"
 SCHEMA_VERSION = 1
 DRAWS = 10_000
 _TIE = 1e-9  # closer values are equal
+_SMALL = 0.05
+_MEASURES = ("correlation", "useful", "harmful")
 
 
 @dataclass(frozen=True)
 class Similarity:
     """How similar models are, and how often chance makes them at least as similar.
 
-    Both are NaN where the measure is undefined.
+    Attributes:
+        value: The measure.
+        p: How often chance makes it at least as great.
+        holm: That p, corrected over all pairs and measures of the comparison by the method of
+            Holm. All three are NaN where the measure is undefined.
     """
 
     value: float
     p: float
+    holm: float
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,7 @@ class LayerComparison:
                 for pair in self.pairs
             ],
         )
-        lines = [pairs]
+        lines = [pairs, *_corrected_lines(self.pairs)]
         if self.null == "shift":
             fewest = min(pair.depths for pair in self.pairs)
             lines.append(f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}")
@@ -151,8 +159,9 @@ def compare_reports(
     Examples:
         >>> from pragworld_interp import EXAMPLES, compare, read_layers
         >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> compare({"before": report, "after": report}).pairs[0].correlation
-        Similarity(value=1.0, p=0.2)
+        >>> correlation = compare({"before": report, "after": report}).pairs[0].correlation
+        >>> correlation.value, correlation.p, round(correlation.holm, 1)
+        (1.0, 0.2, 0.6)
     """
     if len(layer_reports) < 2:
         raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
@@ -172,6 +181,7 @@ def compare_reports(
             for role in _ROLES
         )
         pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
+    pairs = _corrected(pairs)
     together = None
     if len(effects) > 2:
         table = rearrangements(min(map(len, effects.values())), null, draws, seed)
@@ -187,6 +197,36 @@ def compare_reports(
         pairs=tuple(pairs),
         together=together,
     )
+
+
+def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
+    """Return the pairs with the p of all their measures corrected together."""
+    measures = [(pair, name) for pair in pairs for name in _MEASURES]
+    tested = [(pair, name) for pair, name in measures if not math.isnan(getattr(pair, name).p)]
+    corrected = holm([getattr(pair, name).p for pair, name in tested])
+    by_pair: dict[tuple[str, str], dict[str, Similarity]] = {}
+    for (pair, name), p in zip(tested, corrected.tolist(), strict=True):
+        by_pair.setdefault((pair.first, pair.second), {})[name] = replace(
+            getattr(pair, name), holm=p
+        )
+    return [replace(pair, **by_pair.get((pair.first, pair.second), {})) for pair in pairs]
+
+
+def _corrected_lines(pairs: Sequence[ModelPair]) -> list[str]:
+    """Return a line that says which of the p of a table stay small when they are corrected."""
+    measures = [(pair, name, getattr(pair, name)) for pair in pairs for name in _MEASURES]
+    tested = [found for found in measures if not math.isnan(found[2].p)]
+    if len(tested) < 2:
+        return []
+    small = [
+        f"{name} of {pair.first} and {pair.second} ({p_text(similarity.holm)})"
+        for pair, name, similarity in tested
+        if similarity.holm <= _SMALL
+    ]
+    return [
+        f"corrected over the {len(tested)} p of the table by Holm's method, at most {_SMALL}: "
+        f"{', '.join(small) or 'none'}"
+    ]
 
 
 def check_comparable(layer_reports: Mapping[str, LayerReport]) -> None:
@@ -253,7 +293,7 @@ def _correlation(effects: Sequence[Floats], table: Ints, draws: int, seed: int) 
     ranks -= ranks.mean(axis=1, keepdims=True)
     lengths = np.sqrt(np.square(ranks).sum(axis=1, keepdims=True))
     if not lengths.all():
-        return Similarity(math.nan, math.nan)
+        return Similarity(math.nan, math.nan, math.nan)
     ranks /= lengths
     picks = _picks(len(table), models - 1, draws, seed)
     sums = ranks[0] + sum(
@@ -278,13 +318,14 @@ def _overlap(sets: Sequence[Bools], table: Ints) -> Similarity:
     rearranged = second[table]
     union = (first | rearranged).sum(axis=1)
     if not union.all():
-        return Similarity(math.nan, math.nan)
+        return Similarity(math.nan, math.nan, math.nan)
     return _similarity((first & rearranged).sum(axis=1) / union)
 
 
 def _similarity(values: Floats) -> Similarity:
     """Return the first value and the share of all values that are at least as great."""
-    return Similarity(float(values[0]), float((values >= values[0] - _TIE).mean()))
+    p = float((values >= values[0] - _TIE).mean())
+    return Similarity(float(values[0]), p, p)
 
 
 def _members(report: LayerReport, role: Role, by: By, depths: int) -> Bools:

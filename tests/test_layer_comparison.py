@@ -264,3 +264,23 @@ def test_json_and_text_say_the_same_each_time() -> None:
     assert "with 12 depths, no p of a pair can be below 0.0833" in text
     assert "all models together: mean correlation" in text
     assert "no p of a pair" not in compare_reports(reports, null="permutation").to_text()
+
+
+def test_p_of_a_comparison_are_corrected_together() -> None:
+    reports = {name: random_report(12, seed=seed) for seed, name in enumerate("abc")}
+    reports["d"] = reports["a"]
+    comparison = compare_reports(reports, null="permutation", draws=2_000)
+    measures = [
+        similarity
+        for pair in comparison.pairs
+        for similarity in (pair.correlation, pair.useful, pair.harmful)
+        if not math.isnan(similarity.p)
+    ]
+    ordered = sorted(measures, key=lambda similarity: similarity.p)
+    least = 0.0
+    for rank, similarity in enumerate(ordered):
+        least = max(least, min(1.0, similarity.p * (len(ordered) - rank)))
+        assert similarity.holm == pytest.approx(least)
+    text = comparison.to_text()
+    assert f"corrected over the {len(measures)} p of the table by Holm's method" in text
+    assert "correlation of a and d (" in text
