@@ -201,21 +201,35 @@ def compare_reports(
 
 def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     """Return the pairs with the p of all their measures corrected together."""
-    measures = [(pair, name) for pair in pairs for name in _MEASURES]
-    tested = [(pair, name) for pair, name in measures if not math.isnan(getattr(pair, name).p)]
-    corrected = holm([getattr(pair, name).p for pair, name in tested])
-    by_pair: dict[tuple[str, str], dict[str, Similarity]] = {}
-    for (pair, name), p in zip(tested, corrected.tolist(), strict=True):
-        by_pair.setdefault((pair.first, pair.second), {})[name] = replace(
-            getattr(pair, name), holm=p
+    measures = [_measures(pair) for pair in pairs]
+    tested = [similarity.p for of_pair in measures for similarity in of_pair if similarity.p >= 0]
+    corrected = iter(holm(tested).tolist())
+    return [
+        ModelPair(
+            pair.first,
+            pair.second,
+            pair.depths,
+            *(
+                replace(similarity, holm=next(corrected)) if similarity.p >= 0 else similarity
+                for similarity in of_pair
+            ),
         )
-    return [replace(pair, **by_pair.get((pair.first, pair.second), {})) for pair in pairs]
+        for pair, of_pair in zip(pairs, measures, strict=True)
+    ]
+
+
+def _measures(pair: ModelPair) -> tuple[Similarity, Similarity, Similarity]:
+    return pair.correlation, pair.useful, pair.harmful
 
 
 def _corrected_lines(pairs: Sequence[ModelPair]) -> list[str]:
     """Return a line that says which of the p of a table stay small when they are corrected."""
-    measures = [(pair, name, getattr(pair, name)) for pair in pairs for name in _MEASURES]
-    tested = [found for found in measures if not math.isnan(found[2].p)]
+    tested = [
+        (pair, name, similarity)
+        for pair in pairs
+        for name, similarity in zip(_MEASURES, _measures(pair), strict=True)
+        if not math.isnan(similarity.p)
+    ]
     if len(tested) < 2:
         return []
     small = [
