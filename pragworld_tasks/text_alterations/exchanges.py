@@ -7,6 +7,7 @@ entities may add names of a gender and groups of entities that are exchangeable.
 known to fit is refused.
 """
 
+import functools
 import itertools
 import re
 from dataclasses import dataclass
@@ -214,17 +215,21 @@ def _mass_problem(old: str, sites: list[_Site]) -> str | None:
 def _sites(
     conversation: Conversation, kind: EntityKind, entities: tuple[str, ...]
 ) -> dict[str, list[_Site]]:
-    sites: dict[str, list[_Site]] = {entity: [] for entity in entities}
+    sites = _all_sites(conversation)
+    return {entity: sites.get((kind, entity), []) for entity in entities}
+
+
+@functools.lru_cache(maxsize=4)  # every pair of entities is looked at
+def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[_Site]]:
+    sites: dict[tuple[EntityKind, str], list[_Site]] = {}
     for sentence in conversation.sentences:
-        if not any(mention.entity in sites for mention in sentence.mentions):
-            continue
         places: dict[EntityMention, list[int]] = {}
-        for place in range(len(sentence.words)):
-            mention = sentence.mention_at(place)
-            if mention and mention.kind == kind and mention.entity in sites:
+        for place in range(len(sentence.words)) if sentence.mentions else ():
+            if mention := sentence.mention_at(place):
                 places.setdefault(mention, []).append(place)
         for mention, found in places.items():
-            sites[mention.entity].append(_Site(sentence, mention, found[0], found[-1]))
+            site = _Site(sentence, mention, found[0], found[-1])
+            sites.setdefault((mention.kind, mention.entity), []).append(site)
     return sites
 
 

@@ -143,21 +143,14 @@ class Word:
 
     Attributes:
         text: The word as it stands there.
-        start: Where it begins in the line, in characters.
+        start, end: Where it begins and ends in the line, in characters.
+        lower: The word in lower case and with straight apostrophes.
     """
 
     text: str
     start: int
-
-    @property
-    def end(self) -> int:
-        """Where the word ends in the line."""
-        return self.start + len(self.text)
-
-    @property
-    def lower(self) -> str:
-        """The word in lower case and with straight apostrophes."""
-        return self.text.lower().replace("\u2019", "'")
+    end: int
+    lower: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +248,8 @@ def read_sentences(text: str, mentions: Sequence[EntityMention] = ()) -> Iterato
         words: list[Word] = []
         opens = True
         for match in _WORD.finditer(line, label_end(line)):
-            words.append(Word(match[0], match.start()))
+            lower = match[0].lower().replace("\u2019", "'")
+            words.append(Word(match[0], match.start(), match.end(), lower))
             end = _END.match(line, match.end())
             if end and not (end[0].startswith(".") and words[-1].lower in word_list("titles")):
                 is_question = "?" in end[0] or _is_question(words)
