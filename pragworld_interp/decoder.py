@@ -9,7 +9,7 @@ positions and a mask. Architectures without such parts raise an error that names
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ class Block:
         attention, mlp: The modules whose outputs are added to the residuals.
         in_tuple: Whether the layer returns the residuals in a tuple.
         folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
+        head_bias: Whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT).
     """
 
     module: nn.Module
@@ -35,6 +36,7 @@ class Block:
     mlp: nn.Module
     in_tuple: bool
     folded: bool
+    head_bias: bool
 
     def as_returned(self, hidden: Tensor) -> Any:
         """Return residuals in the form in which the block returns them."""
@@ -139,6 +141,7 @@ class _Call:
     tensors: int  # how many it received
     adds_residual: bool  # whether it received two tensors of the shape of the residuals
     folded: bool  # whether it received something for each row and head, in one dimension
+    head_bias: bool  # whether it received something for each head, in the place of rows
     order: int  # how many modules were called before
     in_tuple: bool = False  # whether it returned a tuple
     output_width: int = 0
@@ -194,7 +197,8 @@ def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> B
     attention, mlp = (
         _last_matrix(part, calls, name) if calls[part].adds_residual else part for part in parts
     )
-    return Block(block, attention, mlp, calls[block].in_tuple, calls[block].folded)
+    call = calls[block]
+    return Block(block, attention, mlp, call.in_tuple, call.folded, call.head_bias)
 
 
 def _are_chained(first: _Call, second: _Call) -> bool:
@@ -230,8 +234,15 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
         if tensors and module not in calls:
             shape = tensors[0].shape
             adds_residual = len(shape) == 3 and any(other.shape == shape for other in tensors[1:])
-            folded = any(map(_is_folded, tensors))
-            calls[module] = _Call(tensors[0], len(tensors), adds_residual, folded, len(calls))
+            biases = [_rows_of_bias(tensor) for tensor in tensors]
+            calls[module] = _Call(
+                tensors[0],
+                len(tensors),
+                adds_residual,
+                folded="folded" in biases,
+                head_bias="heads" in biases,
+                order=len(calls),
+            )
 
     def record_output(module: nn.Module, _: Any, output: Any) -> None:
         if module in calls:
@@ -251,12 +262,16 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
     return calls
 
 
-def _is_folded(tensor: Tensor) -> bool:
-    """Return whether a tensor has an entry for each of two equal rows and each head."""
-    if tensor.ndim != 3 or tensor.shape[1] != 1 or len(tensor) <= 2 or len(tensor) % 2:
-        return False
-    first, second = tensor.chunk(2)
-    return bool((first == second).all())
+def _rows_of_bias(tensor: Tensor) -> Literal["folded", "heads"] | None:
+    """Return what the first dimension of a bias of [n, 1, length] counts; None for no such bias.
+
+    The two rows of the batch are equal, so that a tensor with different halves is not one of rows.
+    """
+    if tensor.ndim != 3 or tensor.shape[1] != 1 or len(tensor) < 2:
+        return None
+    if len(tensor) % 2 or not (tensor[: len(tensor) // 2] == tensor[len(tensor) // 2 :]).all():
+        return "heads"
+    return "folded" if len(tensor) > 2 else None
 
 
 def _leaves(nested: Any) -> Iterator[Any]:

@@ -69,7 +69,7 @@ def prepare_sweep(
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
     longest = max(len(prompt.ids) for prompt in prompts)
-    probe = max(groups, key=lambda group: max(map(len, group.prompts))).prompts
+    probe = _probe(groups)
     limit = rope_limit(decoder.model)
     reason = None
     if engine == "pyvene":
@@ -106,6 +106,21 @@ def prepare_sweep(
     return SweepInputs(decoder, identity, data, groups, engine, not reason, budget, run_identity)
 
 
+def _probe(groups: Sequence[PromptGroup]) -> list[list[int]]:
+    """Return prompts that show whether packing or padding changes a model's residuals.
+
+    These are the prompts of the longest group, the longest of them with another token in its
+    middle, so that a tree has a branch, and the shortest prompt of all.
+    """
+    prompts = list(max(groups, key=lambda group: max(map(len, group.prompts))).prompts)
+    longest = max(prompts, key=len)
+    middle = len(longest) // 2
+    other = next((token for token in longest if token != longest[middle]), longest[middle])
+    branch = [*longest[:middle], other, *longest[middle + 1 :]]
+    shortest = min((prompt for group in groups for prompt in group.prompts), key=len)
+    return [*prompts, branch, shortest]
+
+
 def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> LayerReport | None:
     """Ablate each layer in turn, write the report to `out`, and return it.
 
@@ -137,7 +152,10 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
 
     def decode_group(group: PromptGroup, result: Any) -> Any:
-        if np.shape(result) != (len(group.documents), 1 + len(sweep.decoder.blocks)):
+        shape = (len(group.documents), 1 + len(sweep.decoder.blocks))
+        if np.shape(result) != shape or not all(
+            isinstance(value, float | int) and 0 <= value <= 1 for row in result for value in row
+        ):
             raise ValueError("not the probabilities of the group")
         return result
 

@@ -116,7 +116,10 @@ class LiveBlock:
     def _of_rows(self, value: Any, rows: Tensor) -> Any:
         """Return the part of an argument for some rows; what serves all rows stays as it is."""
         count = len(self._batch.ids)
-        if self.block.folded and isinstance(value, Tensor) and value.shape[1:2] == (1,):
+        is_bias = isinstance(value, Tensor) and value.ndim == 3 and value.shape[1] == 1
+        if is_bias and self.block.head_bias:
+            return value
+        if is_bias and self.block.folded:
             by_row = value.view(count, -1, *value.shape[1:])
             return by_row[rows.to(value.device)].flatten(0, 1)
         if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:

@@ -53,16 +53,14 @@ def tokenize_prompts(
     encoded = tokenizer(
         texts,
         add_special_tokens=not chat_template,
-        return_special_tokens_mask=not chat_template,
         return_offsets_mapping=tokenizer.is_fast,
     )
     most = longest_prompt(decoder.model)
     prompts = []
     for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
         ids = list(encoded["input_ids"][number])
-        if not chat_template:  # the answer comes where the prompt ends, before an EOS behind it
-            while encoded["special_tokens_mask"][number][len(ids) - 1]:
-                ids.pop()
+        if not chat_template:
+            ids = _without_ending(ids, tokenizer(text, add_special_tokens=False)["input_ids"])
         if most is not None and len(ids) > most:
             raise InputError(
                 f"split {document.split}, row {document.row}: the prompt has {len(ids)} tokens, "
@@ -78,6 +76,14 @@ def tokenize_prompts(
         )
         prompts.append(TokenizedPrompt(ids, frozenset(dialogue)))
     return prompts
+
+
+def _without_ending(ids: list[int], text_ids: list[int]) -> list[int]:
+    """Return the ids of a prompt up to the end of its text, without an EOS behind it."""
+    for start in range(len(ids) - len(text_ids) + 1):
+        if ids[start : start + len(text_ids)] == text_ids:
+            return ids[: start + len(text_ids)]
+    return ids
 
 
 def label_texts(documents: Sequence[Document]) -> list[str]:

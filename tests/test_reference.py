@@ -307,6 +307,11 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
         for layout, batch in layouts(decoder).items():
             found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
             assert_close(found, expected, (ablation.module, layout))
+    # As many rows as heads.
+    found = pragworld_interp.ablation.ablated_logits(
+        decoder, pad_prompts(PROMPTS[:4]), Ablation("mlp"), chunk=40
+    )
+    assert_close(found, ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp")))
     patched = patched_by_hooks(decoder, PROMPTS, PAIRS).patched
     for packed in {False, trees}:
         found = pragworld_interp.patching.patched_logits(

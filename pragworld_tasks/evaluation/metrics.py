@@ -291,7 +291,8 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
         level: the level of the interval.
 
     Returns:
-        The mean; interval and p are NaN for fewer than two groups.
+        The mean; interval and p are NaN for fewer than two groups, and where all groups have the
+        same mean, other than 0.
 
     Examples:
         >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
@@ -301,9 +302,12 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
     from scipy.stats import t
 
     mean = tally(values, np.ones_like(values, dtype=np.float64), group)
-    error, freedom = mean.standard_error, len(mean.total) - 1
-    half = float(t.ppf((1 + level) / 2, freedom)) * error if error else 0.0
-    p = 2 * float(t.sf(abs(mean.share) / error, freedom)) if error else float(mean.share == 0)
+    error, freedom = mean.standard_error, np.count_nonzero(mean.total) - 1
+    if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
+        undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
+        return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
+    half = float(t.ppf((1 + level) / 2, freedom)) * error
+    p = 2 * float(t.sf(abs(mean.share) / error, freedom))
     return ClusteredMean(mean.share, Interval(mean.share - half, mean.share + half), p)
 
 
