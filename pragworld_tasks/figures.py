@@ -88,6 +88,8 @@ def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
         figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InputError(f"{path}: {path.parent} is a file; choose another place") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; choose a file that can be written") from error
     write_whole(path, content.getvalue())

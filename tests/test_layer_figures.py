@@ -264,7 +264,7 @@ ONE = {"m": random_report(3)}
         (lambda folder: accuracy_figure({**ONE, "t": TRACKING["m"]}, folder / "f.png"), "t was evaluated on other documents"),
         (lambda folder: accuracy_figure(TRACKING, folder / "f.png", metric="robust_accuracy"), "entity_tracking has no alterations"),
         (lambda folder: alterations_figure(TRACKING, folder / "f.png"), "entity_tracking has no alterations"),
-        (lambda _: accuracy_figure(ONE, Path(__file__) / "f.png"), "Not a directory; choose"),
+        (lambda _: accuracy_figure(ONE, Path(__file__) / "f.png"), "is a file; choose another place"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(
