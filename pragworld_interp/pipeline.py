@@ -1,7 +1,8 @@
 """From a model and documents to the report of a sweep: what `ablate` and `patch` run."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -143,9 +144,8 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
             batch = ablation.group_batch(groups, sweep.trees, sweep.decoder.dtype)
             logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
         rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
-        _check_finite(sweep.decoder, logits[0], rows)
-        for layer, ablated in enumerate(logits[1:]):
-            _check_finite(sweep.decoder, ablated, rows, f"with layer {layer} ablated")
+        _check_finite(sweep.decoder, logits[:1], rows)
+        _check_finite(sweep.decoder, logits[1:], rows, "ablated")
         return ablation.yes_by_group(logits, groups)
 
     units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
@@ -159,9 +159,10 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
             raise ValueError("not the probabilities of the group")
         return result
 
-    results = _run_units(
-        units, work, decode_group, out, run_identity, sweep.budget, intervention.name
-    )
+    with _without_useless_journals(out):
+        results = runs.run_units(
+            units, work, decode_group, out, run_identity, sweep.budget, intervention.name
+        )
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
@@ -206,10 +207,9 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
                 logits = patching.patched_logits(
                     sweep.decoder, group.prompts, pairs, sweep.trees, budget
                 )
-            _check_finite(sweep.decoder, logits.plain, group.pairs)
+            _check_finite(sweep.decoder, logits.plain[None], group.pairs)
             originals = [group.pairs[pair.original] for pair in pairs]
-            for layer, patched in enumerate(logits.patched):
-                _check_finite(sweep.decoder, patched, originals, f"with layer {layer} patched")
+            _check_finite(sweep.decoder, logits.patched, originals, "patched")
             results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
         return results
 
@@ -219,7 +219,10 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]
 
-    results = _run_units(units, work, decode_group, out, run_identity, sweep.budget, "patching")
+    with _without_useless_journals(out):
+        results = runs.run_units(
+            units, work, decode_group, out, run_identity, sweep.budget, "patching"
+        )
     if results is None:
         return None
     pairs = tuple(effect for group in results for effect in group)
@@ -233,18 +236,11 @@ class _NotFiniteError(InputError):
     """Logits from which no answer follows."""
 
 
-def _run_units(
-    units: Sequence[Sequence[PromptGroup]],
-    work: runs.Work,
-    decode_group: Callable[[PromptGroup, Any], Any],
-    out: Path,
-    identity: dict[str, Any],
-    budget: int,
-    description: str,
-) -> list[Any] | None:
-    """Call `runs.run_units`; where logits are not finite, no rerun can use its journals."""
+@contextmanager
+def _without_useless_journals(out: Path) -> Iterator[None]:
+    """Remove the journals of a run whose logits are not finite: no rerun can use them."""
     try:
-        return runs.run_units(units, work, decode_group, out, identity, budget, description)
+        yield
     except _NotFiniteError:
         runs.remove_journals(out)
         raise
@@ -256,15 +252,23 @@ def _check_finite(
     rows: Sequence[tuple[Document, Sequence[int]]],
     intervention: str = "",
 ) -> None:
-    """Refuse logits, [rows, 2], that are not finite: no answer follows from them."""
-    bad = (~logits.isfinite().all(1)).nonzero()
+    """Refuse logits that are not finite: no answer follows from them.
+
+    Args:
+        decoder: The model.
+        logits: [layers, rows, 2] of each layer's intervention, or [1, rows, 2] of the plain run.
+        rows: The document and the prompt of each row.
+        intervention: What was done to each layer; empty for the plain run.
+    """
+    bad = (~logits.isfinite().all(2)).nonzero()
     if not len(bad):
         return
-    document, prompt = rows[int(bad[0])]
+    number, row = bad[0].tolist()
+    document, prompt = rows[row]
     layer = None if intervention else decoder.first_overflow(prompt)
     what = "the logits of yes and no" if layer is None else f"the residuals after layer {layer}"
+    done = f" with layer {number} {intervention}" if intervention else ""
     raise _NotFiniteError(
-        f"split {document.split}, row {document.row}: {what} are not finite"
-        f"{f' {intervention}' if intervention else ''} in {decoder.dtype!s:.20}; use another "
-        "--dtype, such as float32"
+        f"split {document.split}, row {document.row}: {what} are not finite{done} in "
+        f"{decoder.dtype!s:.20}; use another --dtype, such as float32"
     )

@@ -55,12 +55,11 @@ def tokenize_prompts(
         add_special_tokens=not chat_template,
         return_offsets_mapping=tokenizer.is_fast,
     )
+    plain = tokenizer(texts, add_special_tokens=False)["input_ids"]
     most = longest_prompt(decoder.model)
     prompts = []
     for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
-        ids = list(encoded["input_ids"][number])
-        if not chat_template:
-            ids = _without_ending(ids, tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = _without_ending(list(encoded["input_ids"][number]), plain[number])
         if most is not None and len(ids) > most:
             raise InputError(
                 f"split {document.split}, row {document.row}: the prompt has {len(ids)} tokens, "

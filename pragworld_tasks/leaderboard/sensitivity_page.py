@@ -14,7 +14,6 @@ from pragworld_tasks.sensitivity.decomposition_file import (
     TaskDecomposition,
     read_decomposition,
 )
-from pragworld_tasks.sensitivity.open_questions import domain_of
 
 
 class DomainRow(NamedTuple):
@@ -59,11 +58,7 @@ def read_sensitivity(paths: Sequence[Path]) -> list[ScaleView]:
                 raise InputError(
                     f"{path}: {means.model} on {means.domain} is also in {other}; give one of them"
                 )
-            questions = [
-                task
-                for task in content.tasks
-                if (task.model, domain_of(task.question) or "own") == (means.model, means.domain)
-            ]
+            questions = content.questions(means)
             rows.append(DomainRow(means, _floor(means, questions), questions))
     return list(views.values())
 

@@ -70,6 +70,14 @@ class DecompositionFile(_Part):
     tasks: list[TaskDecomposition]
     domains: list[DomainDecomposition]
 
+    def questions(self, means: DomainDecomposition) -> list[TaskDecomposition]:
+        """Return the model's questions of the domain that the means are over."""
+        return [
+            task
+            for task in self.tasks
+            if (task.model, domain_of(task.question) or "own") == (means.model, means.domain)
+        ]
+
 
 def read_decomposition(path: Path) -> DecompositionFile:
     """Read the file that `pragworld-tasks decompose --json` wrote.
@@ -103,7 +111,9 @@ def _contradictions(content: DecompositionFile) -> Sequence[str]:
         problems += _wrong_shares(place, task)
     for domain in content.domains:
         place = f"{domain.model}, means of {domain.domain}"
-        problems += _wrong_shares(place, domain) + _wrong_means(place, domain, content.tasks)
+        problems += _wrong_shares(place, domain) + _wrong_means(
+            place, domain, content.questions(domain)
+        )
     return problems
 
 
@@ -136,13 +146,8 @@ def _wrong_shares(place: str, estimates: TaskDecomposition | DomainDecomposition
 
 
 def _wrong_means(
-    place: str, domain: DomainDecomposition, tasks: Sequence[TaskDecomposition]
+    place: str, domain: DomainDecomposition, own: Sequence[TaskDecomposition]
 ) -> list[str]:
-    own = [
-        task
-        for task in tasks
-        if (task.model, domain_of(task.question) or "own") == (domain.model, domain.domain)
-    ]
     if len(own) != domain.questions:
         return [f"{place}: {domain.questions} questions, but the file has {len(own)}"]
     problems = []
