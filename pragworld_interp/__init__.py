@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from pragworld_interp.layer_report import LayerReport, SweepSettings
     from pragworld_interp.layer_statistics import recompute_report
     from pragworld_interp.patching_report import PatchingReport, average_effects, read_patching
+    from pragworld_interp.power import Detectable, detectable_before_sweep
     from pragworld_interp.report_files import read_layer_files, read_layers, read_patching_panels
 
 __all__ = [
     "EXAMPLES",
+    "Detectable",
     "LayerComparison",
     "LayerReport",
     "PatchingReport",
@@ -33,6 +35,7 @@ __all__ = [
     "alterations_figure",
     "average_effects",
     "compare",
+    "detectable_before_sweep",
     "patching_figure",
     "read_layer_files",
     "read_layers",
@@ -47,6 +50,7 @@ EXAMPLES = Path(__file__).parent / "examples"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "Detectable": "power:Detectable",
         "LayerComparison": "comparison:LayerComparison",
         "LayerReport": "layer_report:LayerReport",
         "PatchingReport": "patching_report:PatchingReport",
@@ -55,6 +59,7 @@ __getattr__, __dir__ = lazy_exports(
         "alterations_figure": "figures:alterations_figure",
         "average_effects": "patching_report:average_effects",
         "compare": "comparison:compare_reports",
+        "detectable_before_sweep": "power:detectable_before_sweep",
         "patching_figure": "figures:patching_figure",
         "read_layer_files": "report_files:read_layer_files",
         "read_layers": "report_files:read_layers",

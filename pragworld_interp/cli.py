@@ -4,7 +4,7 @@ import argparse
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.layer_report import By, Intervention, Module, Replacement
 from pragworld_interp.patching_report import Positions, is_patching_file
@@ -39,12 +39,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_patch(commands)
     _add_plot(commands)
     _add_compare(commands)
+    _add_power(commands)
     return parser
 
 
 # Sweeps -------------------------------------------------------------------------------------------
 
 _RESUME = "Rerun the same command to resume an interrupted run."
+_METADATA: dict[str, Any] = {
+    "default": "{}",
+    "metavar": "JSON",
+    "help": "settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
+}
 
 
 def _add_ablate(commands: Commands) -> None:
@@ -131,12 +137,7 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")
     add = command.add_argument_group("data").add_argument
     add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
-    add(
-        "--metadata",
-        default="{}",
-        metavar="JSON",
-        help="settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
-    )
+    add("--metadata", **_METADATA)
     add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
@@ -290,3 +291,31 @@ def _compare(options: argparse.Namespace) -> None:
     print(comparison.to_text())
     if options.json:
         write_json(options.json, comparison.to_json())
+
+
+# Power --------------------------------------------------------------------------------------------
+
+
+def _add_power(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "power",
+        _power,
+        "show how large a change in accuracy a sweep will find",
+        description="Prints the smallest change that `ablate` finds with a probability of 80 %, by "
+        "how many answers change in a layer. How many do is known after the sweep only.",
+        example="pragworld-interp power --split manual --layers 28",
+    )
+    add = command.add_argument
+    add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
+    add("--metadata", **_METADATA)
+    add("--layers", required=True, type=int, metavar="N", help="number of layers of the model")
+
+
+def _power(options: argparse.Namespace) -> None:
+    from pragworld_interp.power import power_text
+
+    if options.layers < 1:
+        raise InputError(f"--layers {options.layers}: must be at least 1")
+    documents, _ = named_documents(options.split, options.metadata, "--metadata")
+    print(power_text(documents, options.layers))

@@ -176,9 +176,9 @@ def _draw_outcomes(
     horizontal: Horizontal,
     small: bool = False,
 ) -> None:
-    """Draw A_l as a line, A_0 as a base line, and the interval of A_l - A_0 as a band."""
+    """Draw A_l as a line, A_0 as a base line, and the band of A_l - A_0 over all layers."""
     at = _positions(range(len(outcomes)), horizontal)
-    ends = np.array([outcome.difference.interval for outcome in outcomes]) + plain.percent
+    ends = np.array([outcome.band for outcome in outcomes]) + plain.percent
     ends = ends.clip(0, 100)
     axes.fill_between(at, ends[:, 0], ends[:, 1], color=look.color, alpha=0.15, linewidth=0)
     _draw_line(axes, at, [outcome.share.percent for outcome in outcomes], look, small)
@@ -294,7 +294,7 @@ def _model_handles(names: Iterable[str]) -> list["Artist"]:
 def _outcome_handles(report: LayerReport) -> list["Artist"]:
     return [
         _line_handle("without ablation", _DOTTED),
-        _band_handle(f"{report.settings.level:.0%} interval of the difference"),
+        _band_handle(f"{report.settings.level:.0%} band of all differences"),
     ]
 
 

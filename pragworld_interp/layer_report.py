@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
+from pragworld_interp.power import Detectable
 from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import Answer, Effect
 from pragworld_tasks.errors import InputError
@@ -115,10 +116,17 @@ class PlainRun:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A metric with one layer ablated, and its difference from the plain run."""
+    """A metric with one layer ablated, and its difference from the plain run.
+
+    Attributes:
+        share: The metric.
+        difference: Its difference from the plain run, with an interval of its own.
+        band: The interval of the difference such that those of all layers hold at once.
+    """
 
     share: Share
     difference: Difference
+    band: Interval
 
 
 @dataclass(frozen=True)
@@ -160,6 +168,7 @@ class LayerResult:
         evidence: The sign if both `holm` and `groups_holm` are at most `SweepSettings.alpha`, else
             neutral. Answers about one dialogue are correlated, so the test over documents alone
             finds too many layers.
+        detectable: The smallest change that the two tests would have found in this layer.
         log_odds: The change in the log-odds of the gold answer.
         both_halves: How often the sign is the same in both halves of the groups, when these are
             split at random. A layer whose effect is noise has about one half. NaN for fewer than
@@ -177,6 +186,7 @@ class LayerResult:
     groups_holm: float
     sign: Role
     evidence: Role
+    detectable: Detectable
     log_odds: LogOdds
     both_halves: float
 
@@ -282,6 +292,7 @@ def _layer_table(report: LayerReport) -> str:
         "of groups": [p_text(layer.groups_holm) for layer in layers],
         "sign": [layer.sign for layer in layers],
         "evidence": [layer.evidence for layer in layers],
+        "found from": [format_percent(layer.detectable.points) for layer in layers],
         "log-odds": [_signed(layer.log_odds.change) for layer in layers],
         "its Holm p": [p_text(layer.log_odds.holm) for layer in layers],
         "both halves": [_rate(layer.both_halves) for layer in layers],

@@ -20,6 +20,7 @@ from pragworld_interp.layer_report import (
     Role,
     SweepSettings,
 )
+from pragworld_interp.power import smallest_found
 from pragworld_interp.serialization import DIGITS
 from pragworld_tasks.data.documents import ALTERATIONS, Document, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
@@ -29,12 +30,14 @@ from pragworld_tasks.evaluation.metrics import (
     Interval,
     Ints,
     Tally,
-    bootstrap_difference_intervals,
+    bootstrap_differences,
     bootstrap_intervals,
     clustered_mean,
     mcnemar,
+    percentile_interval,
     robust_tally,
     sign_flip_test,
+    simultaneous_intervals,
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
@@ -188,8 +191,10 @@ def _compute(
     groups_corrected = holm(groups_p)
     both_halves = split_half(gained, settings.halvings, settings.seed)
     log_odds = _log_odds(yes, is_yes, group, settings.level)
+    changed = (correct[1:] != correct[0]).sum(axis=1)
     layers = []
     for number, test in enumerate(tests):
+        pattern = gained[:, number].astype(np.int64), int(changed[number])
         sign = _ROLES[int(np.sign(gained[:, number].sum()))]
         is_evident = max(corrected[number], groups_corrected[number]) <= settings.alpha
         layers.append(
@@ -202,6 +207,7 @@ def _compute(
                 groups_holm=float(groups_corrected[number]),
                 sign=sign,
                 evidence=sign if is_evident else "neutral",
+                detectable=smallest_found([pattern], len(results), len(tests), settings.alpha),
                 log_odds=log_odds[number],
                 both_halves=float(both_halves[number]),
             )
@@ -250,22 +256,37 @@ def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> li
     tallies = {(number, key): run[key] for number, run in enumerate(runs) for key in run}
     ablated = {place: count for place, count in tallies.items() if place[0]}
     plain = {place: runs[0][place[1]] for place in ablated}
-    bootstrap = (settings.resamples, settings.seed, settings.level)
-    intervals = bootstrap_intervals(tallies, *bootstrap)
-    difference_intervals = bootstrap_difference_intervals(ablated, plain, *bootstrap)
+    bootstrap = (settings.resamples, settings.seed)
+    intervals = bootstrap_intervals(tallies, *bootstrap, settings.level)
+    drawn = bootstrap_differences(ablated, plain, *bootstrap)
+    difference_intervals = {
+        place: percentile_interval(differences, settings.level)
+        for place, differences in drawn.items()
+    }
+    bands: dict[tuple[int, Key], Interval] = {}
+    for key, count in runs[0].items():
+        if key[1] and np.count_nonzero(count.total) < FEWEST_GROUPS:
+            undefined = dict.fromkeys(
+                [place for place in tallies if place[1] == key], Interval(math.nan, math.nan)
+            )
+            intervals |= undefined
+            difference_intervals |= undefined
+            bands |= undefined
+        else:
+            of_layers = {place: drawn[place] for place in drawn if place[1] == key}
+            bands |= simultaneous_intervals(of_layers, settings.level)
     fields: list[dict[str, Any]] = [
         {"robust_accuracy": None, "by_alteration": {}, "by_effect": {}} for _ in runs
     ]
     for place, count in tallies.items():
         number, (field, name) = place
         right, total = count.right.sum(), count.total.sum()
-        if name and np.count_nonzero(count.total) < FEWEST_GROUPS:
-            intervals[place] = difference_intervals[place] = Interval(math.nan, math.nan)
         share = Share(int(right), int(total), _in_percent(intervals[place]))
         metric: Share | Outcome = share
         if number:
             points = float(100 * (count.right - plain[place].right).sum() / total)
-            metric = Outcome(share, Difference(points, _in_percent(difference_intervals[place])))
+            difference = Difference(points, _in_percent(difference_intervals[place]))
+            metric = Outcome(share, difference, _in_percent(bands[place]))
         if name:
             fields[number][field][name] = metric
         else:

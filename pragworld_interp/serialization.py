@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.evaluation.scoring import Share
 
 DIGITS = 6  # of the probabilities in a file
@@ -91,7 +90,7 @@ def decode(kind: Any, value: Any, place: str) -> Any:
         return {name: decode(arguments[1], item, f"{place}.{name}") for name, item in value.items()}
     content = {}
     for name, hint in _hints(kind).items():
-        if hint is Interval:
+        if name == "interval":
             content[name] = decode(hint, value, place)
         elif name not in value:
             raise UnfitError(f"{place or 'the file'} has no {name!r}")

@@ -117,13 +117,15 @@ def test_accuracy_by_layer(drawn: list[Figure], tmp_path: Path) -> None:
     assert words[0] == f"small ({MODELS['small'].plain.accuracy.percent:.2f} % without)"
     assert words[3:] == [
         "without ablation",
-        "95% interval of the difference",
+        "95% band of all differences",
         "useful (both Holm p ≤ 0.05)",
         "harmful (both Holm p ≤ 0.05)",
     ]
 
 
-def test_the_band_is_the_interval_around_the_base_line(drawn: list[Figure], tmp_path: Path) -> None:
+def test_the_band_is_that_of_all_layers_around_the_base_line(
+    drawn: list[Figure], tmp_path: Path
+) -> None:
     report = MODELS["small"]
     accuracy_figure({"small": report}, tmp_path / "figure.png", horizontal="depth")
     (band,) = drawn[0].axes[0].collections
@@ -132,7 +134,7 @@ def test_the_band_is_the_interval_around_the_base_line(drawn: list[Figure], tmp_
     for number, layer in enumerate(report.layers):
         at = number / 5
         heights = {round(float(y), 6) for x, y in corners if abs(x - at) < 1e-9}
-        assert heights == {round(plain + end, 6) for end in layer.accuracy.difference.interval}
+        assert heights == {round(plain + end, 6) for end in layer.accuracy.band}
 
 
 def test_layers_are_marked_by_role(drawn: list[Figure], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -19,7 +20,10 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_difference_intervals,
     bootstrap_intervals,
     mcnemar,
+    percentile_interval,
     robust_tally,
+    simultaneous_intervals,
+    sums_of_signs,
     tallies,
     tally,
 )
@@ -221,3 +225,29 @@ def test_mcnemar_on_a_known_table() -> None:
     second = [False] * 10 + [True] * 2 + [True] * 50
     assert mcnemar(first, second).p == pytest.approx(0.03857421875)
     assert mcnemar(first, second).p == binomtest(10, 12).pvalue
+
+
+def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for() -> None:
+    generator = np.random.default_rng(0)
+    shared = generator.normal(size=4000)
+    drawn = {scale: scale * (shared + generator.normal(size=4000)) for scale in (1, 2, 30)}
+    drawn[0] = np.full(4000, 7.0)
+    intervals = simultaneous_intervals(drawn, level=0.9)
+    assert intervals[0] == (7, 7)
+    inside = [
+        (low <= drawn[scale]) & (drawn[scale] <= high) for scale, (low, high) in intervals.items()
+    ]
+    assert np.all(inside, axis=0).mean() == pytest.approx(0.9, abs=0.001)
+    for scale, (low, high) in intervals.items():
+        alone = percentile_interval(drawn[scale], level=0.9)
+        assert not scale or (low < alone.low and alone.high < high)
+
+
+@given(st.lists(st.integers(0, 4), max_size=8), st.sampled_from((0, 0.3, 0.5, 1)))
+def test_sums_of_signs_against_all_signs(sizes: list[int], positive: float) -> None:
+    reach = sum(sizes)
+    expected = np.zeros(2 * reach + 1)
+    for signs in itertools.product((1, -1), repeat=len(sizes)):
+        chance = math.prod(positive if sign > 0 else 1 - positive for sign in signs)
+        expected[reach + sum(map(operator.mul, signs, sizes))] += chance
+    np.testing.assert_allclose(sums_of_signs(sizes, positive), expected, atol=1e-12)

@@ -223,7 +223,19 @@ def bootstrap_intervals(
         return {}
     right, total = _stack(tallies)
     shares = _resampled_shares(right[None], total, resamples, seed)[0]
-    return dict(zip(tallies, _percentiles(shares, level), strict=True))
+    return {
+        name: percentile_interval(drawn, level)
+        for name, drawn in zip(tallies, shares.T, strict=True)
+    }
+
+
+def percentile_interval(drawn: ArrayLike, level: float = LEVEL) -> Interval:
+    """Return the middle `level` of the draws that are not NaN; NaN if all are."""
+    draws = np.asarray(drawn, dtype=np.float64)
+    defined = draws[~np.isnan(draws)]
+    tail = (1 - level) / 2
+    ends = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
+    return Interval(float(ends[0]), float(ends[1]))
 
 
 def bootstrap_difference_intervals(
@@ -237,10 +249,47 @@ def bootstrap_difference_intervals(
 
     Both runs use the same draws of groups, so what makes a group hard for both cancels out.
     """
+    drawn = bootstrap_differences(first, second, resamples, seed)
+    return {name: percentile_interval(differences, level) for name, differences in drawn.items()}
+
+
+def bootstrap_differences(
+    first: Mapping[Name, Tally],
+    second: Mapping[Name, Tally],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[Name, Floats]:
+    """Return first minus second in each draw of groups, [resamples] for each metric.
+
+    Draws in which a metric has no documents are NaN.
+    """
     right, total = _stack(first)
     right_second, _ = _stack(second)
     shares = _resampled_shares(np.stack([right, right_second]), total, resamples, seed)
-    return dict(zip(first, _percentiles(shares[0] - shares[1], level), strict=True))
+    return dict(zip(first, (shares[0] - shares[1]).T, strict=True))
+
+
+def simultaneous_intervals(
+    drawn: Mapping[Name, Floats], level: float = LEVEL
+) -> dict[Name, Interval]:
+    """Return intervals around the means of the draws that all hold at once.
+
+    Each is as many standard deviations wide as the largest deviation of all metrics in a draw, up
+    to a share of the draws.
+
+    Args:
+        drawn: [resamples] for each metric, from the same draws.
+        level: The share of the draws in which no metric is outside its interval.
+    """
+    draws = np.stack(list(drawn.values()))
+    mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
+    scale = np.where(spread > 0, spread, 1)[:, None]
+    furthest = np.nanmax(np.abs(draws - mean[:, None]) / scale, axis=0)
+    width = np.quantile(furthest, level) * spread
+    return {
+        name: Interval(float(center - reach), float(center + reach))
+        for name, center, reach in zip(drawn, mean, width, strict=True)
+    }
 
 
 def rank_runs(
@@ -322,13 +371,43 @@ def sign_flip_test(differences: ArrayLike) -> float:
         differences: [groups] integers.
     """
     whole = np.asarray(differences, dtype=np.int64)
-    chances = np.ones(1)  # of each sum from -reach to reach
-    for size in np.abs(whole[whole != 0]):
-        padding = np.zeros(2 * size)
-        chances = (np.append(chances, padding) + np.append(padding, chances)) / 2
+    chances = sums_of_signs(np.abs(whole))
     reach = len(chances) // 2
     as_far = np.abs(np.arange(-reach, reach + 1)) >= abs(whole.sum())
     return min(1.0, float(chances[as_far].sum()))
+
+
+def sums_of_signs(sizes: ArrayLike, positive: float = 0.5) -> Floats:
+    """Return the probability of each sum, from the lowest to the highest, of terms of known size.
+
+    Args:
+        sizes: [terms] integers, not negative.
+        positive: The probability of each term, independently, to be positive instead of negative.
+
+    Examples:
+        >>> sums_of_signs([1, 1])
+        array([0.25, 0.  , 0.5 , 0.  , 0.25])
+    """
+    chances = np.ones(1)
+    for size, count in zip(*np.unique(np.asarray(sizes), return_counts=True), strict=True):
+        if size:
+            spread = np.zeros(2 * int(size) * count + 1)
+            spread[:: 2 * int(size)] = _binomial(int(count), positive)
+            chances = np.convolve(chances, spread)
+    return chances
+
+
+def _binomial(trials: int, probability: float) -> Floats:
+    """Return the probability of each number of successes."""
+    logs = np.append(0, np.cumsum(np.log(np.arange(1, trials + 1))))  # of factorials
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log([probability, 1 - probability])
+        number = np.arange(trials + 1)
+        terms = np.where(number, number * odds[0], 0) + np.where(
+            trials - number, (trials - number) * odds[1], 0
+        )
+    chances: Floats = np.exp(logs[-1] - logs - logs[::-1] + terms)
+    return chances
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
@@ -391,14 +470,3 @@ def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -
         with np.errstate(invalid="ignore"):
             shares[:, start : start + draws] = times @ right / (times @ total)
     return shares
-
-
-def _percentiles(shares: Floats, level: float) -> list[Interval]:
-    """Return the middle `level` of each column of [resamples, metrics] without undefined draws."""
-    tail = (1 - level) / 2
-    intervals = []
-    for column in shares.T:
-        defined = column[~np.isnan(column)]
-        ends = np.quantile(defined, [tail, 1 - tail]) if defined.size else (np.nan, np.nan)
-        intervals.append(Interval(float(ends[0]), float(ends[1])))
-    return intervals
