@@ -17,7 +17,7 @@ from pragworld_interp.layer_report import Intervention, LayerReport, SweepSettin
 from pragworld_interp.layer_statistics import compute_report
 from pragworld_tasks.data.documents import Document
 
-LAYERS, SWEEPS = 28, 250
+LAYERS, SWEEPS = 28, 100
 SIZES = (6,) * 60 + (5,) * 28  # 500 documents in 88 groups
 NOISES = {"quiet": 0.15, "noisy": 0.5, "very noisy": 1.2}  # standard deviations
 SHARED = 0.5  # of the noise's variance, by the documents of a group

@@ -191,10 +191,10 @@ def _compute(
     groups_corrected = holm(groups_p)
     both_halves = split_half(gained, settings.halvings, settings.seed)
     log_odds = _log_odds(yes, is_yes, group, settings.level)
-    changed = (correct[1:] != correct[0]).sum(axis=1)
+    changed = 100 * (correct[1:] != correct[0]).mean(axis=1)
     layers = []
     for number, test in enumerate(tests):
-        pattern = gained[:, number].astype(np.int64), int(changed[number])
+        net = np.bincount(np.abs(gained[:, number]).astype(np.int64)) / groups
         sign = _ROLES[int(np.sign(gained[:, number].sum()))]
         is_evident = max(corrected[number], groups_corrected[number]) <= settings.alpha
         layers.append(
@@ -207,7 +207,9 @@ def _compute(
                 groups_holm=float(groups_corrected[number]),
                 sign=sign,
                 evidence=sign if is_evident else "neutral",
-                detectable=smallest_found([pattern], len(results), len(tests), settings.alpha),
+                detectable=smallest_found(
+                    net, groups, len(results), float(changed[number]), len(tests), settings.alpha
+                ),
                 log_odds=log_odds[number],
                 both_halves=float(both_halves[number]),
             )

@@ -2,11 +2,11 @@
 
 A layer counts as useful or harmful by evidence if an exact test over documents and one over groups
 both say so (`layer_report.LayerResult`). Given which answers ablating a layer changes, both tests
-depend only on their net change, so the probability that they find an effect is exact.
+depend on their net change only.
 
-An effect is modelled as the tests see it: the answers that change in a group change together, to
-right or to wrong, and independently of other groups. Without an effect, both are equally likely.
-Other layers are taken to have no effect, so that p is corrected as the smallest one is.
+An effect is modelled as the tests see it. A sweep draws groups like those that were seen; in each,
+the answers that change turn together, to right or to wrong. Without an effect, both are equally
+likely. Other layers are taken to have no effect, so that p is corrected as the smallest one is.
 """
 
 import math
@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.evaluation.metrics import Ints, sums_of_signs
+from pragworld_tasks.evaluation.metrics import Floats, binomial, sums_of_signs
 from pragworld_tasks.formatting import format_percent, markdown_table
 
 POWER = 0.8
-_DRAWS = 20  # of the answers that change, where they are not known yet
 _SHARES = (2, 5, 10, 20, 40)  # of the documents, in percent
 _COLUMNS = ["% of answers changed", "points found"]
 _STEPS = 12  # halvings of the range in which an effect is searched
@@ -42,17 +41,16 @@ class Detectable:
 
 
 def detectable_before_sweep(
-    documents: Sequence[Document], layers: int, changed: float, alpha: float = 0.05, seed: int = 0
+    documents: Sequence[Document], layers: int, changed: float, alpha: float = 0.05
 ) -> Detectable:
     """Return the smallest change that a sweep will find where a share of the answers changes.
 
     Args:
         documents: The documents of the sweep.
         layers: The number of layers of the model.
-        changed: The share of documents whose answer changes, in percent. They are drawn at random;
-            those of a group change together, to right or to wrong, which is the cautious choice.
+        changed: The share of documents whose answer changes, in percent. That those of a group turn
+            the same way is the cautious choice.
         alpha: The largest corrected p that counts as evidence.
-        seed: The seed of the draws.
 
     Raises:
         ValueError: There are no documents or no layers, or the share is not above 0 and at most
@@ -69,12 +67,9 @@ def detectable_before_sweep(
             f"{len(documents)} documents, {layers} layers and {changed} % of the answers; give at "
             "least one document and one layer, and more than 0 and at most 100 %"
         )
-    group = np.unique([document.group for document in documents], return_inverse=True)[1]
-    sizes = np.bincount(group)
-    generator = np.random.default_rng(seed)
-    nets = generator.binomial(sizes, changed / 100, size=(_DRAWS, len(sizes)))
-    patterns = [(net, int(net.sum())) for net in nets]
-    return smallest_found(patterns, len(documents), layers, alpha)
+    sizes = np.unique([document.group for document in documents], return_counts=True)[1]
+    net = np.mean([binomial(size, changed / 100, sizes.max()) for size in sizes], axis=0)
+    return smallest_found(net, len(sizes), len(documents), changed, layers, alpha)
 
 
 def power_text(documents: Sequence[Document], layers: int) -> str:
@@ -93,27 +88,27 @@ def power_text(documents: Sequence[Document], layers: int) -> str:
 
 
 def smallest_found(
-    patterns: Sequence[tuple[Ints, int]], documents: int, layers: int, alpha: float
+    net: ArrayLike, groups: int, documents: int, changed: float, layers: int, alpha: float
 ) -> Detectable:
-    """Return the smallest change found on average over patterns of changed answers.
+    """Return the smallest change that is found.
 
     Args:
-        patterns: For each, the net change in right answers of each group, [groups], whose direction
-            is left open, and the number of documents whose answer changes.
+        net: The probability that the right answers of a group change by 0, 1, 2 and so on, [sizes],
+            without the direction.
+        groups: The number of groups.
         documents: The number of documents.
+        changed: The share of documents whose answer changes, in percent.
         layers: The number of layers of the model.
         alpha: The largest corrected p that counts as evidence.
     """
-    first_step = alpha / layers  # of Holm's method
-    cases = [
-        (sizes, max(_needed(sizes, first_step), _needed(np.ones(number), first_step)))
-        for sizes, number in ((np.abs(net[net != 0]), number) for net, number in patterns)
-    ]
-    changed = 100 * float(np.mean([number for _, number in patterns])) / documents
-    reach = float(np.mean([sizes.sum() for sizes, _ in cases]))
+    net = np.asarray(net, dtype=np.float64)
+    reach = 100 * groups * float(net @ np.arange(len(net))) / documents  # if all turn the same way
+    of_documents = sums_of_signs(np.ones(round(changed * documents / 100)))
+    needed = max(_needed(chances, alpha / layers) for chances in (_sums(net, groups), of_documents))
 
     def power(tendency: float) -> float:
-        return float(np.mean([_found(sizes, needed, tendency) for sizes, needed in cases]))
+        chances = _sums(net, groups, tendency)
+        return float(chances[len(chances) // 2 + needed :].sum())
 
     low, high = 0.0, 1.0
     if power(high) < POWER:
@@ -121,24 +116,28 @@ def smallest_found(
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if power(middle) >= POWER else (middle, high)
-    return Detectable(changed, 100 * high * reach / documents)
+    return Detectable(changed, reach * high)
 
 
-def _needed(sizes: ArrayLike, alpha: float) -> int:
-    """Return the smallest net change, in documents, that a test of equal signs rejects."""
-    chances = sums_of_signs(sizes)
-    reach = len(chances) // 2
-    tails = 2 * np.cumsum(chances[::-1])[: reach + 1]  # of reach, reach - 1, and so on
-    return reach + 1 - int(np.count_nonzero(tails[:-1] <= alpha)) if reach else 1
-
-
-def _found(sizes: Ints, needed: int, tendency: float) -> float:
-    """Return how often the net change is as large as needed, in the direction of the effect.
+def _sums(net: Floats, groups: int, tendency: float = 0.0) -> Floats:
+    """Return the probability of each net change of all groups, from the lowest to the highest.
 
     Args:
-        sizes: [groups] how many answers of each group change.
-        needed: The net change that is needed.
+        net: As for `smallest_found`.
+        groups: The number of groups.
         tendency: 0 if both directions are equally likely, 1 if there is only one.
     """
-    chances = sums_of_signs(sizes, positive=(1 + tendency) / 2)
-    return float(chances[len(chances) // 2 + needed :].sum())
+    lost, gained = (1 - tendency) / 2 * net[:0:-1], (1 + tendency) / 2 * net[1:]
+    of_groups = np.concatenate([lost, net[:1], gained])  # of 1, 2, 4 and so on
+    chances = np.ones(1)
+    while groups:
+        if groups % 2:
+            chances = np.convolve(chances, of_groups)
+        of_groups, groups = np.convolve(of_groups, of_groups), groups // 2
+    return chances
+
+
+def _needed(chances: Floats, alpha: float) -> int:
+    """Return the smallest net change, in documents, that a two-sided test rejects."""
+    tails = 2 * np.cumsum(chances[::-1])[: len(chances) // 2]  # of the largest, and so on
+    return len(chances) // 2 + 1 - int(np.count_nonzero(tails <= alpha))

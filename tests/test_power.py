@@ -28,28 +28,28 @@ def is_found(changes: np.ndarray) -> bool:
 
 
 def test_the_smallest_change_is_found_in_four_of_five_simulated_sweeps() -> None:
-    net = CHANGES.sum(axis=1)
-    changed = int(np.abs(CHANGES).sum())
-    smallest = smallest_found([(net, changed)], CHANGES.size, LAYERS, alpha=0.05)
-    assert smallest.changed == 100 * changed / CHANGES.size
+    net = np.abs(CHANGES.sum(axis=1))
+    groups, changed = len(net), 100 * float(np.abs(CHANGES).mean())
+    sizes = np.bincount(net) / groups
+    smallest = smallest_found(sizes, groups, CHANGES.size, changed, LAYERS, alpha=0.05)
+    assert smallest.changed == changed
     # The change is the mean over sweeps, so it tells how likely a group is to gain.
-    tendency = smallest.points / 100 * CHANGES.size / np.abs(net).sum()
+    tendency = smallest.points / 100 * CHANGES.size / net.sum()
     generator = np.random.default_rng(0)
-    towards = np.sign(net)[:, None]
-    found = [
-        is_found(CHANGES * towards * np.where(gains, 1, -1))
-        for gains in generator.random((1000, len(net), 1)) < (1 + tendency) / 2
-    ]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.04)
+    to_gain = CHANGES * np.sign(CHANGES.sum(axis=1, keepdims=True))
+    found = []
+    for _ in range(1000):
+        gains = generator.random((groups, 1)) < (1 + tendency) / 2
+        drawn = to_gain[generator.integers(groups, size=groups)]
+        found.append(is_found(drawn * np.where(gains, 1, -1)))
+    assert np.mean(found) == pytest.approx(0.8, abs=0.05)
 
 
 def test_no_change_is_found_where_too_few_answers_change() -> None:
-    nothing = smallest_found([(np.zeros(8, dtype=np.int64), 0)], 40, LAYERS, alpha=0.05)
-    assert nothing.changed == 0
-    assert math.isnan(nothing.points)
-    # Eight groups of equal sizes have a smallest p of 2 / 2**8; twelve times that is not evidence.
-    assert math.isnan(smallest_found([(np.ones(8, dtype=np.int64), 8)], 40, 12, 0.05).points)
-    assert not math.isnan(smallest_found([(np.ones(8, dtype=np.int64), 8)], 40, 6, 0.05).points)
+    assert math.isnan(smallest_found([1.0], 8, 40, 0, LAYERS, alpha=0.05).points)
+    # Eight groups that change by one each have a smallest p of 2 / 2**8, or 0.047 of 6 layers.
+    assert math.isnan(smallest_found([0, 1], 8, 40, 20, 7, alpha=0.05).points)
+    assert smallest_found([0, 1], 8, 40, 20, 6, alpha=0.05).points <= 20
 
 
 def test_more_documents_find_less_and_more_layers_or_noise_find_more() -> None:
