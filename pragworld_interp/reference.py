@@ -8,8 +8,8 @@ the replacements of a module's output. The place of an intervention is the path 
 
 import io
 import re
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import Any, Literal
 
 import torch
@@ -49,7 +49,7 @@ def reference_ablated_logits(
         component = _component(decoder, ablated_module(block, ablation.module), "output")
         runs.append(_intervenable(decoder, component, source))
     logits = torch.empty(1 + len(runs), len(prompts), 2)
-    with rope_of_each_row(decoder.model):
+    with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):
         for column, prompt in enumerate(prompts):
             logits[0, column] = _label_logits(decoder, decoder.model(**_inputs(decoder, prompt)))
             history = {"history": pad_prompts([prompt]).history}
@@ -73,7 +73,11 @@ def reference_patched_logits(
     Returns:
         Logits in float32.
     """
-    with torch.inference_mode(), rope_of_each_row(decoder.model):
+    with (
+        torch.inference_mode(),
+        rope_of_each_row(decoder.model),
+        _logits_in_float32(decoder.model),
+    ):
         return _patched_logits(decoder, prompts, pairs)
 
 
@@ -113,6 +117,25 @@ def _inputs(decoder: Decoder, prompt: Tokens) -> dict[str, Any]:
     ids = torch.tensor([prompt], device=decoder.device)
     # The ids come first: pyvene reads the number of rows from the first input.
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+
+
+@contextmanager
+def _logits_in_float32(model: Any) -> Iterator[None]:
+    """Multiply a plain unembedding in float32: rounded, yes and no often have equal logits."""
+    head = model.get_output_embeddings()
+    if type(head) is not nn.Linear:
+        yield
+        return
+
+    def multiply(_: nn.Module, inputs: tuple[Tensor], __: Tensor) -> Tensor:
+        bias = None if head.bias is None else head.bias.float()
+        return nn.functional.linear(inputs[0].float(), head.weight.float(), bias)
+
+    handle = head.register_forward_hook(multiply)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _label_logits(decoder: Decoder, output: Any) -> Tensor:

@@ -1,5 +1,6 @@
 """Both engines and plain loops with hooks agree on every architecture; properties of patching."""
 
+import copy
 import importlib
 import logging
 import sys
@@ -212,6 +213,19 @@ def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) ->
         effects = (expected[1 + layer] - expected[0]).abs().amax(1)
         assert effects.min() > 5e-3, layer
         assert effects.max() > 5e-2, layer
+
+
+def test_neither_engine_rounds_the_logits_of_a_model_in_bfloat16() -> None:
+    decoder = from_model(copy.deepcopy(small_model("llama")).bfloat16(), LabelsOnly())
+    ablation = Ablation("mlp", None)
+    batch = pad_prompts(PROMPTS)
+    engines = {
+        "sweep": pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, 10_000),
+        "pyvene": reference.reference_ablated_logits(decoder, PROMPTS, ablation),
+    }
+    for engine, logits in engines.items():
+        rounded = logits.bfloat16().float()
+        assert (logits != rounded).float().mean() > 0.9, engine
 
 
 def test_samples_are_drawn_by_position(decoder: Decoder) -> None:
