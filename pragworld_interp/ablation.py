@@ -130,7 +130,10 @@ def yes_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[lis
 
 
 def work_units(groups: Sequence[PromptGroup], trees: bool, budget: int) -> list[list[PromptGroup]]:
-    """Divide groups into units that run together, as many as a budget in tokens allows."""
+    """Divide groups into units of similar lengths that run together, the longest first.
+
+    A unit has as many groups as a budget in tokens and `packing.MOST_PADDING` allow.
+    """
     sizes = [
         (1, len(build_tree(group.prompts).ids))
         if trees

@@ -19,6 +19,8 @@ from pragworld_interp.rope import rope_of_each_row
 
 Tokens = Sequence[int]
 
+MOST_PADDING = 1.05  # the most tokens of a batch, for each token of its units
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -115,23 +117,28 @@ def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[list[int]]:
-    """Group units of work into batches.
+    """Group units of work of similar lengths into batches, the longest first.
 
     Args:
         sizes: The rows and the length of each unit.
         budget: The largest batch in tokens, padding included. A larger unit is a batch of its own.
 
     Yields:
-        The positions of the units of one batch, in order.
+        The positions of the units of one batch. Its tokens are at most `MOST_PADDING` times those
+        of its units.
     """
     batch: list[int] = []
-    rows = length = 0
-    for position, (unit_rows, unit_length) in enumerate(sizes):
-        if batch and (rows + unit_rows) * max(length, unit_length) > budget:
+    rows = tokens = 0
+    longest = 0  # of the batch, which is its first
+    for position in sorted(range(len(sizes)), key=lambda position: -sizes[position][1]):
+        unit_rows, length = sizes[position]
+        rows, tokens = rows + unit_rows, tokens + unit_rows * length
+        if batch and rows * longest > min(budget, MOST_PADDING * tokens):
             yield batch
-            batch, rows, length = [], 0, 0
+            batch, rows, tokens = [], unit_rows, unit_rows * length
+        if not batch:
+            longest = length
         batch.append(position)
-        rows, length = rows + unit_rows, max(length, unit_length)
     if batch:
         yield batch
 

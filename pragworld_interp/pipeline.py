@@ -166,7 +166,10 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
-    yes = [probabilities for group in results for probabilities in group]
+    # Units are in the order of their lengths, documents in that of their groups.
+    numbers = [group.documents[0].group for unit in units for group in unit]
+    by_group = dict(zip(numbers, results, strict=True))
+    yes = [row for number in sorted(by_group) for row in by_group[number]]
     report = compute_report(documents, yes, sweep.model, sweep.data, intervention)
     write_layers(report, out)
     runs.remove_journals(out)

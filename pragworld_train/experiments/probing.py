@@ -185,6 +185,7 @@ def read_mlp_outputs(
     prompts = [prompt.ids for prompt in tokenize_prompts(decoder, documents, chat_template)]
     outputs: list[Tensor] = []  # of one batch, a tensor for each layer
     ends, mean_squares = [], []
+    order: list[int] = []  # in which the prompts run
 
     def keep(_: Any, __: Any, output: Any) -> None:
         outputs.append(first_tensor(output))
@@ -209,8 +210,10 @@ def read_mlp_outputs(
                 batch_means.append(means.cpu())
             ends.append(torch.stack(batch_ends))
             mean_squares.append(torch.stack(batch_means))
+            order += numbers
             progress.update(len(numbers))
-    return torch.cat(ends, 1), torch.cat(mean_squares, 1)
+    as_given = torch.tensor(order).argsort()
+    return torch.cat(ends, 1)[:, as_given], torch.cat(mean_squares, 1)[:, as_given]
 
 
 def fit_probe(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelProbe:
