@@ -64,37 +64,38 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
     Returns:
         [1 + layers, prompts, 2] logits, the plain run first.
     """
-    rows = torch.arange(len(batch.ids))
-    branches: list[Tensor] = []
-    plain = torch.empty(0)
+    layers = len(decoder.blocks)
+    rows = torch.arange(len(batch.ids), device=decoder.device).repeat(layers)
+    history = batch.history.to(decoder.device)
+    plain = branches = torch.empty(0, device=decoder.device)
 
     def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
-        nonlocal plain
-        attention, mlp = live.block.attention, live.block.mlp
-        with _recorded(attention) as attention_outputs, _recorded(mlp) as mlp_outputs:
+        nonlocal plain, branches
+        branches = branches.to(hidden.device)  # layers may be on several devices
+        if live.number:
+            earlier = branches[: live.number].flatten(0, 1)
+            live.run(earlier, rows[: len(earlier)])
+        attention, module = live.block.attention, ablated_module(live.block, ablation.module)
+        with _recorded(attention) as attention_outputs, _recorded(module) as outputs:
             plain = live.rerun(hidden)
-        if branches:
-            together = torch.cat(branches)
-            after = live.run(together, rows.repeat(len(branches)))
-            branches[:] = torch.split(after, len(rows))
+        if not live.number:
+            branches = hidden.new_empty(layers, *hidden.shape, dtype=plain.dtype)
         with ExitStack() as stack:
-            module, output = attention, attention_outputs[0]
-            if ablation.module == "mlp":
+            if module is not attention:
                 # The output of attention does not depend on the MLP after it.
-                stack.enter_context(_constant(module, output))
-                module, output = mlp, mlp_outputs[0]
+                stack.enter_context(_constant(attention, attention_outputs[0]))
             # Mixtures of experts may return all positions of all rows as one row.
-            like = first_tensor(output)
-            ablated = ablation.output(live.number, like.view(hidden.shape), batch.history)
-            ablated_output = with_tensor(output, ablated.view(like.shape))
+            like = first_tensor(outputs[0])
+            ablated = ablation.output(live.number, like.view(hidden.shape), history)
+            ablated_output = with_tensor(outputs[0], ablated.view(like.shape))
             stack.enter_context(_constant(module, ablated_output))
-            branches.append(live.rerun(hidden))
+            branches[live.number] = live.rerun(hidden)
         return plain
 
     sweep_layers(decoder, batch, at_layer, chunk=chunk)
-    rows, columns = batch.ends.unbind(1)
-    last = [hidden[rows, columns] for hidden in (plain, *branches)]
-    return decoder.label_logits(torch.cat(last)).view(len(last), len(batch.ends), 2)
+    last_rows, columns = batch.ends.unbind(1)
+    last = torch.cat([plain[last_rows, columns][None], branches[:, last_rows, columns]])
+    return decoder.label_logits(last.flatten(0, 1)).view(1 + layers, len(batch.ends), 2)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ of a layer is p(y) in the patched run minus OR.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -84,37 +85,47 @@ def patched_logits(
     if trees:
         tree = build_tree(prompts)
         batch = pack_trees([tree], decoder.dtype)
-        runs = [_in_tree(pair, tree) for pair in pairs]
+        runs = [_in_tree(pair, tree, decoder.device) for pair in pairs]
     else:
         batch = pad_prompts(prompts)
-        runs = [_in_rows(pair, prompts) for pair in pairs]
-    stacks: list[list[Tensor]] = [[] for _ in pairs]
+        runs = [_in_rows(pair, prompts, decoder.device) for pair in pairs]
+    layers = len(decoder.blocks)
+    stacks: list[Tensor] = []  # of each pair, [layers, length of the suffix, width]
     plain = torch.empty(0)
 
     def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
-        nonlocal plain
+        nonlocal plain, stacks
         plain = live.rerun(hidden)
+        if not live.number:
+            lengths = (len(run.suffix.columns) for run in runs)
+            width = hidden.shape[2]
+            stacks = [plain.new_empty(layers, length, width) for length in lengths]
+        stacks = [stack.to(hidden.device) for stack in stacks]  # layers may be on several devices
         for stack, run in zip(stacks, runs, strict=True):
-            patched = hidden[run.suffix.row, run.suffix.columns][None].clone()
-            patched[0, run.targets] = hidden[run.source_row, run.sources]
-            together = torch.cat([*stack, patched])
-            rows = torch.full((len(together),), run.suffix.row)
-            after = live.run_suffix(together, run.suffix) if trees else live.run(together, rows)
-            stack[:] = torch.split(after, 1)
+            columns, targets, sources = (
+                index.to(hidden.device) for index in (run.suffix.columns, run.targets, run.sources)
+            )
+            stack[live.number] = hidden[run.suffix.row, columns]
+            stack[live.number, targets] = hidden[run.source_row, sources]
+            branches = stack[: live.number + 1]
+            if trees:
+                live.run_suffix(branches, run.suffix)
+            else:
+                rows = torch.full((len(branches),), run.suffix.row, device=decoder.device)
+                live.run(branches, rows)
         return plain
 
     sweep_layers(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
     rows, columns = batch.ends.unbind(1)
     ends = [plain[rows, columns]]
     for stack, pair in zip(stacks, pairs, strict=True):
-        end = -1 if trees else len(prompts[pair.original]) - 1
-        ends.append(torch.cat(stack)[:, end])
+        ends.append(stack[:, -1 if trees else len(prompts[pair.original]) - 1])
     logits = decoder.label_logits(torch.cat(ends))
-    patched = logits[len(prompts) :].view(len(pairs), len(decoder.blocks), 2)
+    patched = logits[len(prompts) :].view(len(pairs), layers, 2)
     return PatchedLogits(logits[: len(prompts)], patched.transpose(0, 1))
 
 
-def _in_tree(pair: PatchingPair, tree: TokenTree) -> _PatchedRun:
+def _in_tree(pair: PatchingPair, tree: TokenTree, device: torch.device) -> _PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
     start = next(
         (at for at, nodes in enumerate(zip(original, altered, strict=False)) if len({*nodes}) > 1),
@@ -125,21 +136,23 @@ def _in_tree(pair: PatchingPair, tree: TokenTree) -> _PatchedRun:
     shifted = [target for target, source in pair.alignment if original[target] != altered[source]]
     start = min(start, len(original) - 1, *shifted)
     later = [(target, source) for target, source in pair.alignment if target >= start]
+    index = partial(torch.tensor, dtype=torch.long, device=device)
     return _PatchedRun(
-        Suffix(0, torch.tensor(original[:start]), torch.tensor(original[start:])),
+        Suffix(0, index(original[:start]), index(original[start:])),
         0,
-        torch.tensor([target - start for target, _ in later], dtype=torch.long),
-        torch.tensor([altered[source] for _, source in later], dtype=torch.long),
+        index([target - start for target, _ in later]),
+        index([altered[source] for _, source in later]),
     )
 
 
-def _in_rows(pair: PatchingPair, prompts: Sequence[Tokens]) -> _PatchedRun:
+def _in_rows(pair: PatchingPair, prompts: Sequence[Tokens], device: torch.device) -> _PatchedRun:
     length = max(map(len, prompts))
+    index = partial(torch.tensor, dtype=torch.long, device=device)
     return _PatchedRun(
-        Suffix(pair.original, torch.arange(0), torch.arange(length)),
+        Suffix(pair.original, index([]), index(range(length))),
         pair.altered,
-        torch.tensor([target for target, _ in pair.alignment], dtype=torch.long),
-        torch.tensor([source for _, source in pair.alignment], dtype=torch.long),
+        index([target for target, _ in pair.alignment]),
+        index([source for _, source in pair.alignment]),
     )
 
 

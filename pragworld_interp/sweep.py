@@ -7,7 +7,7 @@ forward call. The arguments of a block are captured there, never rebuilt, so the
 any architecture. Only the last position of each prompt is read out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
-from pragworld_interp.tree_attention import TreeAttention, spans
+from pragworld_interp.tree_attention import Span, TreeAttention, spans
 
 
 @dataclass(frozen=True)
@@ -41,29 +42,29 @@ class LiveBlock:
     block: Block
     is_last: bool
     _batch: Batch
+    _ends: Tensor  # [rows of the batch, n] columns, those of prompts' ends among them
     _forward: Callable[..., Any]
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _chunk: int
 
-    def run(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """Return the residuals after the block.
+    def run(self, hidden: Tensor, rows: Tensor) -> None:
+        """Run branches through the block, in place.
 
         Args:
-            hidden: [n, length, width] residuals before the block.
+            hidden: [n, length, width] residuals before the block, which become those after it.
             rows: [n] the row of the batch that each belongs to, for its mask and positions.
         """
-        parts = []
         for part in self._chunks(hidden):
             arguments = _map((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
-            parts.append(self._call(hidden[part], arguments, self._ends_of(rows[part])))
-        return torch.cat(parts)
+            hidden[part] = self._call(hidden[part], arguments, self._ends[rows[part]])
 
-    def run_suffix(self, hidden: Tensor, suffix: Suffix) -> Tensor:
-        """Return the residuals after the block, for a suffix. The sweep has to `keep_keys`.
+    def run_suffix(self, hidden: Tensor, suffix: Suffix) -> None:
+        """Run branches of a suffix through the block, in place. The sweep has to `keep_keys`.
 
         Args:
-            hidden: [n, columns of the suffix, width] residuals before the block.
+            hidden: [n, columns of the suffix, width] residuals before the block, which become those
+                after it.
             suffix: The place of all n in the batch.
         """
         cache = next(v for v in (*self._args, *self._kwargs.values()) if isinstance(v, Cache))
@@ -77,11 +78,9 @@ class LiveBlock:
             return self._of_suffix(value, suffix)
 
         arguments = _map((self._args, self._kwargs), of_suffix)
-        parts = []
+        ends = self._ends.new_full((len(hidden), 1), hidden.shape[1] - 1)
         for part in self._chunks(hidden):
-            last = torch.tensor([[n, hidden.shape[1] - 1] for n in range(len(part))])
-            parts.append(self._call(hidden[part], arguments, last))
-        return torch.cat(parts)
+            hidden[part] = self._call(hidden[part], arguments, ends[part])
 
     def rerun(self, hidden: Tensor) -> Tensor:
         """Return the residuals after the block for all rows of the batch, [rows, length, width].
@@ -90,8 +89,9 @@ class LiveBlock:
         """
         return first_tensor(self._forward(hidden, *self._args, **self._kwargs))
 
-    def _chunks(self, hidden: Tensor) -> Sequence[Tensor]:
-        return torch.split(torch.arange(len(hidden)), max(1, self._chunk // hidden.shape[1]))
+    def _chunks(self, hidden: Tensor) -> list[slice]:
+        size = max(1, self._chunk // hidden.shape[1])
+        return [slice(start, start + size) for start in range(0, len(hidden), size)]
 
     def _call(self, hidden: Tensor, arguments: tuple[Any, Any], ends: Tensor) -> Tensor:
         args, kwargs = arguments
@@ -102,16 +102,6 @@ class LiveBlock:
         mlp = self.block.mlp
         with replaced_forward(mlp, partial(_at_ends, ends, hidden.shape[1], mlp.forward)):
             return first_tensor(self._forward(hidden, *args, **kwargs))
-
-    def _ends_of(self, rows: Tensor) -> Tensor:
-        """Return the row and the column of every prompt's end in some rows, [ends, 2]."""
-        ends = self._batch.ends
-        return torch.cat(
-            [
-                torch.nn.functional.pad(ends[ends[:, 0] == row][:, 1:], (1, 0), value=number)
-                for number, row in enumerate(rows.tolist())
-            ]
-        )
 
     def _of_rows(self, value: Any, rows: Tensor) -> Any:
         """Return the part of an argument for some rows; what serves all rows stays as it is."""
@@ -143,21 +133,32 @@ class LiveBlock:
 
 
 def _at_ends(ends: Tensor, length: int, mlp: Callable[..., Any], inputs: Tensor) -> Any:
-    """Return the output of an MLP at the ends of prompts, and zeros elsewhere.
+    """Return the output of an MLP at some columns of each row, and zeros elsewhere.
 
     Args:
-        ends: [ends, 2] rows and columns.
+        ends: [rows, n] columns.
         length: The length of a row. Some blocks flatten rows and columns before the MLP.
         mlp: The MLP.
         inputs: [rows, length, width] or [rows times length, width].
     """
-    rows, columns = ends.to(inputs.device).unbind(1)
-    places = rows * length + columns
+    starts = torch.arange(0, len(ends) * length, length, device=inputs.device)
+    places = (starts[:, None] + ends.to(inputs.device)).flatten()
     output = mlp(inputs.flatten(0, -2)[places][None])
-    at_ends = first_tensor(output).view(len(rows), -1)
+    at_ends = first_tensor(output).view(len(places), -1)
     everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
     everywhere.flatten(0, -2)[places] = at_ends
     return with_tensor(output, everywhere)
+
+
+def _end_columns(batch: Batch) -> Tensor:
+    """Return the columns where the prompts of each row end, [rows, n].
+
+    Rows in which fewer prompts end have other columns in addition.
+    """
+    is_end = torch.zeros(batch.ids.shape, dtype=torch.long)
+    is_end[batch.ends[:, 0], batch.ends[:, 1]] = 1
+    most = int(is_end.sum(1).max())
+    return is_end.argsort(dim=1, descending=True, stable=True)[:, :most]
 
 
 def _map(value: Any, function: Callable[[Any], Any]) -> Any:
@@ -207,12 +208,19 @@ def sweep_layers(
     """
     device = decoder.device
     last = len(decoder.blocks) - 1
+    ends = _end_columns(batch).to(device)
+    cache = DynamicCache() if keep_keys else None
 
     def stand_in(number: int, block: Block, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
-            live = LiveBlock(number, block, number == last, batch, forward, args, kwargs, chunk)
-            return block.as_returned(at_layer(live, hidden))
+            live = LiveBlock(
+                number, block, number == last, batch, ends, forward, args, kwargs, chunk
+            )
+            output = block.as_returned(at_layer(live, hidden))
+            if cache is not None:
+                cache.layers[number] = DynamicLayer()  # no later block needs these keys
+            return output
 
         return run
 
@@ -222,11 +230,13 @@ def sweep_layers(
             stack.enter_context(replaced_forward(block.module, forward))
         stack.enter_context(rope_of_each_row(decoder.model))
         if batch.mask.ndim == 4:
-            stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0)))
+            batch_spans = spans(batch.mask[:, 0] == 0)
+            on_device = [Span(span.queries, span.keys.to(device)) for span in batch_spans]
+            stack.enter_context(TreeAttention(on_device))
         decoder.model.base_model(
             input_ids=batch.ids.to(device),
             attention_mask=batch.mask.to(device),
             position_ids=batch.positions.to(device),
             use_cache=keep_keys,
-            **({"past_key_values": DynamicCache()} if keep_keys else {}),
+            **({"past_key_values": cache} if keep_keys else {}),
         )
