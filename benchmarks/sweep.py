@@ -2,12 +2,17 @@
 
     python benchmarks/sweep.py                  # ablation and patching; some minutes
     python benchmarks/sweep.py --documents 120
+    python benchmarks/sweep.py --accounting     # padding and copies; half a minute
 
 The documents are from the manual split if it is available (PRAGWORLD_DATA, or the cache), else
 generated. The model is a randomly initialized Qwen2-shaped one with 12 layers, hidden size 384 and
 a vocabulary of 32,000. The loop does what the released scripts do: one prompt and one layer at a
 time, with the logits of the whole vocabulary at every position. The three engines take turns, group
 by group, in one process. Their memory is measured in a process for each.
+
+With `--accounting` nothing is timed. It counts the tokens that go through the model for each token
+of the trees, and the bytes of residuals that are alive between calls of blocks for each byte of the
+branches of a sweep.
 """
 
 import argparse
@@ -23,6 +28,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -30,6 +38,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from pragworld_interp import ablation, packing, patching, runs
 from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.modules import replaced_forward
 from pragworld_interp.patching import PatchedLogits, PatchingPair
 from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
 from pragworld_tasks.data import sources
@@ -43,6 +52,9 @@ BOUND = 0.6  # the least share of the time that matrix products alone take
 CLOSE = 1e-4  # the largest difference between probabilities
 # For twice as many documents: the largest factor of time a document, and of megabytes more.
 FLAT, BOUNDED = 1.15, 64
+# The most tokens for each token of the trees, at these batch sizes, and copies of the branches.
+PADDING, COPIES = 1.05, 1.5
+BUDGETS = (512, 2048, 8192, 32_768, 131_072)
 ENGINES = ("loop", "pyvene", "sweep")
 
 
@@ -337,20 +349,133 @@ def compare_engines(task: Task, kind: str, count: int) -> list[str]:
     return broken
 
 
+# Accounting ---------------------------------------------------------------------------------------
+
+
+class ResidualBytes(TorchDispatchMode):
+    """A mode that counts the bytes of all tensors with the width of residuals.
+
+    What lives within a call of a block only, such as norms and queries, does not count.
+
+    Attributes:
+        peak: The most bytes at a time.
+        tokens: The positions that went through the last block.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        """Set the model, whose own parameters do not count."""
+        super().__init__()
+        self.peak = self.tokens = 0
+        self._blocks = [block.module for block in decoder.blocks]
+        self._within = False
+        self._parameters = {
+            parameter.untyped_storage().data_ptr() for parameter in decoder.model.parameters()
+        }
+        self._alive: dict[StorageWeakRef, int] = {}
+
+    def __enter__(self) -> Any:
+        """Begin to count."""
+        self._stack = ExitStack()
+        for block in self._blocks:
+            forward = self._watched(block.forward, block is self._blocks[-1])
+            self._stack.enter_context(replaced_forward(block, forward))
+        return super().__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        """End."""
+        super().__exit__(*exception)
+        self._stack.close()
+
+    def _watched(self, forward: Callable[..., Any], is_last: bool) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            hidden = args[0] if args else kwargs["hidden_states"]
+            self.tokens += is_last * hidden.shape[0] * hidden.shape[1]
+            self._within = True
+            output = forward(*args, **kwargs)
+            self._within = False
+            self._measure()
+            return output
+
+        return run
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operation, and count what it returns."""
+        output = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(output):
+            if isinstance(tensor, torch.Tensor) and tensor.ndim and tensor.shape[-1] == HIDDEN:
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() not in self._parameters:
+                    self._alive[StorageWeakRef(storage)] = storage.nbytes()
+        if not self._within:
+            self._measure()
+        return output
+
+    def _measure(self) -> None:
+        self._alive = {
+            storage: size for storage, size in self._alive.items() if not storage.expired()
+        }
+        self.peak = max(self.peak, sum(self._alive.values()))
+
+
+def check_accounts(task: Task) -> list[str]:
+    """Print the padding at several batch sizes and the copies, and return broken limits."""
+    broken = []
+    trees = sum(len(packing.build_tree(group.prompts).ids) for group in task.groups)
+    print(f"{len(task.groups)} trees of {trees:,} tokens")
+    for budget in BUDGETS:
+        units = ablation.work_units(task.groups, True, budget)
+        fed = sum(ablation.group_batch(unit, True, torch.float32).ids.numel() for unit in units)
+        print(
+            f"  --batch-tokens {budget}: {fed:,} tokens in {len(units)} batches, "
+            f"{fed / trees:.3f} times the trees' (at most {PADDING:g})"
+        )
+        if fed > PADDING * trees:
+            broken.append(f"--batch-tokens {budget}: too much padding")
+    unit = max(ablation.work_units(task.groups, True, runs.CPU_TOKENS), key=len)
+    longest = max(task.groups, key=lambda group: max(map(len, group.prompts)))
+    for kind, groups in (("ablation", unit), ("patching", [longest])):
+        batch = ablation.group_batch(groups, True, torch.float32)
+        with ResidualBytes(task.decoder) as residuals:
+            SWEEPS[kind]["sweep"](replace(task, groups=groups))
+        branches = 4 * HIDDEN * (residuals.tokens - batch.ids.numel())
+        # The plain run has its embeddings, and the residuals before and after a block.
+        peak = residuals.peak - 3 * 4 * HIDDEN * batch.ids.numel()
+        copies = peak / branches
+        print(
+            f"  {kind}: {peak:,} bytes of residuals besides the plain run's, {copies:.2f} times "
+            f"the branches' (at most {COPIES:g})"
+        )
+        if copies > COPIES:
+            broken.append(f"{kind}: too many copies")
+    return broken
+
+
 def main() -> None:
     """Print times, ratios and differences, and exit with an error if a limit is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--documents", type=int, default=60, help="use at least this many; default: 60"
     )
+    parser.add_argument(
+        "--accounting", action="store_true", help="count padding and copies instead of time"
+    )
     parser.add_argument("--memory", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.accounting:
+        finish(check_accounts(make_task(500)))
+        return
     torch.set_num_threads(2)
     task = make_task(options.documents)
     if options.memory:
         print(json.dumps(measure_memory(task, *options.memory)))
         return
-    broken = [line for kind in SWEEPS for line in compare_engines(task, kind, options.documents)]
+    finish([line for kind in SWEEPS for line in compare_engines(task, kind, options.documents)])
+
+
+def finish(broken: list[str]) -> None:
+    """Exit with an error if a limit is broken."""
     if broken:
         sys.exit("; ".join(broken))
 
