@@ -126,7 +126,7 @@ def group_batch(groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype) 
 
 def yes_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:
     """Return, for each document of each group, p(yes) in the 1 + layers runs of the logits."""
-    yes = iter(logits.double().softmax(-1)[:, :, 0].T.tolist())
+    yes = iter(logits.cpu().double().softmax(-1)[:, :, 0].T.tolist())
     return [list(islice(yes, len(group.documents))) for group in groups]
 
 
@@ -172,10 +172,11 @@ def build_ablation(
     else:
         positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
     samples: list[list[Tensor]] = [[] for _ in decoder.blocks]
-    current: list[int] = []
+    current = torch.empty(0)  # the positions of the prompt that runs
 
     def collect(layer: int, output: Any) -> None:
-        rows = first_tensor(output).flatten(0, -2)[current].double()
+        rows = first_tensor(output).flatten(0, -2)
+        rows = rows.index_select(0, current.to(rows.device)).float()
         samples[layer].append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
 
     with ExitStack() as stack:
@@ -185,10 +186,11 @@ def build_ablation(
             )
             stack.callback(hook.remove)
         for number in tqdm(sorted(positions), desc=replacement, unit="prompt", disable=None):
-            current = positions[number]
+            current = torch.tensor(positions[number], device=decoder.device)
             ids = torch.tensor([prompts[number]], device=decoder.device)
             decoder.model.base_model(input_ids=ids, use_cache=False)
     outputs = torch.stack([torch.cat(rows).cpu() for rows in samples])
     if replacement == "mean":
-        outputs = outputs.sum(1, keepdim=True) / sum(map(len, prompts))
-    return Ablation(module, outputs)
+        # Some devices have no float64.
+        outputs = (outputs.double().sum(1, keepdim=True) / sum(map(len, prompts))).float()
+    return Ablation(module, outputs.to(decoder.device))

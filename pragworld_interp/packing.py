@@ -201,7 +201,7 @@ def _residuals(decoder: Decoder, batch: Batch) -> Tensor:
 
 def _agree(residuals: Tensor, expected: Tensor) -> bool:
     """Return whether residuals differ by no more than rounding, where the expected are finite."""
-    errors = (residuals - expected).double().norm(dim=-1) / expected.double().norm(dim=-1)
+    errors = (residuals - expected).float().norm(dim=-1) / expected.float().norm(dim=-1)
     tolerance = 1e-4 if residuals.dtype == torch.float32 else 8 * torch.finfo(residuals.dtype).eps
     overflows = expected.isfinite().all(-1).logical_not()  # which a sweep refuses, with the layer
     return bool((errors.le(tolerance) | overflows).all())

@@ -177,7 +177,7 @@ def pair_effects(
     group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
 ) -> list[PairEffect]:
     """Return the effects of pairs of a group from the logits of `patched_logits`."""
-    plain, patched = (part.double().softmax(-1) for part in (logits.plain, logits.patched))
+    plain, patched = (part.cpu().double().softmax(-1) for part in (logits.plain, logits.patched))
     effects = []
     for number, pair in enumerate(pairs):
         original, altered = group.documents[pair.original], group.documents[pair.altered]

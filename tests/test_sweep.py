@@ -1,0 +1,102 @@
+"""The sweep engine stays on the device."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from small_models import LabelsOnly, small_model
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from pragworld_interp import tree_attention
+from pragworld_interp.ablation import (
+    Ablation,
+    ablated_logits,
+    build_ablation,
+    group_batch,
+)
+from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.layer_report import Intervention
+from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
+from pragworld_interp.tokenization import PromptGroup
+from pragworld_tasks.data.documents import Document
+
+PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for start in (1, 2, 3)]
+PAIRS = [PatchingPair(0, other, align_tokens(PROMPTS[0][0], PROMPTS[0][other])) for other in (1, 2)]
+
+
+class OffDevice(TorchDispatchMode):
+    """A mode that records the operations on the host, and in a type that not all devices have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_host: list[str] = []
+        self.in_float64: list[str] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        output = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves((args, kwargs, output)):
+            if isinstance(tensor, Tensor) and tensor.ndim:
+                if tensor.device.type == "cpu":
+                    self.on_host.append(str(function))
+                if tensor.dtype == torch.float64:
+                    self.in_float64.append(str(function))
+        return output
+
+
+@pytest.fixture
+def on_meta(monkeypatch: pytest.MonkeyPatch) -> Decoder:
+    """Return a decoder on a device whose data cannot be read, and that is not the host."""
+    decoder = from_model(copy.deepcopy(small_model("qwen2")), LabelsOnly())
+    decoder.model.to("meta")
+    # Behind the layers, transformers reads its mask.
+    monkeypatch.setattr(Decoder, "label_logits", lambda _, hidden: hidden[:, :2])
+    return decoder
+
+
+def watched(decoder: Decoder) -> OffDevice:
+    """Return a mode that is on during each forward pass of the decoder's layers."""
+    mode = OffDevice()
+    decoder.model.base_model.register_forward_pre_hook(lambda *_: mode.__enter__() and None)
+    decoder.model.base_model.register_forward_hook(lambda *_: mode.__exit__(None, None, None))
+    return mode
+
+
+def groups() -> list[PromptGroup]:
+    return [
+        PromptGroup(tuple(document(group, 4 * group + row) for row in range(4)), prompts, ())
+        for group, prompts in enumerate(map(tuple, PROMPTS))
+    ]
+
+
+def document(group: int, row: int) -> Document:
+    return Document(0, "c", "q", "yes", group, True, None, None, "manual", row, True)
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_layers_run_without_the_host(
+    on_meta: Decoder, trees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_attention, "SHORTEST", 2)  # several spans
+    if not trees:
+        on_meta.model.set_attn_implementation("eager")  # the other one reads a mask of rows
+    mode = watched(on_meta)
+    batch = group_batch(groups(), trees, on_meta.dtype)
+    for ablation in (Ablation("mlp"), Ablation("attention", torch.randn(3, 5, 32, device="meta"))):
+        ablated_logits(on_meta, batch, ablation, chunk=60)
+    patched_logits(on_meta, PROMPTS[0], PAIRS, trees, chunk=60)
+    assert mode.on_host == []
+    assert mode.in_float64 == []
+
+
+@pytest.mark.parametrize("replacement", ["mean", "resample"])
+def test_outputs_are_collected_on_any_device(replacement: Any) -> None:
+    decoder = from_model(copy.deepcopy(small_model("qwen2")), LabelsOnly())
+    mode = watched(decoder)
+    build_ablation(decoder, groups(), Intervention("mlp", replacement))
+    assert mode.on_host != []
+    assert mode.in_float64 == []
