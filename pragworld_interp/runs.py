@@ -131,7 +131,7 @@ def _count_documents(unit: Sequence[PromptGroup]) -> int:
 
 
 class _MemoryLimit:
-    """Work that adapts to the memory: as many groups, and as many tokens, as have fit so far."""
+    """Work that adapts to the memory: as many groups and as many tokens at a time as have fit."""
 
     def __init__(self, work: Work, budget: int) -> None:
         self._work = work
@@ -139,26 +139,36 @@ class _MemoryLimit:
         self._most_groups: int | None = None
 
     def work(self, groups: Sequence[PromptGroup]) -> list[Any]:
-        """Return the results of groups; out of memory, run fewer of them, then fewer tokens."""
+        """Return the results of groups; out of memory, halve the groups and tokens at a time."""
         results: list[Any] = []
         while len(results) < len(groups):
             part = groups[len(results) :][: self._most_groups]
-            try:
-                results += self._work(part, self._budget)
-            except (RuntimeError, MemoryError) as error:
-                if not (isinstance(error, MemoryError) or should_reduce_batch_size(error)):
-                    raise
+            done = self._try(part)
+            if done is None:
                 self._reduce(part)
+            else:
+                results += done
         return results
+
+    def _try(self, groups: Sequence[PromptGroup]) -> list[Any] | None:
+        """Return the results of groups, or None without memory for them.
+
+        When this returns, the tensors that the exception refers to are free.
+        """
+        try:
+            return self._work(groups, self._budget)
+        except (RuntimeError, MemoryError) as error:
+            is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+            if not (is_memory or should_reduce_batch_size(error)):
+                raise
+            return None
 
     def _reduce(self, groups: Sequence[PromptGroup]) -> None:
         clear_device_cache(garbage_collection=True)
-        if len(groups) > 1:
-            self._most_groups = math.ceil(len(groups) / 2)
-        elif self._budget > _FEWEST_TOKENS:
-            self._budget //= 2
-        else:
+        if len(groups) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(
                 f"out of memory on group {groups[0].documents[0].group}, even on its own; use a "
                 "smaller dtype, --quantization, or a larger device"
             )
+        self._most_groups = math.ceil(len(groups) / 2)
+        self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))

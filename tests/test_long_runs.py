@@ -158,7 +158,7 @@ def group(number: int) -> PromptGroup:
 
 
 @pytest.mark.parametrize("room", [1, 3, 100])
-def test_when_memory_is_short_units_are_halved_then_the_budget(room: int, tmp_path: Path) -> None:
+def test_when_memory_is_short_units_and_the_budget_are_halved(room: int, tmp_path: Path) -> None:
     tried: list[tuple[int, int]] = []
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:

@@ -1,21 +1,24 @@
-"""The sweep engine stays on the device."""
+"""The sweep engine stays on the device, and adapts to its memory."""
 
 import copy
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_models import LabelsOnly, small_model
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pragworld_interp import tree_attention
+from pragworld_interp import runs, tree_attention
 from pragworld_interp.ablation import (
     Ablation,
     ablated_logits,
     build_ablation,
     group_batch,
+    yes_by_group,
 )
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
@@ -100,3 +103,30 @@ def test_outputs_are_collected_on_any_device(replacement: Any) -> None:
     build_ablation(decoder, groups(), Intervention("mlp", replacement))
     assert mode.on_host != []
     assert mode.in_float64 == []
+
+
+def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
+    decoder = from_model(small_model("qwen2"), LabelsOnly())
+    sizes = []
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        batch = group_batch(groups, True, decoder.dtype)
+        return yes_by_group(ablated_logits(decoder, batch, Ablation("mlp"), budget), groups)
+
+    def allocate(_: nn.Module, inputs: tuple[Tensor]) -> None:
+        sizes.append(inputs[0].shape[0] * inputs[0].shape[1])
+        if sizes[-1] > 60:
+            raise torch.OutOfMemoryError("full")
+
+    def decode(_: PromptGroup, result: Any) -> Any:
+        return result
+
+    def run() -> Any:
+        return runs.run_units([groups()], work, decode, tmp_path / "out", {}, 400, "a test")
+
+    expected = run()
+    runs.remove_journals(tmp_path / "out")
+    with decoder.blocks[1].mlp.register_forward_pre_hook(allocate):
+        found = run()
+    assert max(sizes) > 60
+    torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=0, atol=1e-5)
