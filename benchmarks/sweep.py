@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
@@ -54,7 +54,7 @@ CLOSE = 1e-4  # the largest difference between probabilities
 FLAT, BOUNDED = 1.15, 64
 # The most tokens for each token of the trees, at these batch sizes, and copies of the branches.
 PADDING, COPIES = 1.05, 1.5
-BUDGETS = (512, 2048, 8192, 32_768, 131_072)
+BUDGETS = (512, 2048, 8192, 32_768)
 ENGINES = ("loop", "pyvene", "sweep")
 
 
@@ -352,7 +352,7 @@ def compare_engines(task: Task, kind: str, count: int) -> list[str]:
 # Accounting ---------------------------------------------------------------------------------------
 
 
-class ResidualBytes(TorchDispatchMode):
+class ResidualBytes(TorchFunctionMode):
     """A mode that counts the bytes of all tensors with the width of residuals.
 
     What lives within a call of a block only, such as norms and queries, does not count.
@@ -366,27 +366,15 @@ class ResidualBytes(TorchDispatchMode):
         """Set the model, whose own parameters do not count."""
         super().__init__()
         self.peak = self.tokens = 0
-        self._blocks = [block.module for block in decoder.blocks]
         self._within = False
         self._parameters = {
             parameter.untyped_storage().data_ptr() for parameter in decoder.model.parameters()
         }
-        self._alive: dict[StorageWeakRef, int] = {}
+        self._alive: WeakValueDictionary[int, torch.UntypedStorage] = WeakValueDictionary()
 
-    def __enter__(self) -> Any:
-        """Begin to count."""
-        self._stack = ExitStack()
-        for block in self._blocks:
-            forward = self._watched(block.forward, block is self._blocks[-1])
-            self._stack.enter_context(replaced_forward(block, forward))
-        return super().__enter__()
+    def watch(self, forward: Callable[..., Any], is_last: bool) -> Callable[..., Any]:
+        """Return the forward function of a block, watched."""
 
-    def __exit__(self, *exception: Any) -> None:
-        """End."""
-        super().__exit__(*exception)
-        self._stack.close()
-
-    def _watched(self, forward: Callable[..., Any], is_last: bool) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             hidden = args[0] if args else kwargs["hidden_states"]
             self.tokens += is_last * hidden.shape[0] * hidden.shape[1]
@@ -398,25 +386,22 @@ class ResidualBytes(TorchDispatchMode):
 
         return run
 
-    def __torch_dispatch__(
+    def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run an operation, and count what it returns."""
+        """Run a function, and count what it returns."""
         output = function(*args, **(kwargs or {}))
         for tensor in tree_leaves(output):
             if isinstance(tensor, torch.Tensor) and tensor.ndim and tensor.shape[-1] == HIDDEN:
                 storage = tensor.untyped_storage()
                 if storage.data_ptr() not in self._parameters:
-                    self._alive[StorageWeakRef(storage)] = storage.nbytes()
+                    self._alive[storage.data_ptr()] = storage
         if not self._within:
             self._measure()
         return output
 
     def _measure(self) -> None:
-        self._alive = {
-            storage: size for storage, size in self._alive.items() if not storage.expired()
-        }
-        self.peak = max(self.peak, sum(self._alive.values()))
+        self.peak = max(self.peak, sum(storage.nbytes() for storage in self._alive.values()))
 
 
 def check_accounts(task: Task) -> list[str]:
@@ -437,7 +422,13 @@ def check_accounts(task: Task) -> list[str]:
     longest = max(task.groups, key=lambda group: max(map(len, group.prompts)))
     for kind, groups in (("ablation", unit), ("patching", [longest])):
         batch = ablation.group_batch(groups, True, torch.float32)
-        with ResidualBytes(task.decoder) as residuals:
+        residuals = ResidualBytes(task.decoder)
+        with ExitStack() as stack:
+            for block in task.decoder.blocks:
+                is_last = block is task.decoder.blocks[-1]
+                forward = residuals.watch(block.module.forward, is_last)
+                stack.enter_context(replaced_forward(block.module, forward))
+            stack.enter_context(residuals)
             SWEEPS[kind]["sweep"](replace(task, groups=groups))
         branches = 4 * HIDDEN * (residuals.tokens - batch.ids.numel())
         # The plain run has its embeddings, and the residuals before and after a block.

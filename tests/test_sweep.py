@@ -1,7 +1,8 @@
 """The sweep engine stays on the device, and adapts to its memory."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from small_models import LabelsOnly, small_model
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from pragworld_interp import runs, tree_attention
@@ -22,6 +23,7 @@ from pragworld_interp.ablation import (
 )
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
+from pragworld_interp.modules import replaced_forward
 from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
@@ -30,24 +32,28 @@ PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for sta
 PAIRS = [PatchingPair(0, other, align_tokens(PROMPTS[0][0], PROMPTS[0][other])) for other in (1, 2)]
 
 
-class OffDevice(TorchDispatchMode):
-    """A mode that records the operations on the host, and in a type that not all devices have."""
+class OffDevice(TorchFunctionMode):
+    """A mode that records functions of tensors on the host, and in a type not all devices have."""
 
     def __init__(self) -> None:
         super().__init__()
         self.on_host: list[str] = []
         self.in_float64: list[str] = []
 
-    def __torch_dispatch__(
+    def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         output = function(*args, **(kwargs or {}))
+        if function.__name__ in ("__len__", "__get__"):  # of the shape, not of the data
+            return output
+        if function is torch.tensor and output.numel():  # empty ones begin a cache
+            self.on_host.append("tensor")
         for tensor in tree_leaves((args, kwargs, output)):
             if isinstance(tensor, Tensor) and tensor.ndim:
                 if tensor.device.type == "cpu":
-                    self.on_host.append(str(function))
+                    self.on_host.append(function.__name__)
                 if tensor.dtype == torch.float64:
-                    self.in_float64.append(str(function))
+                    self.in_float64.append(function.__name__)
         return output
 
 
@@ -61,12 +67,18 @@ def on_meta(monkeypatch: pytest.MonkeyPatch) -> Decoder:
     return decoder
 
 
-def watched(decoder: Decoder) -> OffDevice:
-    """Return a mode that is on during each forward pass of the decoder's layers."""
+@contextmanager
+def watched(decoder: Decoder) -> Iterator[OffDevice]:
+    """Record what happens during forward passes of the decoder's layers."""
     mode = OffDevice()
-    decoder.model.base_model.register_forward_pre_hook(lambda *_: mode.__enter__() and None)
-    decoder.model.base_model.register_forward_hook(lambda *_: mode.__exit__(None, None, None))
-    return mode
+    own_forward = decoder.model.base_model.forward
+
+    def forward(**kwargs: Any) -> Any:
+        with mode:
+            return own_forward(**kwargs)
+
+    with replaced_forward(decoder.model.base_model, forward):
+        yield mode
 
 
 def groups() -> list[PromptGroup]:
@@ -87,20 +99,21 @@ def test_layers_run_without_the_host(
     monkeypatch.setattr(tree_attention, "SHORTEST", 2)  # several spans
     if not trees:
         on_meta.model.set_attn_implementation("eager")  # the other one reads a mask of rows
-    mode = watched(on_meta)
+    samples = torch.randn(3, 5, 32, device="meta")
     batch = group_batch(groups(), trees, on_meta.dtype)
-    for ablation in (Ablation("mlp"), Ablation("attention", torch.randn(3, 5, 32, device="meta"))):
-        ablated_logits(on_meta, batch, ablation, chunk=60)
-    patched_logits(on_meta, PROMPTS[0], PAIRS, trees, chunk=60)
+    with watched(on_meta) as mode:
+        for ablation in (Ablation("mlp"), Ablation("attention", samples)):
+            ablated_logits(on_meta, batch, ablation, chunk=60)
+        patched_logits(on_meta, PROMPTS[0], PAIRS, trees, chunk=60)
     assert mode.on_host == []
     assert mode.in_float64 == []
 
 
 @pytest.mark.parametrize("replacement", ["mean", "resample"])
 def test_outputs_are_collected_on_any_device(replacement: Any) -> None:
-    decoder = from_model(copy.deepcopy(small_model("qwen2")), LabelsOnly())
-    mode = watched(decoder)
-    build_ablation(decoder, groups(), Intervention("mlp", replacement))
+    decoder = from_model(small_model("qwen2"), LabelsOnly())
+    with watched(decoder) as mode:
+        build_ablation(decoder, groups(), Intervention("mlp", replacement))
     assert mode.on_host != []
     assert mode.in_float64 == []
 
