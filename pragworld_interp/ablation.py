@@ -20,6 +20,7 @@ from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.layer_report import Intervention, Module
 from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch, build_tree, pack_trees, pad_prompts, token_batches
+from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.sweep import LiveBlock, sweep_layers
 from pragworld_interp.tokenization import PromptGroup
 
@@ -180,6 +181,7 @@ def build_ablation(
         samples[layer].append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
 
     with ExitStack() as stack:
+        stack.enter_context(rope_of_each_row(decoder.model))
         for layer, block in enumerate(decoder.blocks):
             hook = ablated_module(block, module).register_forward_hook(
                 lambda _, __, output, layer=layer: collect(layer, output)

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 import pragworld_interp.ablation
 import pragworld_interp.patching
 from pragworld_interp import reference, tree_attention
-from pragworld_interp.ablation import Ablation, ablated_module
+from pragworld_interp.ablation import Ablation, ablated_module, build_ablation
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import Module, Replacement
+from pragworld_interp.layer_report import Intervention, Module, Replacement
+from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import (
     Batch,
     Tokens,
@@ -31,6 +32,8 @@ from pragworld_interp.packing import (
 )
 from pragworld_interp.patching import PatchedLogits, PatchingPair, align_tokens
 from pragworld_interp.rope import longest_prompt, rope_limit
+from pragworld_interp.tokenization import PromptGroup
+from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
 
 MODULES: tuple[Module, ...] = get_args(Module)
@@ -308,6 +311,26 @@ def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
     assert_close(found, patched)
     assert supports_rows(decoder, prompts)
     assert not supports_trees(decoder, prompts)
+
+
+@pytest.mark.parametrize("architecture", WITHOUT_TREES)
+def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    longest = [BOS, *(7 + 29 * n % 83 for n in range(118))]
+    prompts = [longest, longest[:95], longest[:50]]
+    groups = [PromptGroup((generate(groups=1)[0],) * 3, tuple(prompts), ())]
+    found = build_ablation(decoder, groups, Intervention("attention", "mean")).outputs
+    sums = torch.zeros(LAYERS, WIDTH)
+    for prompt in prompts:
+        for layer, block in enumerate(decoder.blocks):
+
+            def add(_: nn.Module, __: Any, output: Any, layer: int = layer) -> None:
+                sums[layer] += first_tensor(output)[0].sum(0)
+
+            with ablated_module(block, "attention").register_forward_hook(add):
+                label_logits(decoder, prompt)
+    assert found is not None
+    assert_close(found[:, 0].float(), sums / sum(map(len, prompts)))
 
 
 @pytest.mark.parametrize("architecture", UNUSUAL)
