@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor, nn
 
 
@@ -34,3 +36,9 @@ def first_tensor(output: Any) -> Tensor:
     """Return the tensor in the output of a module, alone or first in a tuple."""
     tensor: Tensor = output[0] if isinstance(output, tuple) else output
     return tensor
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that the memory, of any device, is short."""
+    is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return is_known or should_reduce_batch_size(error)

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.rope import rope_of_each_row
 
 Tokens = Sequence[int]
@@ -148,7 +149,8 @@ def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
     """Return whether a token tree and a continued cache give a model's residuals of each prompt.
 
     Models whose attention does not support a mask of four dimensions (linear attention, ALiBi, some
-    fused kernels) or does not see all tokens (windows) give others, or fail.
+    fused kernels) or does not see all tokens (windows) give others, or fail. A lack of memory says
+    nothing about the model and is raised.
 
     Args:
         decoder: The model.
@@ -170,7 +172,9 @@ def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
             past_key_values=cache,
             use_cache=True,
         )[0][:, -1]
-    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError):
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if is_out_of_memory(error):
+            raise
         return False
     alone = _alone(decoder, prompts)
     return _agree(together, alone) and _agree(continued, alone[longest : longest + 1])

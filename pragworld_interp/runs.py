@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
+from accelerate.utils.memory import clear_device_cache
 from tqdm import tqdm
 
+from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
@@ -158,8 +159,7 @@ class _MemoryLimit:
         try:
             return self._work(groups, self._budget)
         except (RuntimeError, MemoryError) as error:
-            is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
-            if not (is_memory or should_reduce_batch_size(error)):
+            if not is_out_of_memory(error):
                 raise
             return None
 

@@ -24,9 +24,12 @@ from pragworld_interp.ablation import (
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
+from pragworld_interp.packing import supports_rows, supports_trees
 from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
+from pragworld_interp.pipeline import _holds, _probe
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
 
 PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for start in (1, 2, 3)]
 PAIRS = [PatchingPair(0, other, align_tokens(PROMPTS[0][0], PROMPTS[0][other])) for other in (1, 2)]
@@ -143,3 +146,38 @@ def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
         found = run()
     assert max(sizes) > 60
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("most", "error"), [(45, None), (8, "out of memory on the longest prompt")]
+)
+def test_a_probe_takes_as_many_prompts_as_fit(most: int, error: str | None) -> None:
+    tried = []
+
+    def supports(_: Decoder, prompts: list[list[int]]) -> bool:
+        tried.append(len(prompts))
+        if sum(map(len, prompts)) > most:
+            raise torch.OutOfMemoryError("full")
+        return True
+
+    decoder = from_model(small_model("qwen2"), LabelsOnly())
+    if error:
+        with pytest.raises(InputError, match=error):
+            _holds(supports, decoder, _probe(groups()))
+    else:
+        assert _holds(supports, decoder, _probe(groups()))
+    assert tried == [6, 3]
+
+
+@pytest.mark.parametrize("supports", [supports_trees, supports_rows])
+def test_a_lack_of_memory_says_nothing_about_a_model(supports: Any) -> None:
+    decoder = from_model(small_model("qwen2"), LabelsOnly())
+
+    def allocate(*_: Any) -> None:
+        raise torch.OutOfMemoryError("full")
+
+    with (
+        decoder.blocks[1].mlp.register_forward_pre_hook(allocate),
+        pytest.raises(torch.OutOfMemoryError),
+    ):
+        supports(decoder, PROMPTS[0])
