@@ -130,11 +130,11 @@ def _sums(net: Floats, groups: int, tendency: float = 0.0) -> Floats:
     lost, gained = (1 - tendency) / 2 * net[:0:-1], (1 + tendency) / 2 * net[1:]
     of_groups = np.concatenate([lost, net[:1], gained])  # of 1, 2, 4 and so on
     chances = np.ones(1)
-    while groups:
+    while groups > 1:
         if groups % 2:
             chances = np.convolve(chances, of_groups)
         of_groups, groups = np.convolve(of_groups, of_groups), groups // 2
-    return chances
+    return np.convolve(chances, of_groups)
 
 
 def _needed(chances: Floats, alpha: float) -> int:
