@@ -189,7 +189,7 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     # Units are in the order of their lengths, documents in that of their groups.
     numbers = [group.documents[0].group for unit in units for group in unit]
     by_group = dict(zip(numbers, results, strict=True))
-    yes = [row for number in sorted(by_group) for row in by_group[number]]
+    yes = [row for group in sweep.groups for row in by_group[group.documents[0].group]]
     report = compute_report(documents, yes, sweep.model, sweep.data, intervention)
     write_layers(report, out)
     runs.remove_journals(out)
