@@ -246,7 +246,7 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
 
     def record_output(module: nn.Module, _: Any, output: Any) -> None:
         if module in calls:
-            calls[module].in_tuple = isinstance(output, tuple)
+            calls[module].in_tuple = isinstance(output, tuple | list)
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
                 calls[module].output_width = first.shape[-1]
 

@@ -28,13 +28,15 @@ def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator
 
 
 def with_tensor(output: Any, first: Tensor) -> Any:
-    """Return the output of a module with its tensor, alone or first in a tuple, replaced."""
+    """Return the output of a module with its tensor, alone or first of several, replaced."""
+    if isinstance(output, list):
+        return [first, *output[1:]]
     return (first, *output[1:]) if isinstance(output, tuple) else first
 
 
 def first_tensor(output: Any) -> Tensor:
-    """Return the tensor in the output of a module, alone or first in a tuple."""
-    tensor: Tensor = output[0] if isinstance(output, tuple) else output
+    """Return the tensor in the output of a module, alone or first of several."""
+    tensor: Tensor = output[0] if isinstance(output, tuple | list) else output
     return tensor
 
 

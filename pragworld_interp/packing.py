@@ -159,7 +159,8 @@ def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
     tree = pack_trees([build_tree(prompts)], decoder.dtype)
     longest = max(range(len(prompts)), key=lambda number: len(prompts[number]))
     length, start = len(prompts[longest]), len(prompts[longest]) // 2
-    ids = torch.tensor([prompts[longest]], device=decoder.device)
+    # Two rows with one mask, as branches of a sweep have.
+    ids = torch.tensor([prompts[longest]] * 2, device=decoder.device)
     try:
         together = _residuals(decoder, tree)
         cache = DynamicCache()

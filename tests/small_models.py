@@ -68,6 +68,8 @@ _UNUSUAL: dict[str, dict[str, Any]] = {
     "bloom": {"n_layer": 3, "n_head": 4},
     "mpt": {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 256},
     "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "xglm": {"d_model": 32, "ffn_dim": 48, "num_layers": 3, "attention_heads": 4, "dropout": 0.0},
+    "openai-gpt": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256},
     "qwen3_next": {
         "layer_types": ["linear_attention", "full_attention", "linear_attention"],
         "num_experts": 4,

@@ -119,7 +119,8 @@ def ablated_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], ablation: Abla
 
 def returning(instead: Tensor) -> Callable[..., Any]:
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
-        return (instead, *output[1:]) if isinstance(output, tuple) else instead
+        is_several = isinstance(output, tuple | list)
+        return type(output)([instead, *output[1:]]) if is_several else instead
 
     return hook
 
