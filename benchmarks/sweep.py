@@ -17,6 +17,7 @@ branches of a sweep.
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -56,6 +57,7 @@ FLAT, BOUNDED = 1.15, 64
 PADDING, COPIES = 1.05, 1.5
 BUDGETS = (512, 2048, 8192, 32_768)
 ENGINES = ("loop", "pyvene", "sweep")
+PRODUCTS = 10  # matrix products at a time, to measure their speed between runs
 
 
 @dataclass(frozen=True)
@@ -239,9 +241,13 @@ SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {
 # Measuring ----------------------------------------------------------------------------------------
 
 
-def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
-    """Return the seconds and p(yes) of every run by engine; engines take turns to share noise."""
+def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, torch.Tensor], float]:
+    """Return the seconds and p(yes) of every run by engine, and the speed of matrix products.
+
+    Engines and products take turns to share the noise of the machine.
+    """
     seconds = dict.fromkeys(ENGINES, 0.0)
+    speeds = []
     results: dict[str, list[torch.Tensor]] = {engine: [] for engine in ENGINES}
     for engine in ENGINES:  # setup does not count
         SWEEPS[kind][engine](replace(task, groups=task.groups[:1]))
@@ -251,7 +257,10 @@ def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, tor
             logits = SWEEPS[kind][engine](replace(task, groups=[group]))
             seconds[engine] += time.perf_counter() - start
             results[engine].append(logits.softmax(-1)[..., 0])
-    return seconds, {engine: torch.cat(parts) for engine, parts in results.items()}
+            if engine == "sweep":
+                speeds.append(product_speed())
+    values = {engine: torch.cat(parts) for engine, parts in results.items()}
+    return seconds, values, statistics.median(speeds)
 
 
 def measure_memory(task: Task, kind: str, engine: str) -> list[float]:
@@ -292,23 +301,19 @@ def tokens_through_blocks(task: Task, run: Callable[[Task], torch.Tensor]) -> in
     return counted[0]
 
 
-def matrix_product_speed() -> float:
-    """Return the floating-point operations a second in products of the model's shape."""
-    rows = torch.randn(runs.CPU_TOKENS, HIDDEN)
-    wide = torch.randn(HIDDEN, 4 * HIDDEN)
-    best = 0.0
-    for _ in range(20):
-        start = time.perf_counter()
-        for _ in range(5):
-            rows @ wide
-        seconds = (time.perf_counter() - start) / 5
-        best = max(best, 2 * rows.numel() * wide.shape[1] / seconds)
-    return best
+def product_speed() -> float:
+    """Return the floating-point operations a second of a few products of the model's shape."""
+    rows = torch.ones(runs.CPU_TOKENS, HIDDEN)
+    wide = torch.ones(HIDDEN, 4 * HIDDEN)
+    start = time.perf_counter()
+    for _ in range(PRODUCTS):
+        rows @ wide
+    return 2 * PRODUCTS * rows.numel() * wide.shape[1] / (time.perf_counter() - start)
 
 
 def compare_engines(task: Task, kind: str, count: int) -> list[str]:
     """Run all engines, print what they take, and return the limits that are broken."""
-    seconds, values = measure_time(task, kind)
+    seconds, values, speed = measure_time(task, kind)
     documents = sum(len(group.documents) for group in task.groups)
     broken = []
     print(f"{kind}, {documents} documents, {LAYERS} layers:")
@@ -328,7 +333,6 @@ def compare_engines(task: Task, kind: str, count: int) -> list[str]:
     run = SWEEPS[kind]["sweep"]
     with FlopCounterMode(display=False) as counter:
         tokens = tokens_through_blocks(task, run)
-    speed = matrix_product_speed()
     share = counter.get_total_flops() / speed / seconds["sweep"]
     print(
         f"  sweep: {tokens:,} tokens through blocks; matrix products alone would take {share:.0%} "
