@@ -133,6 +133,12 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
         "the accelerator if there is one, else the CPU",
     )
     add("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes; default: none")
+    add(
+        "--attn-implementation",
+        metavar="NAME",
+        help="attention of transformers, such as eager, sdpa or flash_attention_2; prompts share "
+        "their common beginning with eager and sdpa only; default: chosen by transformers",
+    )
     add("--chat-template", action="store_true", help="apply the model's chat template to prompts")
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")
     add = command.add_argument_group("data").add_argument

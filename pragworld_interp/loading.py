@@ -1,5 +1,6 @@
 """Loading a model and its adapter so that its layers can be swept."""
 
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ class Model:
         dtype: "float32", "bfloat16" or "float16"; "auto" keeps the type of the weights.
         device_map: "auto" spreads the model over all devices; or a device, such as "cuda:0".
         quantization: Quantization by bitsandbytes, which must be installed.
+        attn_implementation: An implementation of attention, as transformers names them; None for
+            the one that transformers chooses.
         chat_template: Whether prompts go through the tokenizer's chat template.
         trust_remote_code: Whether code that comes with the model may run.
     """
@@ -36,6 +39,7 @@ class Model:
     dtype: str = "auto"
     device_map: str | None = None
     quantization: Quantization | None = None
+    attn_implementation: str | None = None
     chat_template: bool = False
     trust_remote_code: bool = False
 
@@ -67,6 +71,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             use_safetensors=True,
             output_loading_info=True,
             **_quantization_config(model.quantization),
+            **_attention_setting(model.attn_implementation),
             **shared,
         )
     except Exception as error:  # libraries raise many types for files that they cannot read
@@ -75,11 +80,18 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
         elif "model.safetensors" in reason:
             reason += "; only weights in safetensors format are supported"
+        elif model.attn_implementation and re.search("attention|attn|kernels", str(error), re.I):
+            raise _attention_error(model, error) from error
         raise InputError(f"model {model.name}: {reason}") from error
     if missing := {name for name, _ in network.named_parameters()} & {*info["missing_keys"]}:
         raise InputError(
             f"model {model.name}: {len(missing)} weights are missing from the checkpoint (for "
             f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
+        )
+    if attention_name(network) == "flex_attention":
+        raise InputError(
+            f"model {model.name}: flex_attention has masks of blocks, which a sweep cannot divide "
+            "among its branches; use --attn-implementation sdpa"
         )
     revision = getattr(network.config, "_commit_hash", None) or model.revision
     if model.adapter:
@@ -88,7 +100,12 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         raise InputError(
             f"model {model.name}: the tokenizer has no chat template; leave out --chat-template"
         )
-    decoder = from_model(network, tokenizer, model.chat_template)
+    try:
+        decoder = from_model(network, tokenizer, model.chat_template)
+    except RuntimeError as error:  # such as flash attention in float32
+        if model.attn_implementation is None:
+            raise
+        raise _attention_error(model, error) from error
     identity = ModelIdentity(
         name=model.name,
         revision=revision,
@@ -100,6 +117,25 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         quantization=model.quantization,
     )
     return decoder, identity
+
+
+def _attention_setting(name: str | None) -> dict[str, str]:
+    # None would replace the implementation that a config.json names.
+    return {} if name is None else {"attn_implementation": name}
+
+
+def attention_name(network: Any) -> str:
+    """Return the implementation of attention of a model, as transformers names them."""
+    return str(network.config.get_text_config()._attn_implementation)
+
+
+def _attention_error(model: Model, error: Exception) -> InputError:
+    """Return the error that a model cannot run with the implementation that a user chose."""
+    reason = first_line(error).partition(". ")[0]
+    return InputError(
+        f"model {model.name}: --attn-implementation {model.attn_implementation} cannot be used: "
+        f"{reason}; use another one, or leave out the option"
+    )
 
 
 def weight_files(model: Model) -> dict[str, tuple[int, int]]:

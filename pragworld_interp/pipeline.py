@@ -74,6 +74,7 @@ def prepare_sweep(
     longest = max(len(prompt.ids) for prompt in prompts)
     probe = _probe(groups)
     limit = rope_limit(decoder.model)
+    attention = loading.attention_name(decoder.model)
     reason = None
     if engine == "pyvene":
         reason = "pyvene runs one prompt at a time"
@@ -81,6 +82,9 @@ def prepare_sweep(
         reason = f"its layers see {decoder.window} tokens, and the longest prompt has {longest}"
     elif limit is not None and longest > limit:
         reason = f"its rotary embeddings are those of the longest prompt beyond {limit} tokens"
+    elif "flash" in attention:
+        # A mask of four dimensions makes it read behind its inputs, so it must not be probed.
+        reason = f"{attention} does not support the mask of a tree"
     elif not _holds(packing.supports_trees, decoder, probe):
         reason = "its residuals in a tree are not those of each prompt"
     if reason and engine == "sweep":
@@ -103,6 +107,7 @@ def prepare_sweep(
         "model": asdict(identity),
         "data": asdict(data),
         "engine": engine,
+        "attention": attention,
         "trees": not reason,
         "batch_tokens": budget,
     }

@@ -15,8 +15,9 @@ from command_runs import run_program
 from layer_reports import random_report
 from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from pragworld_interp import EXAMPLES, ablation, patching
+from pragworld_interp import EXAMPLES, ablation, loading, patching
 from pragworld_interp.cli import main
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.patching_report import PatchingReport, read_patching
@@ -522,6 +523,50 @@ def test_a_model_that_takes_no_trees_is_swept_without_them_and_a_line_says_so(
     pyvene = run(command, "--engine", "pyvene", model=str(tmp_path))
     assert "as trees" not in capsys.readouterr().err  # it never has any
     assert_same(swept, pyvene)
+
+
+def causal_attention(
+    _: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *__: Any, **___: Any
+) -> tuple[torch.Tensor, None]:
+    """Return the outputs of attention to everything before, whatever the mask."""
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=True
+    )
+    return output.transpose(1, 2), None
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+@pytest.mark.parametrize(
+    ("attention", "why"),
+    [
+        ("eager", ""),
+        ("causal", "its residuals in a tree are not those of each prompt"),
+        ("unpadded", "flash does not support the mask of a tree"),
+    ],
+)
+def test_a_chosen_attention_runs_with_trees_where_it_supports_them(
+    attention: str,
+    why: str,
+    command: str,
+    run: Run,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def attend(*arguments: Any, **settings: Any) -> Any:
+        assert attention == "causal" or arguments[4] is None  # the mask
+        return causal_attention(*arguments, **settings)
+
+    expected = run(command)
+    capsys.readouterr()
+    if attention != "eager":
+        monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention, attend)
+    if attention == "unpadded":
+        monkeypatch.setattr(loading, "attention_name", lambda _: "flash")
+    chosen = run(command, "--attn-implementation", attention)
+    printed = capsys.readouterr().err
+    assert (f"not packed as trees: {why}\n" if why else "") in printed
+    assert ("as trees" in printed) == bool(why)
+    assert_same(chosen, expected)
 
 
 def test_a_figure_shows_every_model_of_patching_by_its_adapter(

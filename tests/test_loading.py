@@ -19,6 +19,7 @@ from tokenizers import AddedToken
 from tokenizers.processors import TemplateProcessing
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
@@ -225,6 +226,40 @@ def test_a_device_map_does_not_change_the_logits(
 def test_quantization_without_bitsandbytes_says_what_to_install(quantization: Any) -> None:
     refusal = refused(Model(TINY, quantization=quantization))
     assert re.search(rf"^model {TINY}: .*pip install .*bitsandbytes", refusal), refusal
+
+
+@pytest.mark.parametrize(
+    ("attention", "reason"),
+    [
+        ("nonsense", "Specified .* is not supported"),
+        pytest.param(
+            "flash_attention_2",
+            "FlashAttention2 .* doesn't seem to be installed|.* no GPU available",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+        ("failing", "RuntimeError: only bfloat16 is supported"),
+    ],
+)
+def test_attention_that_cannot_be_used_is_refused_in_one_line(
+    attention: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("only bfloat16 is supported")
+
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "failing", fail)
+    refusal = refused(Model(TINY, attn_implementation=attention))
+    assert re.search(
+        rf"^model {TINY}: --attn-implementation {attention} cannot be used: ({reason}); "
+        "use another one, or leave out the option$",
+        refusal,
+    ), refusal
+
+
+def test_attention_whose_masks_cannot_be_divided_is_refused(tmp_path: Path) -> None:
+    by_config = copied(tmp_path, attn_implementation="flex_attention")
+    for model in (Model(TINY, attn_implementation="flex_attention"), Model(str(by_config))):
+        assert refused(model).endswith("use --attn-implementation sdpa")
+    load_decoder(Model(str(by_config), attn_implementation="sdpa"))
 
 
 def _only(*names: str) -> Callable[[Path], None]:
