@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.layer_report import Intervention, Module
 from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch, build_tree, pack_trees, pad_prompts, token_batches
 from pragworld_interp.rope import rope_of_each_row
+from pragworld_interp.runs import divide_prompts
 from pragworld_interp.sweep import LiveBlock, sweep_layers
 from pragworld_interp.tokenization import PromptGroup
 
@@ -154,6 +154,8 @@ def build_ablation(
 ) -> Ablation:
     """Return an ablation, with the outputs that it needs from the data.
 
+    Several processes divide the prompts among them, and all return the same.
+
     Args:
         decoder: The model.
         groups: The data.
@@ -172,26 +174,29 @@ def build_ablation(
             positions.setdefault(number, []).append(generator.randrange(len(prompts[number])))
     else:
         positions = {number: list(range(len(prompt))) for number, prompt in enumerate(prompts)}
-    samples: list[list[Tensor]] = [[] for _ in decoder.blocks]
-    current = torch.empty(0)  # the positions of the prompt that runs
+    numbers = sorted(positions)
 
-    def collect(layer: int, output: Any) -> None:
-        rows = first_tensor(output).flatten(0, -2)
-        rows = rows.index_select(0, current.to(rows.device)).float()
-        samples[layer].append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
+    def measure(place: int) -> Tensor:
+        """Return the [layers, n, width] outputs at the positions of a prompt, or their sum."""
+        number = numbers[place]
+        at = torch.tensor(positions[number], device=decoder.device)
+        outputs: list[Tensor] = []
 
-    with ExitStack() as stack:
-        stack.enter_context(rope_of_each_row(decoder.model))
-        for layer, block in enumerate(decoder.blocks):
-            hook = ablated_module(block, module).register_forward_hook(
-                lambda _, __, output, layer=layer: collect(layer, output)
-            )
-            stack.callback(hook.remove)
-        for number in tqdm(sorted(positions), desc=replacement, unit="prompt", disable=None):
-            current = torch.tensor(positions[number], device=decoder.device)
+        def collect(_: torch.nn.Module, __: Any, output: Any) -> None:
+            rows = first_tensor(output).flatten(0, -2)
+            rows = rows.index_select(0, at.to(rows.device)).float()
+            outputs.append(rows if replacement == "resample" else rows.sum(0, keepdim=True))
+
+        with ExitStack() as stack:
+            for block in decoder.blocks:
+                hook = ablated_module(block, module).register_forward_hook(collect)
+                stack.callback(hook.remove)
             ids = torch.tensor([prompts[number]], device=decoder.device)
             decoder.model.base_model(input_ids=ids, use_cache=False)
-    outputs = torch.stack([torch.cat(rows).cpu() for rows in samples])
+        return torch.stack([rows.cpu() for rows in outputs])
+
+    with rope_of_each_row(decoder.model):
+        outputs = torch.cat(divide_prompts(len(numbers), measure, replacement), 1)
     if replacement == "mean":
         # Some devices have no float64.
         outputs = (outputs.double().sum(1, keepdim=True) / sum(map(len, prompts))).float()

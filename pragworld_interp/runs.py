@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import gather_object
 from accelerate.utils.memory import clear_device_cache
+from torch import Tensor
 from tqdm import tqdm
 
 from pragworld_interp.modules import is_out_of_memory
@@ -91,6 +93,28 @@ def run_units(
         return None
     done = _read_journals(target, identity, decode_unit)
     return [result for number in range(len(units)) for result in done[number]]
+
+
+def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) -> list[Tensor]:
+    """Do the work on prompts, which several processes divide among them.
+
+    Args:
+        count: How many prompts there are.
+        work: A function from the number of a prompt to a tensor on the CPU.
+        description: The text beside the progress bar.
+
+    Returns:
+        The tensors in the order of the prompts, in all processes.
+    """
+    state = process_state()
+    mine = tqdm(
+        range(state.process_index, count, state.num_processes),
+        desc=description,
+        unit="prompt",
+        disable=None if state.is_local_main_process else True,
+    )
+    done = dict(gather_object([(number, work(number)) for number in mine]))
+    return [done[number] for number in range(count)]
 
 
 def process_state() -> PartialState:

@@ -7,9 +7,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from command_runs import Program, run_in_two_processes, run_program
 
 from pragworld_interp import runs
@@ -18,7 +20,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 14}')
-ABLATE = ("ablate", *SETTINGS, "--batch-tokens", "256")
+ABLATE = ("ablate", *SETTINGS, "--replacement", "mean", "--batch-tokens", "256")
 PATCH = ("patch", *SETTINGS)
 
 
@@ -81,6 +83,26 @@ def test_two_processes_give_the_same_file_as_one(
     assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+@pytest.mark.parametrize(("process", "own"), [(0, [0, 2, 4]), (1, [1, 3])])
+def test_a_process_measures_its_own_prompts_and_gets_all(
+    process: int, own: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+
+    def measure(number: int) -> torch.Tensor:
+        ran.append(number)
+        return torch.tensor(number)
+
+    def gather(done: list[Any]) -> list[Any]:
+        return [*done, *((number, torch.tensor(number)) for number in {*range(5)} - {*own})]
+
+    state = SimpleNamespace(process_index=process, num_processes=2, is_local_main_process=False)
+    monkeypatch.setattr(runs, "process_state", lambda: state)
+    monkeypatch.setattr(runs, "gather_object", gather)
+    assert runs.divide_prompts(5, measure, "a test") == [0, 1, 2, 3, 4]
+    assert ran == own
 
 
 def test_a_run_does_not_resume_with_other_weights(tmp_path: Path) -> None:
@@ -204,7 +226,7 @@ def test_results_are_those_of_the_documents_whatever_the_units(
 ) -> None:
     """Another budget gives other batches and the same predictions."""
     out = tmp_path / "layers.json"
-    command = ("ablate", *SETTINGS, "--batch-tokens", "5000")
+    command = (*ABLATE[:-1], "5000")
     process = run_program("pragworld-interp", *command, "--out", out)
     assert process.returncode == 0, process.stderr
     first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())
