@@ -194,12 +194,12 @@ def sweep_ablation(task: Task) -> torch.Tensor:
 
 def sweep_patching(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_patching` with the sweep engine."""
-    results = []
-    for group, pairs in zip(task.groups, task.pairs, strict=True):
-        logits = patching.patched_logits(
-            task.decoder, group.prompts, pairs, task.trees, runs.CPU_TOKENS
-        )
-        results.append(pair_rows(pairs, logits))
+    results: list[torch.Tensor] = []
+    for unit in ablation.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+        pairs = replace(task, groups=unit).pairs
+        prompts = [group.prompts for group in unit]
+        logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, runs.CPU_TOKENS)
+        results += map(pair_rows, pairs, logits)
     return torch.cat(results)
 
 

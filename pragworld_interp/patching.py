@@ -9,16 +9,23 @@ of a layer is p(y) in the patched run minus OR.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.packing import Tokens, TokenTree, build_tree, pack_trees, pad_prompts
+from pragworld_interp.packing import (
+    Tokens,
+    TokenTree,
+    build_tree,
+    pack_trees,
+    pad_prompts,
+    token_batches,
+)
 from pragworld_interp.patching_report import PairEffect, Positions
 from pragworld_interp.serialization import DIGITS
-from pragworld_interp.sweep import LiveBlock, Suffix, sweep_layers
+from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
 from pragworld_interp.tokenization import PromptGroup
 
 # Positions of the original prompt, each with the position of the altered prompt to patch from.
@@ -61,71 +68,110 @@ class _PatchedRun:
 
     suffix: Suffix  # the original, from the first token that differs or is patched
     source_row: int  # of the altered prompt
-    targets: Tensor  # the patched columns, counted within the suffix
-    sources: Tensor  # the columns of the altered prompt that they are aligned with
+    alignment: Alignment  # patched places in the suffix, and columns of the altered prompt
 
 
+@torch.inference_mode()
 def patched_logits(
     decoder: Decoder,
-    prompts: Sequence[Tokens],
-    pairs: Sequence[PatchingPair],
+    groups: Sequence[Sequence[Tokens]],
+    pairs: Sequence[Sequence[PatchingPair]],
     trees: bool,
     chunk: int,
-) -> PatchedLogits:
-    """Run the prompts of a group, and the original of every pair patched at every layer.
+) -> list[PatchedLogits]:
+    """Run the prompts of groups, and the original of every pair patched at every layer.
 
     Args:
         decoder: The model.
-        prompts: The prompts of the group.
-        pairs: Pairs of these prompts.
-        trees: Whether the prompts form a tree and patched runs start where something changes
-            (`packing.supports_trees`), or all rows are padded and run from the beginning.
+        groups: The prompts of each group.
+        pairs: Pairs of these prompts, by group.
+        trees: Whether the prompts of a group form a tree and patched runs start where something
+            changes (`packing.supports_trees`), or all rows are padded and run from the beginning.
         chunk: Roughly how many tokens go through a block at a time.
+
+    Returns:
+        The logits of each group.
     """
     if trees:
-        tree = build_tree(prompts)
-        batch = pack_trees([tree], decoder.dtype)
-        runs = [_in_tree(pair, tree, decoder.device) for pair in pairs]
+        forest = [build_tree(prompts) for prompts in groups]
+        batch = pack_trees(forest, decoder.dtype)
+        runs = [
+            _in_tree(pair, tree, row)
+            for row, (tree, own) in enumerate(zip(forest, pairs, strict=True))
+            for pair in own
+        ]
     else:
-        batch = pad_prompts(prompts)
-        runs = [_in_rows(pair, prompts, decoder.device) for pair in pairs]
-    layers = len(decoder.blocks)
-    stacks: list[Tensor] = []  # of each pair, [layers, length of the suffix, width]
+        batch = pad_prompts([prompt for prompts in groups for prompt in prompts])
+        starts = accumulate(map(len, groups[:-1]), initial=0)
+        runs = [
+            _in_rows(pair, prompts, start, batch.ids.shape[1])
+            for start, prompts, own in zip(starts, groups, pairs, strict=True)
+            for pair in own
+        ]
+    layers, device = len(decoder.blocks), decoder.device
+    lengths = [len(run.suffix.columns) for run in runs]
+    # Suffixes of similar lengths run together.
+    units = list(token_batches([(1, length) for length in lengths], sum(lengths)))
+    patches = [_Patch([runs[number] for number in unit], device) for unit in units]
+    stacks: list[Tensor] = []  # of each patch, [layers, pairs, length, width]
     plain = torch.empty(0)
 
     def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
         nonlocal plain, stacks
         plain = live.rerun(hidden)
         if not live.number:
-            lengths = (len(run.suffix.columns) for run in runs)
-            width = hidden.shape[2]
-            stacks = [plain.new_empty(layers, length, width) for length in lengths]
+            shapes = [patch.suffixes.columns.shape for patch in patches]
+            stacks = [plain.new_empty(layers, *shape, hidden.shape[2]) for shape in shapes]
         stacks = [stack.to(hidden.device) for stack in stacks]  # layers may be on several devices
-        for stack, run in zip(stacks, runs, strict=True):
-            columns, targets, sources = (
-                index.to(hidden.device) for index in (run.suffix.columns, run.targets, run.sources)
-            )
-            stack[live.number] = hidden[run.suffix.row, columns]
-            stack[live.number, targets] = hidden[run.source_row, sources]
-            branches = stack[: live.number + 1]
+        for stack, patch in zip(stacks, patches, strict=True):
+            patch.apply(hidden, stack[live.number])
+            branches = stack[: live.number + 1].flatten(0, 1)
             if trees:
-                live.run_suffix(branches, run.suffix)
+                live.run_suffixes(branches, patch.suffixes)
             else:
-                rows = torch.full((len(branches),), run.suffix.row, device=decoder.device)
-                live.run(branches, rows)
+                live.run(branches, patch.suffixes.rows.repeat(live.number + 1))
         return plain
 
     sweep_layers(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
+    ends = [plain.new_empty(layers, 0, plain.shape[2])]
+    for stack, patch in zip(stacks, patches, strict=True):
+        pair = torch.arange(stack.shape[1], device=device)
+        ends.append(stack[:, pair, patch.suffixes.ends])
+    order = torch.tensor([number for unit in units for number in unit], dtype=torch.long)
+    patched_ends = torch.cat(ends, 1)[:, order.argsort().to(plain.device)]
     rows, columns = batch.ends.unbind(1)
-    ends = [plain[rows, columns]]
-    for stack, pair in zip(stacks, pairs, strict=True):
-        ends.append(stack[:, -1 if trees else len(prompts[pair.original]) - 1])
-    logits = decoder.label_logits(torch.cat(ends))
-    patched = logits[len(prompts) :].view(len(pairs), layers, 2)
-    return PatchedLogits(logits[: len(prompts)], patched.transpose(0, 1))
+    logits = decoder.label_logits(torch.cat([plain[rows, columns], patched_ends.flatten(0, 1)]))
+    patched = logits[len(rows) :].view(layers, len(runs), 2)
+    prompt_counts, pair_counts = ([len(item) for item in items] for items in (groups, pairs))
+    by_group = zip(
+        torch.split(logits[: len(rows)], prompt_counts),
+        torch.split(patched, pair_counts, 1),
+        strict=True,
+    )
+    return [PatchedLogits(*parts) for parts in by_group]
 
 
-def _in_tree(pair: PatchingPair, tree: TokenTree, device: torch.device) -> _PatchedRun:
+class _Patch:
+    """What replaces residuals at each layer for some pairs."""
+
+    def __init__(self, runs: Sequence[_PatchedRun], device: torch.device) -> None:
+        self.suffixes = pad_suffixes([run.suffix for run in runs], device)
+        patched = [
+            (number, target, run.source_row, source)
+            for number, run in enumerate(runs)
+            for target, source in run.alignment
+        ]
+        self._places = torch.tensor(patched, dtype=torch.long, device=device).view(-1, 4).T
+
+    def apply(self, hidden: Tensor, branches: Tensor) -> None:
+        """Write the residuals of a layer, patched, into [pairs, length, width] branches."""
+        rows, columns = self.suffixes.rows[:, None], self.suffixes.columns
+        pairs, targets, source_rows, sources = self._places.to(hidden.device)
+        branches[:] = hidden[rows.to(hidden.device), columns.to(hidden.device)]
+        branches[pairs, targets] = hidden[source_rows, sources]
+
+
+def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> _PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
     start = next(
         (at for at, nodes in enumerate(zip(original, altered, strict=False)) if len({*nodes}) > 1),
@@ -136,23 +182,21 @@ def _in_tree(pair: PatchingPair, tree: TokenTree, device: torch.device) -> _Patc
     shifted = [target for target, source in pair.alignment if original[target] != altered[source]]
     start = min(start, len(original) - 1, *shifted)
     later = [(target, source) for target, source in pair.alignment if target >= start]
-    index = partial(torch.tensor, dtype=torch.long, device=device)
     return _PatchedRun(
-        Suffix(0, index(original[:start]), index(original[start:])),
-        0,
-        index([target - start for target, _ in later]),
-        index([altered[source] for _, source in later]),
+        Suffix(row, original[:start], original[start:], len(original) - 1 - start),
+        row,
+        [(target - start, altered[source]) for target, source in later],
     )
 
 
-def _in_rows(pair: PatchingPair, prompts: Sequence[Tokens], device: torch.device) -> _PatchedRun:
-    length = max(map(len, prompts))
-    index = partial(torch.tensor, dtype=torch.long, device=device)
+def _in_rows(
+    pair: PatchingPair, prompts: Sequence[Tokens], first_row: int, length: int
+) -> _PatchedRun:
+    end = len(prompts[pair.original]) - 1
     return _PatchedRun(
-        Suffix(pair.original, index([]), index(range(length))),
-        pair.altered,
-        index([target for target, _ in pair.alignment]),
-        index([source for _, source in pair.alignment]),
+        Suffix(first_row + pair.original, [], [*range(length)], end),
+        first_row + pair.altered,
+        pair.alignment,
     )
 
 

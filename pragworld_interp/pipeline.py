@@ -191,10 +191,7 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
-    # Units are in the order of their lengths, documents in that of their groups.
-    numbers = [group.documents[0].group for unit in units for group in unit]
-    by_group = dict(zip(numbers, results, strict=True))
-    yes = [row for group in sweep.groups for row in by_group[group.documents[0].group]]
+    yes = [row for group in _in_order(sweep.groups, units, results) for row in group]
     report = compute_report(documents, yes, sweep.model, sweep.data, intervention)
     write_layers(report, out)
     runs.remove_journals(out)
@@ -226,22 +223,25 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
         )
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        prompts = [group.prompts for group in groups]
+        pairs = [patching.patching_pairs(group, positions) for group in groups]
+        if sweep.engine == "pyvene":
+            logits = [
+                reference.reference_patched_logits(sweep.decoder, *group)
+                for group in zip(prompts, pairs, strict=True)
+            ]
+        else:
+            logits = patching.patched_logits(sweep.decoder, prompts, pairs, sweep.trees, budget)
         results = []
-        for group in groups:
-            pairs = patching.patching_pairs(group, positions)
-            if sweep.engine == "pyvene":
-                logits = reference.reference_patched_logits(sweep.decoder, group.prompts, pairs)
-            else:
-                logits = patching.patched_logits(
-                    sweep.decoder, group.prompts, pairs, sweep.trees, budget
-                )
-            _check_finite(sweep.decoder, logits.plain[None], group.pairs)
-            originals = [group.pairs[pair.original] for pair in pairs]
-            _check_finite(sweep.decoder, logits.patched, originals, "patched")
-            results.append([encode(e) for e in patching.pair_effects(group, pairs, logits)])
+        for group, own_pairs, own_logits in zip(groups, pairs, logits, strict=True):
+            _check_finite(sweep.decoder, own_logits.plain[None], group.pairs)
+            originals = [group.pairs[pair.original] for pair in own_pairs]
+            _check_finite(sweep.decoder, own_logits.patched, originals, "patched")
+            effects = patching.pair_effects(group, own_pairs, own_logits)
+            results.append([encode(effect) for effect in effects])
         return results
 
-    units = [[group] for group in sweep.groups]
+    units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "positions": positions}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
@@ -253,11 +253,21 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
         )
     if results is None:
         return None
-    pairs = tuple(effect for group in results for effect in group)
+    effects = _in_order(sweep.groups, units, results)
+    pairs = tuple(effect for group in effects for effect in group)
     report = PatchingReport(sweep.model, sweep.data, positions, pairs)
     write_patching(report, out)
     runs.remove_journals(out)
     return report
+
+
+def _in_order(
+    groups: Sequence[PromptGroup], units: Sequence[Sequence[PromptGroup]], results: Sequence[Any]
+) -> list[Any]:
+    """Return the results in the order of the groups. Units have the order of their lengths."""
+    numbers = [group.documents[0].group for unit in units for group in unit]
+    by_group = dict(zip(numbers, results, strict=True))
+    return [by_group[group.documents[0].group] for group in groups]
 
 
 class _NotFiniteError(InputError):

@@ -7,7 +7,7 @@ forward call. The arguments of a block are captured there, never rebuilt, so the
 any architecture. Only the last position of each prompt is read out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +30,46 @@ class Suffix:
     """The part of a prompt in which a branch may differ from the plain run."""
 
     row: int  # of the batch
-    prefix: Tensor  # the columns before the suffix, whose keys and values are the plain run's
-    columns: Tensor  # of the suffix
+    prefix: list[int]  # the columns before, whose keys and values are the plain run's
+    columns: list[int]
+    end: int  # the place among the columns where the prompt ends
+
+
+@dataclass(frozen=True)
+class Suffixes:
+    """Suffixes padded to one length. Padding repeats columns, so that residuals are finite."""
+
+    rows: Tensor  # [n]
+    prefixes: Tensor  # [n, p]
+    columns: Tensor  # [n, length]
+    are_keys: Tensor  # [n, p + length] false for padding
+    ends: Tensor  # [n]
+
+
+def pad_suffixes(suffixes: Sequence[Suffix], device: torch.device) -> Suffixes:
+    """Return suffixes padded to the longest."""
+    index = partial(torch.tensor, device=device)
+    prefixes, prefix_keys = _pad([suffix.prefix for suffix in suffixes])
+    columns, keys = _pad([suffix.columns for suffix in suffixes])
+    return Suffixes(
+        index([suffix.row for suffix in suffixes]),
+        index(prefixes),
+        index(columns),
+        torch.cat([index(prefix_keys), index(keys)], 1),
+        index([suffix.end for suffix in suffixes]),
+    )
+
+
+def _pad(columns: Sequence[list[int]]) -> tuple[list[list[int]], list[list[bool]]]:
+    """Return columns repeated up to the longest, at least 1, and whether each is not padding.
+
+    With a prefix, no mask of suffixes has the shape of the mask of a tree.
+    """
+    length = max(1, *map(len, columns))
+    return (
+        [own + (own[-1:] or [0]) * (length - len(own)) for own in columns],
+        [[place < len(own) for place in range(length)] for own in columns],
+    )
 
 
 @dataclass(frozen=True)
@@ -59,28 +97,21 @@ class LiveBlock:
             arguments = _map((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
             hidden[part] = self._call(hidden[part], arguments, self._ends[rows[part]])
 
-    def run_suffix(self, hidden: Tensor, suffix: Suffix) -> None:
-        """Run branches of a suffix through the block, in place. The sweep has to `keep_keys`.
+    def run_suffixes(self, hidden: Tensor, suffixes: Suffixes) -> None:
+        """Run branches of suffixes through the block, in place. The sweep has to `keep_keys`.
 
         Args:
-            hidden: [n, columns of the suffix, width] residuals before the block, which become those
-                after it.
-            suffix: The place of all n in the batch.
+            hidden: [a multiple of n, length, width] residuals before the block, which become those
+                after it. The n suffixes take turns.
+            suffixes: The place of each suffix in the batch.
         """
-        cache = next(v for v in (*self._args, *self._kwargs.values()) if isinstance(v, Cache))
-        plain = cache.layers[self.number]
-        prefix = suffix.prefix.to(plain.keys.device)
-        keys, values = (kept[suffix.row, :, prefix] for kept in (plain.keys, plain.values))
-
-        def of_suffix(value: Any) -> Any:
-            if isinstance(value, Cache):
-                return _PrefixCache(keys, values)
-            return self._of_suffix(value, suffix)
-
-        arguments = _map((self._args, self._kwargs), of_suffix)
-        ends = self._ends.new_full((len(hidden), 1), hidden.shape[1] - 1)
+        take = partial(self._taker, suffixes=suffixes)
+        takers = _map((self._args, self._kwargs), take)
+        numbers = torch.arange(len(hidden), device=hidden.device) % len(suffixes.rows)
         for part in self._chunks(hidden):
-            hidden[part] = self._call(hidden[part], arguments, ends[part])
+            arguments = _map(takers, partial(_taken, numbers=numbers[part]))
+            ends = suffixes.ends[numbers[part], None]
+            hidden[part] = self._call(hidden[part], arguments, ends)
 
     def rerun(self, hidden: Tensor) -> Tensor:
         """Return the residuals after the block for all rows of the batch, [rows, length, width].
@@ -116,20 +147,41 @@ class LiveBlock:
             return value[rows.to(value.device)]
         return None if isinstance(value, Cache) else value
 
-    def _of_suffix(self, value: Any, suffix: Suffix) -> Any:
-        """Return the part of a mask, positions or their embeddings for the columns of a suffix."""
-        if not isinstance(value, Tensor):
-            return value
+    def _taker(self, value: Any, suffixes: Suffixes) -> Callable[[Tensor], Any]:
+        """Return a function from numbers of suffixes to the part of an argument for them."""
+        if isinstance(value, Cache):
+            plain = value.layers[self.number]
+            device = plain.keys.device
+            rows, prefixes = suffixes.rows[:, None].to(device), suffixes.prefixes.to(device)
+            keys, values = (
+                kept[rows, :, prefixes].transpose(1, 2) for kept in (plain.keys, plain.values)
+            )
+            return lambda numbers: _PrefixCache(keys[numbers], values[numbers])
+        parts = self._of_suffixes(value, suffixes) if isinstance(value, Tensor) else None
+        return (lambda _: value) if parts is None else parts.__getitem__
+
+    def _of_suffixes(self, value: Tensor, suffixes: Suffixes) -> Tensor | None:
+        """Return the parts of a mask, positions or their embeddings for suffixes, else None."""
         count, length = self._batch.ids.shape
-        if value.ndim > 1 and value.shape[0] == count:
-            value = value[suffix.row : suffix.row + 1]
-        columns = suffix.columns.to(value.device)
+        device = value.device
+        rows, columns = suffixes.rows[:, None].to(device), suffixes.columns.to(device)
+        if value.ndim == 1 and len(value) == length:
+            return value[columns]
+        if value.ndim > 1 and value.shape[0] == 1:
+            rows = torch.zeros_like(rows)
+        elif value.ndim < 2 or value.shape[0] != count:
+            return None
         if value.ndim == 4 and value.shape[2:] == (length, length):
-            keys = torch.cat([suffix.prefix, suffix.columns]).to(value.device)
-            return value[:, :, columns[:, None], keys]
-        if value.ndim in (2, 3) and value.shape[1] == length:
-            return value[:, columns]
-        return value[columns] if value.shape == (length,) else value
+            keys = torch.cat([suffixes.prefixes, suffixes.columns], 1).to(device)
+            mask = value[rows[:, None], :, columns[:, :, None], keys[:, None]].permute(0, 3, 1, 2)
+            return mask.masked_fill_(
+                ~suffixes.are_keys[:, None, None].to(device), torch.finfo(mask.dtype).min
+            )
+        return value[rows, columns] if value.ndim in (2, 3) and value.shape[1] == length else None
+
+
+def _taken(take: Callable[[Tensor], Any], numbers: Tensor) -> Any:
+    return take(numbers)
 
 
 def _at_ends(ends: Tensor, length: int, mlp: Callable[..., Any], inputs: Tensor) -> Any:
@@ -171,20 +223,16 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
 
 
 class _PrefixCache(Cache):
-    """A cache that puts the keys and values of a prefix before those of a block's input."""
+    """A cache that puts the keys and values of prefixes before those of a block's input."""
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
-        """Set the keys and values, both [heads, length, width of a head]."""
+        """Set the keys and values, both [rows, heads, length, width of a head]."""
         super().__init__(layers=[])
         self._keys, self._values = keys, values
 
     def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Return all keys and values, without keeping the new ones."""
-        rows = (len(keys), -1, -1, -1)
-        return (
-            torch.cat([self._keys.expand(rows), keys], 2),
-            torch.cat([self._values.expand(rows), values], 2),
-        )
+        return torch.cat([self._keys, keys], 2), torch.cat([self._values, values], 2)
 
 
 @torch.inference_mode()
@@ -204,7 +252,7 @@ def sweep_layers(
         at_layer: Called with the block and the plain run's residuals before it, [rows, length,
             width]; returns the residuals after it.
         chunk: Roughly how many tokens go through a block at a time.
-        keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffix`.
+        keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffixes`.
     """
     device = decoder.device
     last = len(decoder.blocks) - 1

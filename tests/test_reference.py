@@ -58,6 +58,8 @@ PAIRS = [
     PatchingPair(0, 1, [(2, 9), (13, 1), (5, 0)]),  # nor do positions have to be in order
     PatchingPair(0, 2, []),
 ]
+OTHERS = [[BOS, *range(30, 60)], [BOS, *range(30, 41), *range(40, 60)]]
+OTHER_PAIRS = [PatchingPair(0, 1, align_tokens(OTHERS[0], OTHERS[1]))]
 SAME = PatchingPair(0, 0, align_tokens(ORIGINAL, ORIGINAL))
 
 
@@ -184,6 +186,20 @@ def by_sweeping(decoder: Decoder, ablation: Ablation) -> Tensor:
     )
 
 
+def sweep_patched(
+    decoder: Decoder,
+    prompts: Sequence[Tokens],
+    pairs: Sequence[PatchingPair],
+    trees: bool,
+    chunk: int,
+) -> PatchedLogits:
+    """Return the logits of one group, which runs together with another."""
+    _, logits = pragworld_interp.patching.patched_logits(
+        decoder, [OTHERS, prompts], [OTHER_PAIRS, pairs], trees, chunk
+    )
+    return logits
+
+
 def layouts(decoder: Decoder) -> dict[str, Batch]:
     batches = {side: pad_prompts(PROMPTS, side) for side in ("right", "left")}
     if supports_trees(decoder, PROMPTS):
@@ -251,9 +267,7 @@ def test_patching(decoder: Decoder) -> None:
     assert_close(pyvene.patched, expected.patched)
     for trees in {False, supports_trees(decoder, PROMPTS)}:
         for chunk in (1, 40, 10_000):
-            found = pragworld_interp.patching.patched_logits(
-                decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk
-            )
+            found = sweep_patched(decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk)
             assert_close(found.plain, pyvene.plain, (trees, chunk))
             assert_close(found.patched, pyvene.patched, (trees, chunk))
     effects = (expected.patched - expected.plain[[pair.original for pair in PAIRS]]).abs().amax(2)
@@ -282,9 +296,7 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
             assert_close(found, pyvene)
     patched = reference.reference_patched_logits(decoder, prompts, pairs).patched
     assert_close(patched, patched_by_hooks(decoder, prompts, pairs).patched)
-    found = pragworld_interp.patching.patched_logits(
-        decoder, prompts, pairs, trees=False, chunk=200
-    ).patched
+    found = sweep_patched(decoder, prompts, pairs, trees=False, chunk=200).patched
     assert_close(found, patched)
 
 
@@ -306,9 +318,7 @@ def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
         assert_close(found, expected)
     patched = patched_by_hooks(decoder, prompts, pairs).patched
     assert_close(reference.reference_patched_logits(decoder, prompts, pairs).patched, patched)
-    found = pragworld_interp.patching.patched_logits(
-        decoder, prompts, pairs, trees=False, chunk=200
-    ).patched
+    found = sweep_patched(decoder, prompts, pairs, trees=False, chunk=200).patched
     assert_close(found, patched)
     assert supports_rows(decoder, prompts)
     assert not supports_trees(decoder, prompts)
@@ -352,9 +362,7 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
     assert_close(found, ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp")))
     patched = patched_by_hooks(decoder, PROMPTS, PAIRS).patched
     for packed in {False, trees}:
-        found = pragworld_interp.patching.patched_logits(
-            decoder, PROMPTS, PAIRS, trees=packed, chunk=40
-        ).patched
+        found = sweep_patched(decoder, PROMPTS, PAIRS, trees=packed, chunk=40).patched
         assert_close(found, patched, packed)
 
 
@@ -400,9 +408,7 @@ def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch)
 def ours(
     decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
 ) -> PatchedLogits:
-    return pragworld_interp.patching.patched_logits(
-        decoder, prompts, pairs, trees=True, chunk=10_000
-    )
+    return sweep_patched(decoder, prompts, pairs, trees=True, chunk=10_000)
 
 
 both_engines = pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_layers_run_without_the_host(
     with watched(on_meta) as mode:
         for ablation in (Ablation("mlp"), Ablation("attention", samples)):
             ablated_logits(on_meta, batch, ablation, chunk=60)
-        patched_logits(on_meta, PROMPTS[0], PAIRS, trees, chunk=60)
+        patched_logits(on_meta, PROMPTS[:2], [PAIRS, PAIRS], trees, chunk=60)
     assert mode.on_host == []
     assert mode.in_float64 == []
 
