@@ -178,10 +178,11 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     try:
         from pragworld_interp.pipeline import prepare_sweep
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("pragworld"):
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("pragworld"):
             raise
         raise InputError(
-            f"`ablate` and `patch` need {error.name}: pip install 'pragworld[interp]'"
+            f"`ablate` and `patch` need {package}: pip install 'pragworld[interp]'"
         ) from error
 
     from pragworld_interp.loading import Model
