@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.identities import ModelIdentity
+from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.runs import process_state
 from pragworld_tasks.errors import InputError
 
@@ -103,7 +104,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     try:
         decoder = from_model(network, tokenizer, model.chat_template)
     except RuntimeError as error:  # such as flash attention in float32
-        if model.attn_implementation is None:
+        if model.attn_implementation is None or is_out_of_memory(error):
             raise
         raise _attention_error(model, error) from error
     identity = ModelIdentity(
