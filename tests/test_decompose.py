@@ -295,7 +295,7 @@ def test_many_samples_are_read_as_few_are(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("suffix", "names"),
     [
-        (".png", ("health_hike", "travel_sydney", "travel_commute")),
+        (".png", ("travel_sydney", "travel_commute")),
         (".svg", ("travel_commute",)),
         (".pdf", ("travel_commute",)),
     ],

@@ -642,7 +642,7 @@ def test_undefined_estimates_are_named_and_all_others_are_finite(case: str) -> N
     assert found.intents == len({answer[2] for answer in readable})
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(answers(least=0), st.sets(st.integers(0, 39)))
 def test_any_few_answers_can_be_decomposed(given: list[Answer], unreadable: set[int]) -> None:
     left = [

@@ -56,10 +56,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def known(lm_eval: LmEval, server: str, cache: Path) -> Evaluation:
-    """An evaluation of 3 intents, 20 paraphrases and 50 responses."""
+    """An evaluation of 3 intents, 12 paraphrases and 50 responses."""
     return lm_eval(
         *over_http(server),
-        *("--tasks", TASK, "--log_samples", "--limit", str(3 * 20), "--use_cache", str(cache)),
+        *("--tasks", TASK, "--log_samples", "--limit", str(3 * 12), "--use_cache", str(cache)),
     )
 
 
@@ -67,7 +67,7 @@ def test_all_responses_to_all_prompts_are_in_the_samples(known: Evaluation) -> N
     assert known.returncode == 0, known.log
     samples = known.samples(TASK)
     question = questions()["travel_commute"]
-    wordings = [wording.text for wording in shipped_paraphrases("travel_commute")[:20]]
+    wordings = [wording.text for wording in shipped_paraphrases("travel_commute")[:12]]
     assert [sample["doc"]["prompt"] for sample in samples] == [
         wording.replace("{distance_km}", value) for wording in wordings for value in question.values
     ]
@@ -141,13 +141,13 @@ def test_identical_responses_are_reported(caplog: pytest.LogCaptureFixture) -> N
 def test_the_small_group_with_a_small_model(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
         *("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64"),
-        *("--tasks", "world_model_small", "--limit", "3", "--log_samples"),
+        *("--tasks", "world_model_small", "--limit", "1", "--log_samples"),
         *("--gen_kwargs", "max_gen_toks=8"),
     )
     assert evaluation.returncode == 0, evaluation.log
     for name, question in questions().items():
         samples = evaluation.samples(f"world_model_{name}")
-        assert [len(sample["resps"][0]) for sample in samples] == [10] * 3
+        assert [len(sample["resps"][0]) for sample in samples] == [10]
         readable = [
             read_quantity(response, question.unit, sample["doc"]["prompt"]) is not None
             for sample in samples

@@ -528,7 +528,7 @@ UNITS = st.sampled_from([question.unit for question in questions().values()])
 PIECES = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.text() | PIECES, UNITS, st.text(max_size=20) | PIECES)
 @example("\\boxed{", "kg", "{")
 @example("|", "kg", "|")
