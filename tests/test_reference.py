@@ -211,7 +211,7 @@ def layouts(decoder: Decoder) -> dict[str, Batch]:
 
 
 def assert_close(found: Tensor, expected: Tensor, what: object = "") -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4, msg=lambda m: f"{what}: {m}")
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5, msg=lambda m: f"{what}: {m}")
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
