@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.evaluation.metrics import Floats, binomial, sums_of_signs
+from pragworld_tasks.evaluation.metrics import Floats, sums_of_signs
 from pragworld_tasks.formatting import format_percent, markdown_table
 
 POWER = 0.8
 _SHARES = (2, 5, 10, 20, 40)  # of the documents, in percent
-_COLUMNS = ["% of answers changed", "points found"]
 _STEPS = 12  # halvings of the range in which an effect is searched
 
 
@@ -67,8 +66,10 @@ def detectable_before_sweep(
             f"{len(documents)} documents, {layers} layers and {changed} % of the answers; give at "
             "least one document and one layer, and more than 0 and at most 100 %"
         )
+    from scipy.stats import binom
+
     sizes = np.unique([document.group for document in documents], return_counts=True)[1]
-    net = np.mean([binomial(size, changed / 100, sizes.max()) for size in sizes], axis=0)
+    net = binom.pmf(np.arange(sizes.max() + 1), sizes[:, None], changed / 100).mean(axis=0)
     return smallest_found(net, len(sizes), len(documents), changed, layers, alpha)
 
 
@@ -84,7 +85,7 @@ def power_text(documents: Sequence[Document], layers: int) -> str:
         f"{documents[0].split}, {len(documents)} documents, {groups} groups, {layers} layers; "
         f"changes found in {POWER:.0%} of sweeps"
     )
-    return markdown_table(title, _COLUMNS, rows)
+    return markdown_table(title, ["% of answers changed", "points found"], rows)
 
 
 def smallest_found(

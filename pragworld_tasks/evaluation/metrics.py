@@ -388,30 +388,15 @@ def sums_of_signs(sizes: ArrayLike, positive: float = 0.5) -> Floats:
         >>> sums_of_signs([1, 1])
         array([0.25, 0.  , 0.5 , 0.  , 0.25])
     """
+    from scipy.stats import binom
+
     chances = np.ones(1)
     for size, count in zip(*np.unique(np.asarray(sizes), return_counts=True), strict=True):
         if size:
             spread = np.zeros(2 * int(size) * count + 1)
-            spread[:: 2 * int(size)] = binomial(count, positive)
+            spread[:: 2 * int(size)] = binom.pmf(np.arange(count + 1), count, positive)
             chances = np.convolve(chances, spread)
     return chances
-
-
-def binomial(trials: int, probability: float, most: int | None = None) -> Floats:
-    """Return the probability of each number of successes, from 0 to `trials` or, if given, `most`.
-
-    Examples:
-        >>> binomial(2, 0.5, most=3)
-        array([0.25, 0.5 , 0.25, 0.  ])
-    """
-    number = np.arange(trials + 1)
-    logs = np.append(0, np.cumsum(np.log(number[1:])))  # of factorials
-    with np.errstate(divide="ignore", invalid="ignore"):
-        success, failure = np.log([probability, 1 - probability])
-        of_successes = np.where(number, number * success, 0)
-        of_failures = np.where(trials - number, (trials - number) * failure, 0)
-    chances = np.exp(logs[-1] - logs - logs[::-1] + of_successes + of_failures)
-    return np.append(chances, np.zeros(max(0, (most or 0) - trials)))
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
