@@ -208,9 +208,7 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
 def test_nothing_on_any_page_is_inaccessible(page: Any, site: Path, board: Board) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     # A page of each kind; all pages of runs look alike, and so do all documents.
-    others = ["index", "generated-dialogues"]
-    if page.viewport_size["width"] > 1000:
-        others += ["generated-compare", "layers", "sensitivity"]
+    others = ("index", "generated-compare", "generated-dialogues", "layers", "sensitivity")
     for path in [site / board.run_pages["sure"], *(site / f"{name}.html" for name in others)]:
         page.goto(path.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
