@@ -184,8 +184,8 @@ def patched_input(
 def sweep_ablation(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_ablation` with the sweep engine."""
     results = []
-    for unit in ablation.work_units(task.groups, task.trees, runs.CPU_TOKENS):
-        batch = ablation.group_batch(unit, task.trees, task.decoder.dtype)
+    for unit in packing.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+        batch = packing.group_batch(unit, task.trees, task.decoder.dtype)
         results.append(
             ablation.ablated_logits(task.decoder, batch, Ablation("mlp"), runs.CPU_TOKENS)
         )
@@ -195,7 +195,7 @@ def sweep_ablation(task: Task) -> torch.Tensor:
 def sweep_patching(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_patching` with the sweep engine."""
     results: list[torch.Tensor] = []
-    for unit in ablation.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+    for unit in packing.work_units(task.groups, task.trees, runs.CPU_TOKENS):
         pairs = replace(task, groups=unit).pairs
         prompts = [group.prompts for group in unit]
         logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, runs.CPU_TOKENS)
@@ -414,18 +414,18 @@ def check_accounts(task: Task) -> list[str]:
     trees = sum(len(packing.build_tree(group.prompts).ids) for group in task.groups)
     print(f"{len(task.groups)} trees of {trees:,} tokens")
     for budget in BUDGETS:
-        units = ablation.work_units(task.groups, True, budget)
-        fed = sum(ablation.group_batch(unit, True, torch.float32).ids.numel() for unit in units)
+        units = packing.work_units(task.groups, True, budget)
+        tokens = sum(packing.group_batch(unit, True, torch.float32).ids.numel() for unit in units)
         print(
-            f"  --batch-tokens {budget}: {fed:,} tokens in {len(units)} batches, "
-            f"{fed / trees:.3f} times the trees' (at most {PADDING:g})"
+            f"  --batch-tokens {budget}: {tokens:,} tokens in {len(units)} batches, "
+            f"{tokens / trees:.3f} times the trees' (at most {PADDING:g})"
         )
-        if fed > PADDING * trees:
+        if tokens > PADDING * trees:
             broken.append(f"--batch-tokens {budget}: too much padding")
-    unit = max(ablation.work_units(task.groups, True, runs.CPU_TOKENS), key=len)
+    unit = max(packing.work_units(task.groups, True, runs.CPU_TOKENS), key=len)
     longest = max(task.groups, key=lambda group: max(map(len, group.prompts)))
     for kind, groups in (("ablation", unit), ("patching", [longest])):
-        batch = ablation.group_batch(groups, True, torch.float32)
+        batch = packing.group_batch(groups, True, torch.float32)
         residuals = ResidualBytes(task.decoder)
         with ExitStack() as stack:
             for block in task.decoder.blocks:

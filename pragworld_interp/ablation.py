@@ -18,7 +18,7 @@ from torch import Tensor
 from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.layer_report import Intervention, Module
 from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
-from pragworld_interp.packing import Batch, build_tree, pack_trees, pad_prompts, token_batches
+from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.runs import divide_prompts
 from pragworld_interp.sweep import LiveBlock, sweep_layers
@@ -118,31 +118,10 @@ def _constant(module: torch.nn.Module, output: Any) -> AbstractContextManager[An
     return replaced_forward(module, lambda *_, **__: output)
 
 
-def group_batch(groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype) -> Batch:
-    """Return the prompts of groups as a batch: each group a tree, or each prompt a row."""
-    if trees:
-        return pack_trees([build_tree(group.prompts) for group in groups], dtype)
-    return pad_prompts([prompt for group in groups for prompt in group.prompts])
-
-
 def yes_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:
     """Return, for each document of each group, p(yes) in the 1 + layers runs of the logits."""
     yes = iter(logits.cpu().double().softmax(-1)[:, :, 0].T.tolist())
     return [list(islice(yes, len(group.documents))) for group in groups]
-
-
-def work_units(groups: Sequence[PromptGroup], trees: bool, budget: int) -> list[list[PromptGroup]]:
-    """Divide groups into units of similar lengths that run together, the longest first.
-
-    A unit has as many groups as a budget in tokens and `packing.MOST_PADDING` allow.
-    """
-    sizes = [
-        (1, len(build_tree(group.prompts).ids))
-        if trees
-        else (len(group.prompts), max(map(len, group.prompts)))
-        for group in groups
-    ]
-    return [[groups[position] for position in batch] for batch in token_batches(sizes, budget)]
 
 
 # Replacements -------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from transformers import DynamicCache
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.rope import rope_of_each_row
+from pragworld_interp.tokenization import PromptGroup
 
 Tokens = Sequence[int]
 
@@ -115,6 +116,27 @@ def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
     """Return a mask to add to attention scores: 0 where `attends`, else the lowest number."""
     mask = torch.zeros(attends.shape, dtype=dtype, device=attends.device)
     return mask.masked_fill_(~attends, torch.finfo(dtype).min)
+
+
+def group_batch(groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype) -> Batch:
+    """Return the prompts of groups as a batch: each group a tree, or each prompt a row."""
+    if trees:
+        return pack_trees([build_tree(group.prompts) for group in groups], dtype)
+    return pad_prompts([prompt for group in groups for prompt in group.prompts])
+
+
+def work_units(groups: Sequence[PromptGroup], trees: bool, budget: int) -> list[list[PromptGroup]]:
+    """Divide groups into units of similar lengths that run together, the longest first.
+
+    A unit has as many groups as a budget in tokens and `MOST_PADDING` allow.
+    """
+    sizes = [
+        (1, len(build_tree(group.prompts).ids))
+        if trees
+        else (len(group.prompts), max(map(len, group.prompts)))
+        for group in groups
+    ]
+    return [[groups[position] for position in batch] for batch in token_batches(sizes, budget)]
 
 
 def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[list[int]]:

@@ -166,14 +166,14 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
             prompts = [prompt for group in groups for prompt in group.prompts]
             logits = reference.reference_ablated_logits(sweep.decoder, prompts, replacement)
         else:
-            batch = ablation.group_batch(groups, sweep.trees, sweep.decoder.dtype)
+            batch = packing.group_batch(groups, sweep.trees, sweep.decoder.dtype)
             logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
         rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
         _check_finite(sweep.decoder, logits[:1], rows)
         _check_finite(sweep.decoder, logits[1:], rows, "ablated")
         return ablation.yes_by_group(logits, groups)
 
-    units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
+    units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
 
     def decode_group(group: PromptGroup, result: Any) -> Any:
@@ -241,7 +241,7 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
             results.append([encode(effect) for effect in effects])
         return results
 
-    units = ablation.work_units(sweep.groups, sweep.trees, sweep.budget)
+    units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "positions": positions}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:

@@ -18,13 +18,12 @@ from pragworld_interp.ablation import (
     Ablation,
     ablated_logits,
     build_ablation,
-    group_batch,
     yes_by_group,
 )
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
-from pragworld_interp.packing import supports_rows, supports_trees
+from pragworld_interp.packing import group_batch, supports_rows, supports_trees
 from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
 from pragworld_interp.pipeline import _holds, _probe
 from pragworld_interp.tokenization import PromptGroup
