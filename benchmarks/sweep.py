@@ -36,7 +36,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from pragworld_interp import ablation, packing, patching, runs
+from pragworld_interp import ablation, agreement, packing, patching, runs
 from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.modules import replaced_forward
@@ -76,8 +76,16 @@ class Task:
 
 def make_task(count: int) -> Task:
     """Return the model, and at least `count` documents in whole groups."""
+    chosen = load_documents(count)
+    decoder = from_model(make_model(), train_tokenizer(chosen))
+    groups = group_prompts(chosen, tokenize_prompts(decoder, chosen, chat_template=False))
+    return Task(decoder, groups, agreement.supports_trees(decoder, groups[0].prompts))
+
+
+def make_model() -> Qwen2ForCausalLM:
+    """Return a randomly initialized model."""
     torch.manual_seed(0)
-    model = Qwen2ForCausalLM(
+    return Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=VOCABULARY,
             hidden_size=HIDDEN,
@@ -88,10 +96,6 @@ def make_task(count: int) -> Task:
             initializer_range=0.05,
         )
     )
-    chosen = load_documents(count)
-    decoder = from_model(model, train_tokenizer(chosen))
-    groups = group_prompts(chosen, tokenize_prompts(decoder, chosen, chat_template=False))
-    return Task(decoder, groups, packing.supports_trees(decoder, groups[0].prompts))
 
 
 def load_documents(count: int) -> list[Document]:

@@ -8,7 +8,7 @@ positions and a mask. Architectures without such parts raise an error that names
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -50,7 +50,7 @@ class Decoder:
     model: Any
     tokenizer: Any
     blocks: tuple[Block, ...]  # from the first layer to the last
-    labels: tuple[int, int]  # the token ids of yes and no
+    labels: tuple[int, ...]  # the token ids of yes and no; empty for the whole vocabulary
     window: int | None  # the longest prompt that layers with a sliding window see as a whole
 
     @property
@@ -65,19 +65,24 @@ class Decoder:
         dtype: torch.dtype = self.model.get_input_embeddings().weight.dtype
         return dtype
 
+    @property
+    def attention(self) -> str:
+        """The implementation of attention, as transformers names it."""
+        return str(self.model.config.get_text_config()._attn_implementation)
+
     @torch.inference_mode()
     def label_logits(self, hidden: Tensor) -> Tensor:
-        """Compute the logits of yes and no from residuals after the last block.
+        """Compute the logits of the labels from residuals after the last block.
 
         Final norm, unembedding and any other operation on logits are the model's own: it runs with
-        its blocks bypassed. If the unembedding is a plain matrix, only two of its rows are
-        multiplied.
+        its blocks bypassed. If the unembedding is a plain matrix, only the rows of the labels
+        are multiplied.
 
         Args:
             hidden: [n, width] residuals.
 
         Returns:
-            [n, 2] logits of yes and no, in float32.
+            [n, labels] logits, in float32.
         """
         last = self.blocks[-1].module
         with ExitStack() as stack:
@@ -108,7 +113,7 @@ class Decoder:
 
 
 def from_model(model: Any, tokenizer: Any, chat_template: bool = False) -> Decoder:
-    """Return the decoder of a causal language model.
+    """Return the decoder of a causal language model, with yes and no as its labels.
 
     Args:
         model: The model.
@@ -120,14 +125,23 @@ def from_model(model: Any, tokenizer: Any, chat_template: bool = False) -> Decod
         InputError: Blocks, attention or MLPs cannot be found, the labels are not single tokens, or
             some weights are not in memory.
     """
+    labels = label_tokens(tokenizer, chat_template)
+    return replace(without_labels(model, tokenizer), labels=labels)
+
+
+def without_labels(model: Any, tokenizer: Any) -> Decoder:
+    """Return the decoder of a causal language model, with logits of the whole vocabulary.
+
+    Raises:
+        InputError: Blocks, attention or MLPs cannot be found, or some weights are not in memory.
+    """
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
             "--quantization, or more devices"
         )
     model.eval()
-    labels = label_tokens(tokenizer, chat_template)
-    return Decoder(model, tokenizer, find_blocks(model), labels, _window(model))
+    return Decoder(model, tokenizer, find_blocks(model), (), _window(model))
 
 
 # Structure ----------------------------------------------------------------------------------------
@@ -316,21 +330,21 @@ def _bypassed(block: Block, result: Tensor | None) -> Iterator[None]:
 
 
 @contextmanager
-def _label_rows_only(model: Any, labels: tuple[int, int]) -> Iterator[list[int]]:
+def _label_rows_only(model: Any, labels: tuple[int, ...]) -> Iterator[list[int] | slice]:
     """Reduce the unembedding to the rows of the labels, and yield the columns of their logits.
 
     An unembedding that is more than a matrix (quantized, or with an adapter) stays as it is.
     """
     head = model.get_output_embeddings()
-    if type(head) is not nn.Linear:
-        yield list(labels)
+    if not labels or type(head) is not nn.Linear:
+        yield list(labels) or slice(None)
         return
     rows = torch.tensor(labels, device=head.weight.device)
 
     def forward(hidden: Tensor) -> Tensor:
-        # In float32: rounded to a shorter type, the two logits would often be equal.
+        # In float32: rounded to a shorter type, the logits of labels would often be equal.
         bias = None if head.bias is None else head.bias[rows].float()
         return nn.functional.linear(hidden.to(rows.device).float(), head.weight[rows].float(), bias)
 
     with replaced_forward(head, forward):
-        yield [0, 1]
+        yield slice(None)

@@ -89,7 +89,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             f"model {model.name}: {len(missing)} weights are missing from the checkpoint (for "
             f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
         )
-    if attention_name(network) == "flex_attention":
+    if network.config.get_text_config()._attn_implementation == "flex_attention":
         raise InputError(
             f"model {model.name}: flex_attention has masks of blocks, which a sweep cannot divide "
             "among its branches; use --attn-implementation sdpa"
@@ -123,11 +123,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
 def _attention_setting(name: str | None) -> dict[str, str]:
     # None would replace the implementation that a config.json names.
     return {} if name is None else {"attn_implementation": name}
-
-
-def attention_name(network: Any) -> str:
-    """Return the implementation of attention of a model, as transformers names them."""
-    return str(network.config.get_text_config()._attn_implementation)
 
 
 def _attention_error(model: Model, error: Exception) -> InputError:

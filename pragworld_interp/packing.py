@@ -12,11 +12,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
-from pragworld_interp.decoder import Decoder
-from pragworld_interp.modules import is_out_of_memory
-from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.tokenization import PromptGroup
 
 Tokens = Sequence[int]
@@ -164,71 +160,3 @@ def token_batches(sizes: Sequence[tuple[int, int]], budget: int) -> Iterator[lis
         batch.append(position)
     if batch:
         yield batch
-
-
-@torch.inference_mode()
-def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
-    """Return whether a token tree and a continued cache give a model's residuals of each prompt.
-
-    Models whose attention does not support a mask of four dimensions (linear attention, ALiBi, some
-    fused kernels) or does not see all tokens (windows) give others, or fail. A lack of memory says
-    nothing about the model and is raised.
-
-    Args:
-        decoder: The model.
-        prompts: The prompts of a group that is about to be run, the longest one.
-    """
-    tree = pack_trees([build_tree(prompts)], decoder.dtype)
-    longest = max(range(len(prompts)), key=lambda number: len(prompts[number]))
-    length, start = len(prompts[longest]), len(prompts[longest]) // 2
-    # Two rows with one mask, as branches of a sweep have.
-    ids = torch.tensor([prompts[longest]] * 2, device=decoder.device)
-    try:
-        together = _residuals(decoder, tree)
-        cache = DynamicCache()
-        decoder.model.base_model(input_ids=ids[:, :start], past_key_values=cache, use_cache=True)
-        attends = torch.ones(1, 1, length - start, length, dtype=torch.bool, device=decoder.device)
-        continued = decoder.model.base_model(
-            input_ids=ids[:, start:],
-            attention_mask=additive_mask(attends.tril(start), decoder.dtype),
-            position_ids=torch.arange(start, length, device=decoder.device)[None],
-            past_key_values=cache,
-            use_cache=True,
-        )[0][:, -1]
-    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-        if is_out_of_memory(error):
-            raise
-        return False
-    alone = _alone(decoder, prompts)
-    return _agree(together, alone) and _agree(continued, alone[longest : longest + 1])
-
-
-@torch.inference_mode()
-def supports_rows(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
-    """Return whether prompts padded to one length give a model's residuals of each prompt alone."""
-    return _agree(_residuals(decoder, pad_prompts(prompts)), _alone(decoder, prompts))
-
-
-def _alone(decoder: Decoder, prompts: Sequence[Tokens]) -> Tensor:
-    return torch.cat([_residuals(decoder, pad_prompts([prompt])) for prompt in prompts])
-
-
-def _residuals(decoder: Decoder, batch: Batch) -> Tensor:
-    """Return the [prompts, width] residuals at the end of each prompt, after the final norm."""
-    device = decoder.device
-    with rope_of_each_row(decoder.model):
-        residuals: Tensor = decoder.model.base_model(
-            input_ids=batch.ids.to(device),
-            attention_mask=batch.mask.to(device),
-            position_ids=batch.positions.to(device),
-            use_cache=False,
-        )[0]
-    return residuals[batch.ends[:, 0], batch.ends[:, 1]]
-
-
-def _agree(residuals: Tensor, expected: Tensor) -> bool:
-    """Return whether residuals differ by no more than rounding, where the expected are finite."""
-    errors = (residuals - expected).float().norm(dim=-1) / expected.float().norm(dim=-1)
-    tolerance = 1e-4 if residuals.dtype == torch.float32 else 8 * torch.finfo(residuals.dtype).eps
-    overflows = expected.isfinite().all(-1).logical_not()  # which a sweep refuses, with the layer
-    return bool((errors.le(tolerance) | overflows).all())

@@ -86,7 +86,7 @@ def patched_logits(
         groups: The prompts of each group.
         pairs: Pairs of these prompts, by group.
         trees: Whether the prompts of a group form a tree and patched runs start where something
-            changes (`packing.supports_trees`), or all rows are padded and run from the beginning.
+            changes (`agreement.tree_obstacle`), or all rows are padded and run from the beginning.
         chunk: Roughly how many tokens go through a block at a time.
 
     Returns:

@@ -1,7 +1,7 @@
 """From a model and documents to the report of a sweep: what `ablate` and `patch` run."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,21 +9,18 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from accelerate.utils.memory import clear_device_cache
 
-from pragworld_interp import ablation, loading, packing, patching, runs
+from pragworld_interp import ablation, agreement, loading, packing, patching, runs
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.layer_statistics import compute_report
-from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.patching_report import (
     PairEffect,
     PatchingReport,
     Positions,
     write_patching,
 )
-from pragworld_interp.rope import rope_limit
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
 from pragworld_tasks.data.documents import Document
@@ -71,24 +68,14 @@ def prepare_sweep(
     decoder, identity = loading.load_decoder(model)
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
-    longest = max(len(prompt.ids) for prompt in prompts)
-    probe = _probe(groups)
-    limit = rope_limit(decoder.model)
-    attention = loading.attention_name(decoder.model)
-    reason = None
-    if engine == "pyvene":
-        reason = "pyvene runs one prompt at a time"
-    elif decoder.window is not None and longest > decoder.window:
-        reason = f"its layers see {decoder.window} tokens, and the longest prompt has {longest}"
-    elif limit is not None and longest > limit:
-        reason = f"its rotary embeddings are those of the longest prompt beyond {limit} tokens"
-    elif "flash" in attention:
-        # A mask of four dimensions makes it read behind its inputs, so it must not be probed.
-        reason = f"{attention} does not support the mask of a tree"
-    elif not _holds(packing.supports_trees, decoder, probe):
-        reason = "its residuals in a tree are not those of each prompt"
+    token_groups = [group.prompts for group in groups]
+    reason = (
+        "pyvene runs one prompt at a time"
+        if engine == "pyvene"
+        else agreement.tree_obstacle(decoder, token_groups)
+    )
     if reason and engine == "sweep":
-        if not _holds(packing.supports_rows, decoder, probe):
+        if not agreement.rows_agree(decoder, token_groups):
             raise InputError(
                 f"{model.name}: its residuals in a batch are not those of each prompt, so it "
                 "cannot be swept; use --engine pyvene"
@@ -99,7 +86,7 @@ def prepare_sweep(
         )
     data = data_identity(documents, label_texts(documents), generator)
     on_cpu = decoder.device.type == "cpu"
-    budget = budget or (runs.CPU_TOKENS if on_cpu else runs.ACCELERATOR_TOKENS)
+    budget = budget or runs.default_budget(decoder.device)
     run_identity = {
         # On a CPU, the number of threads changes how sums are rounded.
         "threads": torch.get_num_threads() if on_cpu else None,
@@ -107,44 +94,11 @@ def prepare_sweep(
         "model": asdict(identity),
         "data": asdict(data),
         "engine": engine,
-        "attention": attention,
+        "attention": decoder.attention,
         "trees": not reason,
         "batch_tokens": budget,
     }
     return SweepInputs(decoder, identity, data, groups, engine, not reason, budget, run_identity)
-
-
-def _probe(groups: Sequence[PromptGroup]) -> list[list[int]]:
-    """Return prompts that show whether packing or padding changes a model's residuals.
-
-    These are the prompts of the longest group, the longest of them with another token in its
-    middle, so that a tree has a branch, and the shortest prompt of all. The last three are the
-    longest prompt, the one with a branch and the shortest one.
-    """
-    prompts = sorted(max(groups, key=lambda group: max(map(len, group.prompts))).prompts, key=len)
-    longest = prompts[-1]
-    middle = len(longest) // 2
-    other = next((token for token in longest if token != longest[middle]), longest[middle])
-    branch = [*longest[:middle], other, *longest[middle + 1 :]]
-    shortest = min((prompt for group in groups for prompt in group.prompts), key=len)
-    return [*prompts, branch, shortest]
-
-
-def _holds(
-    supports: Callable[[Decoder, list[list[int]]], bool], decoder: Decoder, probe: list[list[int]]
-) -> bool:
-    """Return what a probe says, from its last three prompts if the memory is short."""
-    for prompts in (probe, probe[-3:]):
-        try:
-            return supports(decoder, prompts)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-        clear_device_cache(garbage_collection=True)
-    raise InputError(
-        "out of memory on the longest prompt; use a smaller dtype, --quantization, or a larger "
-        "device"
-    )
 
 
 def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> LayerReport | None:

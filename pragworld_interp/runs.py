@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from accelerate import PartialState
@@ -26,6 +26,8 @@ from pragworld_tasks.journal import open_journal, read_journal
 CPU_TOKENS = 2048
 ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
+
+Item = TypeVar("Item")
 
 # A function from some groups and a budget in tokens to a result for each group, as JSON data.
 Work = Callable[[Sequence[PromptGroup], int], list[Any]]
@@ -61,7 +63,7 @@ def run_units(
         InputError: The journal has another identity, or a single group does not fit into memory.
     """
     state = process_state()
-    memory = _MemoryLimit(work, budget)
+    memory = MemoryLimit(work, budget, lambda group: f"group {group.documents[0].group}")
     mine = range(state.process_index, len(units), state.num_processes)
     path = target.with_name(f"{_prefix(target)}{state.process_index}")
 
@@ -117,6 +119,11 @@ def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) 
     return [done[number] for number in range(count)]
 
 
+def default_budget(device: torch.device) -> int:
+    """Return how many tokens go through a layer at a time on a device."""
+    return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
+
+
 def process_state() -> PartialState:
     """Return the state of this process among those that share a run, on CPUs too."""
     accelerators = getattr(torch, "accelerator", torch.cuda)  # new in torch 2.6
@@ -155,19 +162,36 @@ def _count_documents(unit: Sequence[PromptGroup]) -> int:
     return sum(len(group.documents) for group in unit)
 
 
-class _MemoryLimit:
-    """Work that adapts to the memory: as many groups and as many tokens at a time as have fit."""
+class MemoryLimit(Generic[Item]):
+    """Work that adapts to the memory: as many items and as many tokens at a time as have fit.
 
-    def __init__(self, work: Work, budget: int) -> None:
+    Args:
+        work: A function from some items and a budget in tokens to a result for each item.
+        budget: The tokens that go through a layer at a time.
+        name: What an error calls an item.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[Item], int], list[Any]],
+        budget: int,
+        name: Callable[[Item], str],
+    ) -> None:
+        """Set the work."""
         self._work = work
         self._budget = budget
-        self._most_groups: int | None = None
+        self._name = name
+        self._most: int | None = None
 
-    def work(self, groups: Sequence[PromptGroup]) -> list[Any]:
-        """Return the results of groups; out of memory, halve the groups and tokens at a time."""
+    def work(self, items: Sequence[Item]) -> list[Any]:
+        """Return the results of items; out of memory, halve the items and tokens at a time.
+
+        Raises:
+            InputError: A single item does not fit into memory.
+        """
         results: list[Any] = []
-        while len(results) < len(groups):
-            part = groups[len(results) :][: self._most_groups]
+        while len(results) < len(items):
+            part = items[len(results) :][: self._most]
             done = self._try(part)
             if done is None:
                 self._reduce(part)
@@ -175,24 +199,24 @@ class _MemoryLimit:
                 results += done
         return results
 
-    def _try(self, groups: Sequence[PromptGroup]) -> list[Any] | None:
-        """Return the results of groups, or None without memory for them.
+    def _try(self, items: Sequence[Item]) -> list[Any] | None:
+        """Return the results of items, or None without memory for them.
 
         When this returns, the tensors that the exception refers to are free.
         """
         try:
-            return self._work(groups, self._budget)
+            return self._work(items, self._budget)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
             return None
 
-    def _reduce(self, groups: Sequence[PromptGroup]) -> None:
+    def _reduce(self, items: Sequence[Item]) -> None:
         clear_device_cache(garbage_collection=True)
-        if len(groups) == 1 and self._budget <= _FEWEST_TOKENS:
+        if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(
-                f"out of memory on group {groups[0].documents[0].group}, even on its own; use a "
-                "smaller dtype, --quantization, or a larger device"
+                f"out of memory on {self._name(items[0])}, even on its own; use a smaller dtype, "
+                "--quantization, or a larger device"
             )
-        self._most_groups = math.ceil(len(groups) / 2)
+        self._most = math.ceil(len(items) / 2)
         self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))

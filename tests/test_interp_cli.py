@@ -17,8 +17,9 @@ from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from pragworld_interp import EXAMPLES, ablation, loading, patching
+from pragworld_interp import EXAMPLES, ablation, patching
 from pragworld_interp.cli import main
+from pragworld_interp.decoder import Decoder
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.patching_report import PatchingReport, read_patching
 from pragworld_interp.report_files import read_layers
@@ -561,7 +562,7 @@ def test_a_chosen_attention_runs_with_trees_where_it_supports_them(
     if attention != "eager":
         monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, attention, attend)
     if attention == "unpadded":
-        monkeypatch.setattr(loading, "attention_name", lambda _: "flash")
+        monkeypatch.setattr(Decoder, "attention", "flash")
     chosen = run(command, "--attn-implementation", attention)
     printed = capsys.readouterr().err
     assert (f"not packed as trees: {why}\n" if why else "") in printed

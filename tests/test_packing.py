@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from small_models import LabelsOnly, small_model
 
 from pragworld_interp import packing
+from pragworld_interp.agreement import supports_trees
 from pragworld_interp.decoder import from_model
 from pragworld_interp.packing import (
     build_tree,
     pack_trees,
     pad_prompts,
-    supports_trees,
     token_batches,
 )
 

@@ -20,12 +20,12 @@ from pragworld_interp.ablation import (
     build_ablation,
     yes_by_group,
 )
+from pragworld_interp.agreement import _holds, _probe, supports_rows, supports_trees
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
-from pragworld_interp.packing import group_batch, supports_rows, supports_trees
+from pragworld_interp.packing import group_batch
 from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
-from pragworld_interp.pipeline import _holds, _probe
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
@@ -153,7 +153,7 @@ def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
 def test_a_probe_takes_as_many_prompts_as_fit(most: int, error: str | None) -> None:
     tried = []
 
-    def supports(_: Decoder, prompts: list[list[int]]) -> bool:
+    def supports(_: Decoder, prompts: Sequence[Sequence[int]]) -> bool:
         tried.append(len(prompts))
         if sum(map(len, prompts)) > most:
             raise torch.OutOfMemoryError("full")
@@ -162,9 +162,9 @@ def test_a_probe_takes_as_many_prompts_as_fit(most: int, error: str | None) -> N
     decoder = from_model(small_model("qwen2"), LabelsOnly())
     if error:
         with pytest.raises(InputError, match=error):
-            _holds(supports, decoder, _probe(groups()))
+            _holds(supports, decoder, _probe([group.prompts for group in groups()]))
     else:
-        assert _holds(supports, decoder, _probe(groups()))
+        assert _holds(supports, decoder, _probe([group.prompts for group in groups()]))
     assert tried == [6, 3]
 
 
