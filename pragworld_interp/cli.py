@@ -1,6 +1,10 @@
 """The command `pragworld-interp`."""
 
 import argparse
+import importlib
+import re
+import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pragworld_interp.layer_report import By, Intervention, Module, Replacement
 from pragworld_interp.patching_report import Positions, is_patching_file
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
-from pragworld_tasks.command_line import Commands, add_command, run_command
+from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, write_json
@@ -23,7 +27,12 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command with the given arguments, or with those of the command line."""
-    run_command(_parser(), arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["lm_eval"]:
+        with clean_exit():
+            _lm_eval(words[1:])
+    else:
+        run_command(_parser(), words)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -40,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plot(commands)
     _add_compare(commands)
     _add_power(commands)
+    _add_lm_eval(commands)
     return parser
 
 
@@ -326,3 +336,36 @@ def _power(options: argparse.Namespace) -> None:
         raise InputError(f"--layers {options.layers}: must be at least 1")
     documents, _ = named_documents(options.split, options.metadata, "--metadata")
     print(power_text(documents, options.layers))
+
+
+# lm-eval ------------------------------------------------------------------------------------------
+
+_LM_EVAL_MODELS = {
+    "hf-tree": "pragworld_interp.lm_eval_models:TreeLM",
+    "hf-ablated": "pragworld_interp.lm_eval_models:AblatedLM",
+}
+# lm-eval splits arguments at commas outside of brackets.
+_BARE_LAYERS = re.compile(r"\b(ablate=\w+:)([\d,-]*\d)")
+
+
+def _add_lm_eval(commands: Commands) -> None:
+    """Add the command to the help; `main` runs it, because its options are those of lm_eval."""
+    add_command(
+        commands,
+        "lm_eval",
+        lambda _: None,
+        "run lm_eval with the models hf-tree and hf-ablated",
+        example="pragworld-interp lm_eval --model hf-tree --model_args pretrained=…",
+    )
+
+
+def _lm_eval(words: Sequence[str]) -> None:
+    from lm_eval.__main__ import cli_evaluate
+    from lm_eval.api.registry import model_registry
+
+    importlib.import_module("lm_eval.models")  # which registers lm-eval's own
+    for name, target in _LM_EVAL_MODELS.items():
+        if name not in model_registry:  # lm-eval after 0.4.13 reads our entry points
+            model_registry.register(name, target=target)
+    sys.argv = ["lm_eval", *(_BARE_LAYERS.sub(r"\1[\2]", word) for word in words)]
+    cli_evaluate()

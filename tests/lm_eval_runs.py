@@ -61,7 +61,12 @@ LmEval = Callable[..., Evaluation]
 
 
 def run_lm_eval(
-    arguments: Sequence[str], output: Path, data: Path, two_processes: bool, whole_index: bool
+    arguments: Sequence[str],
+    output: Path,
+    data: Path,
+    two_processes: bool,
+    whole_index: bool,
+    with_our_models: bool,
 ) -> Evaluation:
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
     arguments = ["--include_path", str(ROOT / "task_configs"), *arguments]
@@ -75,6 +80,8 @@ def run_lm_eval(
         command = [sys.executable, "-m", "lm_eval", *arguments]
         environment = {**os.environ, **environment}
         process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    elif with_our_models:
+        process = run_program("pragworld-interp", "lm_eval", *arguments, **environment)
     else:
         process = run_program("lm_eval", *arguments, **environment)
     return Evaluation(process, output)

@@ -36,6 +36,50 @@ def test_every_task_gives_the_figures_of_its_samples(all_groups: Evaluation, tas
     assert_table_is_score(all_groups, task, SAMPLES)
 
 
+def test_shared_prefixes_change_no_answer(
+    all_groups: Evaluation, lm_eval: LmEval, tiny_model: Path
+) -> None:
+    tree = lm_eval(
+        *("--model", "hf-tree", "--model_args", f"pretrained={tiny_model}"),
+        *("--tasks", "pragworld_mc", "--log_samples"),
+        with_our_models=True,
+    )
+    assert tree.returncode == 0, tree.log
+    assert "as hf does" not in tree.log
+    for task in (f"{task}_mc" for task in PAPER):
+        assert tree.metrics(task) == all_groups.metrics(task)
+        for own, plain in zip(tree.samples(task), all_groups.samples(task), strict=True):
+            likelihoods, expected = (
+                [float(response[0][0]) for response in sample["resps"]] for sample in (own, plain)
+            )
+            assert likelihoods == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("written", ["mlp:0,1", "mlp:[0,1]", "mlp:0-1"])
+def test_lm_eval_evaluates_a_model_without_some_layers(
+    all_groups: Evaluation, lm_eval: LmEval, tiny_model: Path, written: str
+) -> None:
+    arguments = f"pretrained={tiny_model},ablate={written},dtype=float32"
+    ablated = lm_eval(
+        *("--model", "hf-ablated", "--model_args", arguments, "--tasks", "pragworld_manual_mc"),
+        with_our_models=True,
+    )
+    assert ablated.returncode == 0, ablated.log
+    assert ablated.results["config"]["ablated"] == "mlp of layers 0, 1"
+    assert ablated.metrics("pragworld_manual_mc") != all_groups.metrics("pragworld_manual_mc")
+
+
+def test_a_wrong_ablation_ends_lm_eval_with_one_line(lm_eval: LmEval, tiny_model: Path) -> None:
+    arguments = f"pretrained={tiny_model},ablate=mlp:99"
+    ended = lm_eval(
+        *("--model", "hf-ablated", "--model_args", arguments, "--tasks", "pragworld_manual_mc"),
+        with_our_models=True,
+    )
+    assert ended.returncode == 2
+    assert ended.log.splitlines()[-1].startswith("layer 99 does not exist; the model has layers 0")
+    assert "Traceback" not in ended.log
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_prompts_reach_the_model_as_they_are(all_groups: Evaluation, task: str) -> None:
     prompt = evaluation_prompt if task in PAPER[:2] else label_prompt

@@ -154,6 +154,11 @@ def test_metrics_and_their_standard_errors_are_those_of_the_run(submission: Subm
     ("changes", "arguments", "expected"),
     [
         ({"source": "readings"}, (), "readings of the labels are no model's results; submit"),
+        (
+            {"environment": {"backend": "hf-ablated"}},
+            (),
+            "--model hf-ablated changes what the model computes, .* submit a run of --model hf",
+        ),
         ({"source": "responses"}, (), "does not name its model; pass --model-name DEVELOPER/MODEL"),
         ({"model": {"name": str(SAMPLES)}}, (), ": a folder of one machine, .* --model-name"),
         ({"model": {"name": "gpt-4o"}}, (), "gpt-4o: does not name the model's developer; pass"),

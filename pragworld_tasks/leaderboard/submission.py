@@ -17,6 +17,7 @@ from pragworld_tasks.leaderboard.runs import BoardRun
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
 _PUBLISHED = "_published"
+_CHANGED = ("hf-ablated", "steered")  # kinds of models of lm-eval that change what a model computes
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,11 @@ def to_submissions(
         if run.record.source == "readings":
             raise InputError(
                 f"{run.name}: readings of the labels are no model's results; submit a model's run"
+            )
+        if run.record.environment.backend in _CHANGED:
+            raise InputError(
+                f"{run.name}: --model {run.record.environment.backend} changes what the model "
+                "computes, so these are not its results; submit a run of --model hf"
             )
     names = {_own_name(run.record) for run in runs if run.record.source != "responses"}
     if len(names) > 1:

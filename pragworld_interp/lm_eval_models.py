@@ -1,0 +1,229 @@
+"""Models of lm-eval: shared prefixes that run once (`hf-tree`), and ablated layers (`hf-ablated`).
+
+Both are lm-eval's own `hf` and take its arguments. `pragworld-interp lm_eval` is the command
+`lm_eval` with these two models. A user's mistake ends it with one line, as in
+`pragworld_tasks.harness`.
+"""
+
+import itertools
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from lm_eval.models.huggingface import HFLM
+from torch import nn
+from tqdm import tqdm
+
+from pragworld_interp import likelihoods
+from pragworld_interp.ablation import ablated_module
+from pragworld_interp.agreement import tree_obstacle
+from pragworld_interp.decoder import Decoder, find_blocks, without_labels
+from pragworld_interp.layer_report import By, Module, Role
+from pragworld_interp.likelihoods import Continuation, Likelihood
+from pragworld_interp.modules import first_tensor, with_tensor
+from pragworld_interp.packing import Tokens
+from pragworld_interp.report_files import read_layers
+from pragworld_interp.runs import MemoryLimit, default_budget
+from pragworld_tasks.errors import InputError
+
+_logger = logging.getLogger(__name__)
+
+# Of lm-eval: the texts of a request, and the tokens of its context and of its continuation.
+_Tokenized = tuple[tuple[str, str] | None, list[int], list[int]]
+
+_TRIED = 3  # the longest sequences of a run, which show whether the model supports trees
+
+
+class TreeLM(HFLM):
+    """lm-eval's `hf`, with requests packed as token trees in which each shared prefix runs once.
+
+    Log-likelihoods are those of `hf` up to rounding. They take less time, the more requests begin
+    alike, as questions about one text or variants of a dialogue do. Generation is that of `hf`.
+    Where a model does not support trees, a warning says why, and requests run as in `hf`; the
+    argument `batch_size` is for these two.
+
+    Examples:
+        >>> from lm_eval.api.instance import Instance
+        >>> from pragworld_tasks.tiny import tiny_folder
+        >>> lm = TreeLM(pretrained=str(tiny_folder()), device="cpu")
+        >>> texts = [("Alice: Hi.", " Bob"), ("Alice: Hi.", " Alice")]
+        >>> requests = [Instance("loglikelihood", {}, text, 0) for text in texts]
+        >>> [likelihood < 0 for likelihood, _ in lm.loglikelihood(requests, disable_tqdm=True)]
+        [True, True]
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Load the model as `hf` does, and find its blocks."""
+        super().__init__(*args, **kwargs)
+        self._decoder: Decoder | None = None
+        self._tried = 0  # the length up to which sequences have been tried as trees
+        self._obstacle: str | None = None
+        try:
+            if self.backend != "causal":
+                raise InputError("the model is not a decoder")
+            self._decoder = without_labels(self.model, self.tokenizer)
+        except InputError as error:
+            _decline(error)
+
+    def _loglikelihood_tokens(
+        self,
+        requests: Sequence[_Tokenized],
+        disable_tqdm: bool = False,
+        override_bs: int | None = None,
+    ) -> list[tuple[float, bool]]:
+        """Return the log-probability of each continuation, and whether it is the likeliest."""
+        most = self.max_length + 1
+        continuations = [
+            Continuation((context + continuation)[-most:][:-1], continuation)
+            for _, context, continuation in requests
+        ]
+        budget = default_budget(self.device)
+        sequences = [continuation.inputs for continuation in continuations]
+        batches = [*likelihoods.tree_batches(sequences, budget)]
+        decoder = self._decoder
+        if decoder is None or not requests or self._has_obstacle(decoder, sequences):
+            plain: list[tuple[float, bool]] = super()._loglikelihood_tokens(
+                requests, disable_tqdm, override_bs
+            )
+            return plain
+        cut = sum(len(context) + len(continuation) > most for _, context, continuation in requests)
+        if cut:
+            _logger.warning(
+                "%d requests have more than %d tokens: their first are left out", cut, most
+            )
+
+        def score(part: Sequence[Continuation], tokens: int) -> list[Likelihood]:
+            mixed = self.mixed_precision_dtype
+            with torch.autocast(self.device.type, mixed, enabled=mixed is not None):
+                return likelihoods.tree_likelihoods(decoder, part, tokens, self.softmax_dtype)
+
+        memory = MemoryLimit(score, budget, lambda own: f"a request of {len(own.inputs)} tokens")
+        results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
+        progress = tqdm(
+            total=len(requests),
+            desc="Running loglikelihood requests",
+            disable=disable_tqdm or self.rank != 0,
+        )
+        with progress:
+            for batch in batches:
+                numbers = [number for tree in batch for number in tree]
+                scored = memory.work([continuations[number] for number in numbers])
+                for number, likelihood in zip(numbers, scored, strict=True):
+                    answer = (likelihood.log_probability, likelihood.is_greedy)
+                    results[number] = answer
+                    if (texts := requests[number][0]) is not None:
+                        self.cache_hook.add_partial("loglikelihood", texts, answer)
+                progress.update(len(numbers))
+        return results
+
+    def _has_obstacle(self, decoder: Decoder, sequences: Sequence[Tokens]) -> bool:
+        """Return whether something keeps sequences from running as trees, and warn if so."""
+        longest = sorted(sequences, key=len)[-_TRIED:]
+        if len(longest[-1]) > self._tried:
+            self._obstacle = tree_obstacle(decoder, [longest, [min(sequences, key=len)]])
+            self._tried = len(longest[-1])
+            if self._obstacle:
+                _decline(self._obstacle)
+        return bool(self._obstacle)
+
+
+def _decline(reason: object) -> None:
+    _logger.warning("hf-tree runs requests as hf does: %s", reason)
+
+
+class AblatedLM(HFLM):
+    """lm-eval's `hf`, with the MLP or the attention of some layers ablated: they return zeros.
+
+    Examples:
+        >>> from pragworld_tasks.tiny import tiny_folder
+        >>> lm = AblatedLM(pretrained=str(tiny_folder()), ablate="mlp:1-2", device="cpu")
+        >>> lm.get_model_info()["ablated"]
+        'mlp of layers 1, 2'
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        ablate: str | None = None,
+        layers: str | None = None,
+        role: Role = "harmful",
+        by: By = "sign",
+        **kwargs: Any,
+    ) -> None:
+        """Load the model as `hf` does, and ablate layers of it.
+
+        Args:
+            *args: Those of `hf`.
+            ablate: The module and its layers, from 0: "mlp:5,7" or "attention:0-3".
+            layers: A file that `pragworld-interp ablate` wrote, instead.
+            role: "useful" or "harmful": which layers of that file.
+            by: Whether the sign of the change in accuracy or the evidence decides.
+            **kwargs: Those of `hf`.
+        """
+        try:
+            module, numbers = _chosen_layers(ablate, layers, role, by)
+            super().__init__(*args, **kwargs)
+            blocks = find_blocks(self.model)
+            if max(numbers) >= len(blocks):
+                raise InputError(
+                    f"layer {max(numbers)} does not exist; the model has layers 0 to "
+                    f"{len(blocks) - 1}"
+                )
+        except InputError as error:
+            raise SystemExit(str(error)) from error
+        for number in numbers:
+            ablated_module(blocks[number], module).register_forward_hook(_zeros)
+        self._ablated = f"{module} of layers {', '.join(map(str, numbers))}"
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Return what lm-eval records of the model, and what was ablated."""
+        return {**super().get_model_info(), "ablated": self._ablated}
+
+
+def _zeros(_: nn.Module, __: Any, output: Any) -> Any:
+    return with_tensor(output, torch.zeros_like(first_tensor(output)))
+
+
+def _chosen_layers(
+    ablate: str | None, layers: str | None, role: Role, by: By
+) -> tuple[Module, list[int]]:
+    """Return the module to ablate and the layers to do so in."""
+    if ablate is not None and layers is None:
+        return parse_ablation(ablate)
+    if ablate is not None or layers is None:
+        raise InputError("hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json")
+    report = read_layers(Path(layers))
+    if report.intervention.replacement != "zero":
+        raise InputError(
+            f"{layers}: the sweep replaced outputs by {report.intervention.replacement}, but "
+            "hf-ablated replaces them by zeros; sweep with --replacement zero"
+        )
+    numbers = report.selected(role, by)
+    if not numbers:
+        raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
+    return report.intervention.module, numbers
+
+
+def parse_ablation(text: str) -> tuple[Module, list[int]]:
+    """Return the module and the layers that a text names.
+
+    Raises:
+        InputError: The text has another form.
+
+    Examples:
+        >>> parse_ablation("mlp:5,7-9")
+        ('mlp', [5, 7, 8, 9])
+    """
+    module, _, listed = str(text).replace(" ", "").partition(":")
+    parts = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in listed.strip("[]").split(",")]
+    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part]
+    numbers = sorted(set(itertools.chain.from_iterable(ranges)))
+    for known in get_args(Module):
+        if module == known and all(parts) and all(ranges):
+            return known, numbers
+    raise InputError(
+        f"ablate={text}: must name a module and layers, such as mlp:5,7 or attention:0-3"
+    )

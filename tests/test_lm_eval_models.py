@@ -1,0 +1,192 @@
+"""The models that lm-eval gets from us agree with its own `hf` and with plain hooks."""
+
+import copy
+import itertools
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from lm_eval.api.instance import Instance
+from lm_eval.models.huggingface import HFLM
+from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, small_model
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from pragworld_interp import EXAMPLES, likelihoods, read_layers, tree_attention
+from pragworld_interp.ablation import ablated_module
+from pragworld_interp.decoder import find_blocks
+from pragworld_interp.layer_report import Intervention, Module, write_layers
+from pragworld_interp.likelihoods import share_prefixes
+from pragworld_interp.lm_eval_models import AblatedLM, TreeLM
+from pragworld_interp.packing import build_tree
+from pragworld_tasks.tiny import tiny_folder
+
+CONTEXT = [1, 40, 8, 23, 61, 9, 77, 34, 18, 52, 90]
+Tokenized = tuple[Any, list[int], list[int]]
+REQUESTS: list[Tokenized] = [
+    (("", str(number)), context, continuation)
+    for number, (context, continuation) in enumerate(
+        itertools.product(
+            [CONTEXT, [*CONTEXT, 14], [*CONTEXT[:5], 33, *CONTEXT[6:]], [1], [7, 5, 7]],
+            [[5], [6], [5, 9, 30], [6, 9], [9, 5, 9]],
+        )
+    )
+] + [(("", "long"), [1, *range(3, 90)], [5, 8]), (("", "twin"), CONTEXT, [5])]
+
+# Whose window is shorter than the longest request, or which do not support trees.
+AS_HF_DOES = {
+    *("mistral", "gemma2", "gemma3_text", "gpt_oss", "gpt_neo", "phi3, longrope"),
+    *("bloom", "mpt", "xglm", "openai-gpt", "qwen3_next"),
+}
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Return a tokenizer of numbers."""
+    words = Tokenizer(WordLevel({str(number): number for number in range(96)}, unk_token="0"))
+    words.pre_tokenizer = Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token="0", eos_token="2")
+
+
+def settings(architecture: str) -> dict[str, Any]:
+    return {"pretrained": small_model(architecture), "tokenizer": tokenizer()}
+
+
+def likelihoods_of(lm: HFLM, requests: Sequence[Tokenized] = REQUESTS) -> list[tuple[float, bool]]:
+    found: list[tuple[float, bool]] = lm._loglikelihood_tokens(requests, disable_tqdm=True)
+    return found
+
+
+def assert_same(
+    found: Sequence[tuple[float, bool]], expected: Sequence[tuple[float, bool]]
+) -> None:
+    values, expected_values = ([value for value, _ in each] for each in (found, expected))
+    assert values == pytest.approx(expected_values, rel=0, abs=1e-5)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *WITHOUT_TREES, *UNUSUAL])
+def test_shared_prefixes_change_no_likelihood(
+    architecture: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, value in (("SHORTEST", 2), ("LONGEST", 4), ("WORTHWHILE", 1.0)):
+        monkeypatch.setattr(tree_attention, name, value)
+    monkeypatch.setattr(likelihoods, "_LOGITS", 400)  # several parts
+    lm = TreeLM(**settings(architecture))
+    caplog.clear()
+    found = likelihoods_of(lm)
+    assert any("as hf does" in message for message in caplog.messages) == (
+        architecture in AS_HF_DOES
+    )
+    # One at a time: in a batch, other prompts change what some of these models say.
+    plain = HFLM(**settings(architecture), batch_size=1)
+    assert_same(found, likelihoods_of(plain))
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=9),
+    st.integers(1, 20),
+)
+def test_sequences_that_begin_alike_share_a_tree(sequences: list[list[int]], most: int) -> None:
+    forest = share_prefixes(sequences, most)
+    assert sorted(number for numbers, _ in forest for number in numbers) == [*range(len(sequences))]
+    for numbers, size in forest:
+        assert size == len(build_tree([sequences[number] for number in numbers]).ids)
+        assert size <= most or len(numbers) == 1
+
+
+def test_a_lack_of_memory_changes_no_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+    lm = TreeLM(**settings("llama"))
+    expected = likelihoods_of(lm)
+    sizes = []
+
+    def allocate(_: Any, arguments: tuple[torch.Tensor, ...]) -> None:
+        sizes.append(arguments[0].numel() // arguments[0].shape[-1])
+        if sizes[-1] > 90:
+            raise torch.OutOfMemoryError("full")
+
+    monkeypatch.setattr("pragworld_interp.agreement.supports_trees", lambda *_: True)
+    with find_blocks(lm.model)[1].mlp.register_forward_pre_hook(allocate):
+        assert_same(likelihoods_of(lm), expected)
+    assert max(sizes) > 90
+
+
+def test_texts_are_as_likely_as_hf_finds_them_piece_by_piece() -> None:
+    text = " ".join(map(str, itertools.islice(itertools.cycle(range(3, 90)), 600)))
+    found, expected = (
+        kind(**settings("llama")).loglikelihood_rolling(
+            [Instance("loglikelihood_rolling", {}, (text,), 0)], disable_tqdm=True
+        )
+        for kind in (TreeLM, HFLM)
+    )
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+# Ablation -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", get_args(Module))
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, *UNUSUAL])
+def test_ablated_layers_return_zeros(architecture: str, module: Module) -> None:
+    expected_model = HFLM(**settings(architecture), batch_size=1)
+    expected = []
+    with ExitStack() as stack:
+        for number in (0, 2):
+            part = ablated_module(find_blocks(expected_model.model)[number], module)
+            stack.enter_context(part.register_forward_hook(returning_zeros))
+        expected = likelihoods_of(expected_model)
+    whole = likelihoods_of(expected_model)
+    own = {**settings(architecture), "pretrained": copy.deepcopy(small_model(architecture))}
+    found = likelihoods_of(AblatedLM(**own, ablate=f"{module}:0,2", batch_size=1))
+    assert_same(found, expected)
+    assert max(abs(one - other) for (one, _), (other, _) in zip(found, whole, strict=True)) > 0.01
+
+
+def returning_zeros(_: nn.Module, __: Any, output: Any) -> Any:
+    if isinstance(output, tuple | list):
+        return type(output)([torch.zeros_like(output[0]), *output[1:]])
+    return torch.zeros_like(output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, "hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json"),
+        ({"ablate": "mlp:1", "layers": "layers.json"}, "needs one of"),
+        ({"ablate": "norm:1"}, "ablate=norm:1: must name a module and layers, such as mlp:5,7"),
+        ({"ablate": "mlp:"}, "ablate=mlp:: must name"),
+        ({"ablate": "mlp:2-1"}, "ablate=mlp:2-1: must name"),
+        ({"ablate": "mlp:3"}, "layer 3 does not exist; the model has layers 0 to 2"),
+        ({"layers": str(EXAMPLES / "layers.json"), "role": "bad"}, "'bad' does not exist; choose"),
+        (
+            {"layers": str(EXAMPLES / "layers.json"), "by": "evidence", "role": "useful"},
+            "layers.json: no layer is useful by evidence; choose another role=, or by=",
+        ),
+        ({"layers": "nowhere.json"}, "nowhere.json"),
+    ],
+)
+def test_a_wrong_ablation_is_refused(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(SystemExit, match=re.escape(error)):
+        AblatedLM(**settings("llama"), **arguments)
+
+
+def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
+    report = read_layers(EXAMPLES / "layers.json")
+    lm = AblatedLM(
+        pretrained=str(tiny_folder()), device="cpu", layers=str(EXAMPLES / "layers.json")
+    )
+    numbers = ", ".join(map(str, report.selected("harmful")))
+    assert lm.get_model_info()["ablated"] == f"mlp of layers {numbers}"
+    mean = replace(report, intervention=Intervention("mlp", "mean"))
+    write_layers(mean, tmp_path / "mean.json")
+    with pytest.raises(SystemExit, match="the sweep replaced outputs by mean, but hf-ablated"):
+        AblatedLM(pretrained=str(tiny_folder()), layers=str(tmp_path / "mean.json"))
