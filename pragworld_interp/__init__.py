@@ -1,7 +1,8 @@
 """Find the useful and harmful layers of any Hugging Face decoder.
 
-Import names from here; each is loaded when it is first used. None of them needs torch, and only the
-figures need matplotlib. The command `pragworld-interp` runs the sweeps that write the files.
+Import names from here; each is loaded when it is first used. Only `ablate` and `patch`, which sweep
+a model in memory, need torch, and only figures need matplotlib. The command `pragworld-interp`
+loads models by name, resumes interrupted sweeps, and runs on several devices.
 
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
@@ -20,22 +21,27 @@ if TYPE_CHECKING:
     from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
     from pragworld_interp.layer_report import LayerReport, SweepSettings
     from pragworld_interp.layer_statistics import recompute_report
+    from pragworld_interp.notebook import Ablated, Patched, ablate, patch
     from pragworld_interp.patching_report import PatchingReport, average_effects, read_patching
     from pragworld_interp.power import Detectable, detectable_before_sweep
     from pragworld_interp.report_files import read_layer_files, read_layers, read_patching_panels
 
 __all__ = [
     "EXAMPLES",
+    "Ablated",
     "Detectable",
     "LayerComparison",
     "LayerReport",
+    "Patched",
     "PatchingReport",
     "SweepSettings",
+    "ablate",
     "accuracy_figure",
     "alterations_figure",
     "average_effects",
     "compare",
     "detectable_before_sweep",
+    "patch",
     "patching_figure",
     "read_layer_files",
     "read_layers",
@@ -50,16 +56,20 @@ EXAMPLES = Path(__file__).parent / "examples"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "Ablated": "notebook:Ablated",
         "Detectable": "power:Detectable",
         "LayerComparison": "comparison:LayerComparison",
         "LayerReport": "layer_report:LayerReport",
+        "Patched": "notebook:Patched",
         "PatchingReport": "patching_report:PatchingReport",
         "SweepSettings": "layer_report:SweepSettings",
+        "ablate": "notebook:ablate",
         "accuracy_figure": "figures:accuracy_figure",
         "alterations_figure": "figures:alterations_figure",
         "average_effects": "patching_report:average_effects",
         "compare": "comparison:compare_reports",
         "detectable_before_sweep": "power:detectable_before_sweep",
+        "patch": "notebook:patch",
         "patching_figure": "figures:patching_figure",
         "read_layer_files": "report_files:read_layer_files",
         "read_layers": "report_files:read_layers",

@@ -39,19 +39,22 @@ _ROLE_MARKERS: dict[Literal["useful", "harmful"], str] = {"useful": "v", "harmfu
 
 def accuracy_figure(
     layer_reports: Mapping[str, LayerReport],
-    path: str | Path,
+    path: str | Path | None = None,
     metric: Metric = "accuracy",
     by: By = "evidence",
     horizontal: Horizontal = "layer",
-) -> None:
+) -> "Figure":
     """Draw accuracy by ablated layer: all models in one panel, with base lines and intervals.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
-        path: The file to write; .png, .svg or .pdf.
+        path: The file to write; .png, .svg or .pdf. None to return the figure only.
         metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
         by: Whether the marks follow the evidence or the bare sign.
         horizontal: The number of the layer, or its relative depth from 0 to 1.
+
+    Returns:
+        The figure, which notebooks show.
 
     Raises:
         InputError: There are no reports or too many, they are of different documents or
@@ -62,12 +65,12 @@ def accuracy_figure(
         >>> from pragworld_interp import EXAMPLES, accuracy_figure, read_layer_files
         >>> with TemporaryDirectory() as folder:
         ...     reports = read_layer_files([EXAMPLES / "layers.json"])
-        ...     accuracy_figure(reports, f"{folder}/figure.png", by="sign")
+        ...     figure = accuracy_figure(reports, f"{folder}/figure.png", by="sign")
     """
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    with figure_file(Path(path), 7, 3.8) as figure:
+    with figure_file(_as_path(path), 7, 3.8) as figure:
         axes = figure.subplots()
         labels = []
         for look, (name, report) in zip(LOOKS, layer_reports.items(), strict=False):
@@ -89,16 +92,19 @@ def accuracy_figure(
                 for role, marker in _ROLE_MARKERS.items()
             ]
         _add_legend(figure, handles)
+    return figure
 
 
 def alterations_figure(
-    layer_reports: Mapping[str, LayerReport], path: str | Path, horizontal: Horizontal = "layer"
-) -> None:
+    layer_reports: Mapping[str, LayerReport],
+    path: str | Path | None = None,
+    horizontal: Horizontal = "layer",
+) -> "Figure":
     """Draw accuracy by ablated layer: one panel for each category of alteration and for originals.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
-        path: The file to write; .png, .svg or .pdf.
+        path: The file to write; .png, .svg or .pdf. None to return the figure only.
         horizontal: The number of the layer, or its relative depth from 0 to 1.
 
     Raises:
@@ -122,19 +128,20 @@ def alterations_figure(
         figure.suptitle(_title(first), fontsize=9)
         _label_panels(grid, "ablated layer", horizontal, "accuracy (%)")
         _add_legend(figure, [*_model_handles(layer_reports), *_outcome_handles(first)])
+    return figure
 
 
 def patching_figure(
     panels: Mapping[str, Mapping[str, PatchedProbability]],
-    path: str | Path,
+    path: str | Path | None = None,
     title: str = "",
     horizontal: Horizontal = "layer",
-) -> None:
+) -> "Figure":
     """Draw the probability of the altered prompt's gold answer by patched layer, with OR and AR.
 
     Args:
         panels: Curves by the title of the panel, such as a category, and the name of the model.
-        path: The file to write; .png, .svg or .pdf.
+        path: The file to write; .png, .svg or .pdf. None to return the figure only.
         title: The title above all panels.
         horizontal: The number of the layer, or its relative depth: 0 at the first point, 1 at the
             last.
@@ -163,6 +170,7 @@ def patching_figure(
         if any(curve.low is not None for curves in panels.values() for curve in curves.values()):
             handles.append(_band_handle(f"{LEVEL:.0%} interval"))
         _add_legend(figure, handles)
+    return figure
 
 
 # Curves -------------------------------------------------------------------------------------------
@@ -330,29 +338,40 @@ def _add_legend(figure: "Figure", handles: Sequence["Artist"]) -> None:
 # Files --------------------------------------------------------------------------------------------
 
 
-def _first_comparable(layer_reports: Mapping[str, LayerReport], path: str | Path) -> LayerReport:
+def _first_comparable(
+    layer_reports: Mapping[str, LayerReport], path: str | Path | None
+) -> LayerReport:
     """Return the first report once all are known to fit into one figure."""
     _check_models(layer_reports, path)
     check_comparable(layer_reports)
     return next(iter(layer_reports.values()))
 
 
-def _check_models(models: Mapping[str, object], path: str | Path) -> None:
+def _as_path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _check_models(models: Mapping[str, object], path: str | Path | None) -> None:
+    figure = "the figure" if path is None else path
     if not models:
-        raise InputError(f"{path}: there is nothing to draw; give at least one model")
+        raise InputError(f"{figure}: there is nothing to draw; give at least one model")
     if len(models) > len(LOOKS):
         raise InputError(
-            f"{path}: a figure shows at most {len(LOOKS)} models, not {len(models)}; draw more"
+            f"{figure}: a figure shows at most {len(LOOKS)} models, not {len(models)}; draw more"
             " figures"
         )
 
 
 @contextmanager
-def _small_multiples(path: str | Path, panels: int) -> Iterator[tuple["Figure", list["Axes"]]]:
+def _small_multiples(
+    path: str | Path | None, panels: int
+) -> Iterator[tuple["Figure", list["Axes"]]]:
     """Open a figure of panels that share their axes, and write it to `path` afterwards."""
     columns = min(_COLUMNS, panels)
     rows = -(-panels // columns)
-    with figure_file(Path(path), max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)) as figure:
+    with figure_file(
+        _as_path(path), max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)
+    ) as figure:
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes in grid[panels:]:
             axes.set_visible(False)

@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -22,13 +22,16 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, Interval, McNemar
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.files import write_whole
+from pragworld_tasks.files import check_output, write_whole
 from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
     format_points,
     markdown_table,
 )
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Role = Literal["useful", "harmful", "neutral"]
 By = Literal["sign", "evidence"]
@@ -235,6 +238,61 @@ class LayerReport:
             if name not in choices:
                 raise InputError(f"{name!r} does not exist; choose from {', '.join(choices)}")
         return [layer.layer for layer in self.layers if getattr(layer, by) == role]
+
+    def useful(self, by: By = "sign") -> list[int]:
+        """Return the numbers of the useful layers; see `selected`."""
+        return self.selected("useful", by)
+
+    def harmful(self, by: By = "sign") -> list[int]:
+        """Return the numbers of the harmful layers; see `selected`."""
+        return self.selected("harmful", by)
+
+    def to_frame(self) -> "DataFrame":
+        """Return the figures of the layers as a pandas DataFrame, a row for each layer.
+
+        Examples:
+            >>> from pragworld_interp import EXAMPLES, read_layers
+            >>> frame = read_layers(EXAMPLES / "layers.json").to_frame()
+            >>> frame.index[frame["sign"] == "useful"].tolist()
+            [1, 2]
+        """
+        from pandas import DataFrame
+
+        rows = []
+        for layer in self.layers:
+            row = {
+                "layer": layer.layer,
+                "percent": layer.accuracy.share.percent,
+                "points": layer.accuracy.difference.points,
+                "low": layer.accuracy.difference.interval.low,
+                "high": layer.accuracy.difference.interval.high,
+            }
+            if layer.robust_accuracy:
+                row["robust_percent"] = layer.robust_accuracy.share.percent
+                row["robust_points"] = layer.robust_accuracy.difference.points
+            rows.append(
+                {
+                    **row,
+                    "holm": layer.holm,
+                    "groups_holm": layer.groups_holm,
+                    "sign": layer.sign,
+                    "evidence": layer.evidence,
+                    "found_from": layer.detectable.points,
+                    "log_odds": layer.log_odds.change,
+                    "log_odds_holm": layer.log_odds.holm,
+                    "both_halves": layer.both_halves,
+                }
+            )
+        return DataFrame(rows).set_index("layer")
+
+    def write(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the report to a file, `layers.json`, that the commands and the trainer read.
+
+        Raises:
+            InputError: The file exists and `overwrite` is false, or it cannot be written.
+        """
+        check_output(Path(path), overwrite)
+        write_layers(self, Path(path))
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `layers.json`; null stands for NaN.

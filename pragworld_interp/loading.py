@@ -107,17 +107,38 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         if model.attn_implementation is None or is_out_of_memory(error):
             raise
         raise _attention_error(model, error) from error
-    identity = ModelIdentity(
-        name=model.name,
-        revision=revision,
+    identity = model_identity(
+        decoder,
+        model.name,
+        revision,
         adapter=model.adapter,
-        dtype=str(decoder.dtype).removeprefix("torch."),
-        layers=len(decoder.blocks),
-        labels=(tokenizer.decode([decoder.labels[0]]), tokenizer.decode([decoder.labels[1]])),
         chat_template=model.chat_template,
         quantization=model.quantization,
     )
     return decoder, identity
+
+
+def model_identity(
+    decoder: Decoder,
+    name: str,
+    revision: str | None,
+    *,
+    adapter: str | None,
+    chat_template: bool,
+    quantization: str | None,
+) -> ModelIdentity:
+    """Return the identity of a loaded model, for reports."""
+    decode = decoder.tokenizer.decode
+    return ModelIdentity(
+        name=name,
+        revision=revision,
+        adapter=adapter,
+        dtype=str(decoder.dtype).removeprefix("torch."),
+        layers=len(decoder.blocks),
+        labels=(decode([decoder.labels[0]]), decode([decoder.labels[1]])),
+        chat_template=chat_template,
+        quantization=quantization,
+    )
 
 
 def _attention_setting(name: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from pragworld_interp.serialization import UnfitError, check_schema, decode, enc
 from pragworld_tasks.data.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import read_json_lines, read_text, write_whole
+from pragworld_tasks.files import check_output, read_json_lines, read_text, write_whole
 from pragworld_tasks.formatting import markdown_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 # The aligned positions that are patched: all, or those of the dialogue.
 Positions = Literal["all", "dialogue"]
@@ -103,6 +106,45 @@ class PatchingReport:
         kept = [pair for pair in self.pairs if pair.kept]
         groups = {name: [pair for pair in kept if pair.alteration == name] for name in ALTERATIONS}
         return {name: pairs for name, pairs in {"all": kept, **groups}.items() if pairs}
+
+    def to_frame(self) -> "DataFrame":
+        """Return the effects as a pandas DataFrame, a row for each pair and patched layer.
+
+        Examples:
+            >>> from pragworld_interp import EXAMPLES, read_patching
+            >>> report = read_patching(EXAMPLES / "patching.jsonl")
+            >>> frame = report.to_frame()
+            >>> len(frame) == len(report.pairs) * report.model.layers
+            True
+        """
+        from pandas import DataFrame
+
+        return DataFrame(
+            {
+                "group": pair.group,
+                "original": pair.original,
+                "altered": pair.altered,
+                "alteration": pair.alteration,
+                "answer": pair.answer,
+                "kept": pair.kept,
+                "layer": layer,
+                "probability": probability,
+                "direct_effect": probability - pair.original_run,
+                "original_run": pair.original_run,
+                "altered_run": pair.altered_run,
+            }
+            for pair in self.pairs
+            for layer, probability in enumerate(pair.patched)
+        )
+
+    def write(self, path: str | Path, overwrite: bool = False) -> None:
+        """Write the report to a file, `patching.jsonl`, that the commands read.
+
+        Raises:
+            InputError: The file exists and `overwrite` is false, or it cannot be written.
+        """
+        check_output(Path(path), overwrite)
+        write_patching(self, Path(path))
 
     def to_text(self) -> str:
         """Return Markdown tables of the direct effects, by layer and by alteration."""

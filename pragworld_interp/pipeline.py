@@ -66,6 +66,20 @@ def prepare_sweep(
         InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
     """
     decoder, identity = loading.load_decoder(model)
+    sweep = inputs_of(decoder, identity, documents, generator, engine, budget)
+    sweep.run_identity["weights"] = loading.weight_files(model)
+    return sweep
+
+
+def inputs_of(
+    decoder: Decoder,
+    model: ModelIdentity,
+    documents: Sequence[Document],
+    generator: dict[str, Any] | None = None,
+    engine: Engine = "sweep",
+    budget: int | None = None,
+) -> SweepInputs:
+    """Tokenize the prompts of documents for a model that is loaded; see `prepare_sweep`."""
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
     token_groups = [group.prompts for group in groups]
@@ -90,15 +104,14 @@ def prepare_sweep(
     run_identity = {
         # On a CPU, the number of threads changes how sums are rounded.
         "threads": torch.get_num_threads() if on_cpu else None,
-        "weights": loading.weight_files(model),
-        "model": asdict(identity),
+        "model": asdict(model),
         "data": asdict(data),
         "engine": engine,
         "attention": decoder.attention,
         "trees": not reason,
         "batch_tokens": budget,
     }
-    return SweepInputs(decoder, identity, data, groups, engine, not reason, budget, run_identity)
+    return SweepInputs(decoder, model, data, groups, engine, not reason, budget, run_identity)
 
 
 def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> LayerReport | None:

@@ -13,6 +13,7 @@ from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
 from pragworld_interp.layer_statistics import recompute_report
 from pragworld_interp.patching_report import (
     PatchedProbability,
+    PatchingReport,
     average_effects,
     is_patching_file,
     read_patching,
@@ -85,20 +86,28 @@ def read_patching_panels(
             positions than the first one.
     """
     reports = [read_patching(path) for path in paths]
-    first = reports[0]
-    titles = model_titles([report.model for report in reports])
-    panels: dict[str, dict[str, PatchedProbability]] = {}
-    for path, title, report in zip(paths, titles, reports, strict=True):
-        if (report.data, report.positions) != (first.data, first.positions):
+    for path, report in zip(paths, reports, strict=True):
+        if (report.data, report.positions) != (reports[0].data, reports[0].positions):
             raise InputError(
                 f"{path}: patched on other documents or positions than {paths[0]}; patch all "
                 "models on the same"
             )
-        groups = report.kept_by_alteration()
-        if not groups:
+        if not report.kept_by_alteration():
             raise InputError(f"{path}: no pair is kept, so there is nothing to show")
+    return patching_panels(reports, by_alteration)
+
+
+def patching_panels(
+    reports: Sequence[PatchingReport], by_alteration: bool = False
+) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
+    """Return a title and the panels of a figure of reports on the same documents and positions."""
+    titles = model_titles([report.model for report in reports])
+    panels: dict[str, dict[str, PatchedProbability]] = {}
+    for title, report in zip(titles, reports, strict=True):
+        groups = report.kept_by_alteration()
         for name, pairs in (groups if by_alteration else {"": groups["all"]}).items():
             panels.setdefault(name, {})[title] = average_effects(pairs)
+    first = reports[0]
     return f"residuals patched at {first.positions} aligned positions: {first.data.split}", panels
 
 

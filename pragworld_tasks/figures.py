@@ -60,11 +60,11 @@ LOOKS = (
 
 
 @contextmanager
-def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
+def figure_file(path: Path | None, width: float, height: float) -> Iterator["Figure"]:
     """Yield a figure to draw on, and write it to `path` afterwards.
 
     Args:
-        path: the file, whose suffix is one of `FORMATS`.
+        path: the file, whose suffix is one of `FORMATS`; None for a figure that a notebook shows.
         width: width in inches.
         height: height in inches.
 
@@ -72,7 +72,7 @@ def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
         InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
             written.
     """
-    if path.suffix.lower() not in FORMATS:
+    if path and path.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
     try:
         from matplotlib import rc_context
@@ -80,16 +80,32 @@ def figure_file(path: Path, width: float, height: float) -> Iterator["Figure"]:
     except ModuleNotFoundError as error:
         raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
 
-    suffix = path.suffix.lower()
+    class ShownFigure(Figure):
+        """A figure that notebooks show, without pyplot's list of open windows."""
+
+        def _repr_png_(self) -> bytes:
+            return _rendered(self, ".png")
+
     with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = ShownFigure(figsize=(width, height), layout="constrained")
         yield figure
-        content = io.BytesIO()
-        figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
+    if not path:
+        return
+    content = _rendered(figure, path.suffix.lower())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise InputError(f"{path}: {path.parent} is a file; choose another place") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; choose a file that can be written") from error
-    write_whole(path, content.getvalue())
+    write_whole(path, content)
+
+
+def _rendered(figure: "Figure", suffix: str) -> bytes:
+    """Return the content of a file that shows a figure."""
+    from matplotlib import rc_context
+
+    content = io.BytesIO()
+    with rc_context(_STYLE):
+        figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
+    return content.getvalue()

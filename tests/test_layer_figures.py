@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib.colors
 import numpy as np
@@ -46,7 +47,7 @@ PANELS = {
     f"{name} ({number + 10} pairs)": {"base": patched(13), LONG: patched(13, 0.2)}
     for number, name in enumerate(ALTERATIONS)
 }
-FIGURES: dict[str, Callable[[Path], None]] = {
+FIGURES: dict[str, Callable[[Path], Any]] = {
     "accuracy": lambda path: accuracy_figure(MODELS, path),
     "accuracy of one": lambda path: accuracy_figure({"small": MODELS["small"]}, path, by="sign"),
     "accuracy of seven": lambda path: accuracy_figure(

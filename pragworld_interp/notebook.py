@@ -1,0 +1,183 @@
+"""Sweeps of a model that is in memory: `ablate` and `patch` of the package."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pragworld_interp import pipeline
+from pragworld_interp.decoder import from_model
+from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patching_figure
+from pragworld_interp.identities import model_titles
+from pragworld_interp.layer_report import By, Intervention, LayerReport, Module, Replacement
+from pragworld_interp.loading import model_identity
+from pragworld_interp.patching_report import PatchingReport, Positions
+from pragworld_interp.report_files import patching_panels
+from pragworld_interp.runs import process_state
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Ablated(LayerReport):
+    """What `ablate` returns: a layer report that draws itself."""
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        metric: Metric = "accuracy",
+        by: By = "evidence",
+        horizontal: Horizontal = "layer",
+    ) -> "Figure":
+        """Draw the accuracy by ablated layer; see `accuracy_figure`."""
+        return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
+
+    def _repr_markdown_(self) -> str:
+        return self.to_text()
+
+
+class Patched(PatchingReport):
+    """What `patch` returns: a patching report that draws itself."""
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        by_alteration: bool = False,
+        horizontal: Horizontal = "layer",
+    ) -> "Figure":
+        """Draw the patched probability by layer; see `patching_figure`.
+
+        Raises:
+            InputError: No pair is kept.
+        """
+        if not self.kept_by_alteration():
+            raise InputError("no pair is kept, so there is nothing to show")
+        title, panels = patching_panels([self], by_alteration)
+        return patching_figure(panels, path, title, horizontal)
+
+    def _repr_markdown_(self) -> str:
+        return self.to_text()
+
+
+def ablate(
+    model: Any,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    *,
+    module: Module = "mlp",
+    replacement: Replacement = "zero",
+    seed: int = 0,
+    chat_template: bool = False,
+    batch_tokens: int | None = None,
+) -> Ablated:
+    """Ablate each layer of a model in turn (PragWorld paper, section 6.2).
+
+    Args:
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer.
+        documents: Some or all documents of one split, as `pragworld_tasks.load` returns.
+        module: The part to ablate: "mlp" or "attention".
+        replacement: What replaces its output: "zero"; "mean", over the data; or "resample", its
+            output at a random position of a random prompt.
+        seed: The seed of "resample".
+        chat_template: Whether prompts go through the tokenizer's chat template.
+        batch_tokens: The tokens that go through a layer at a time, halved when memory is short;
+            None for 2048 on a CPU and 32768 on an accelerator.
+
+    Raises:
+        InputError: There are no documents, the model cannot be swept, a prompt is too long, logits
+            are not finite, or the memory does not suffice.
+
+    Examples:
+        >>> import pragworld_tasks as pt
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+        >>> from pragworld_interp import ablate
+        >>> from pragworld_tasks.tiny import tiny_folder
+        >>> model = AutoModelForCausalLM.from_pretrained(tiny_folder())
+        >>> tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
+        >>> report = ablate(model, tokenizer, pt.generate(groups=2))
+        >>> len(report.layers)
+        5
+    """
+    intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
+    with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
+        report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json")
+    return Ablated(**vars(report))
+
+
+def patch(
+    model: Any,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    *,
+    positions: Positions = "all",
+    chat_template: bool = False,
+    batch_tokens: int | None = None,
+) -> Patched:
+    """Patch the residuals at each layer in turn (PragWorld paper, section 6.1).
+
+    Args:
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer.
+        documents: Some or all documents of one split with altered variants.
+        positions: The aligned positions to patch: "all", or those of the "dialogue".
+        chat_template: Whether prompts go through the tokenizer's chat template.
+        batch_tokens: As in `ablate`.
+
+    Raises:
+        InputError: As for `ablate`, or the split has no altered variants, or the positions of the
+            dialogue are unknown.
+    """
+    with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
+        report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
+    return Patched(**vars(report))
+
+
+@contextmanager
+def _prepared(
+    model: Any,
+    tokenizer: Any,
+    documents: Sequence[Document],
+    chat_template: bool,
+    batch_tokens: int | None,
+) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
+    """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
+    if not documents:
+        raise InputError("there are no documents to sweep on; give at least one")
+    if getattr(model, "get_output_embeddings", lambda: None)() is None:
+        raise InputError(
+            f"{type(model).__name__}: not a causal language model in memory; load it with "
+            "AutoModelForCausalLM.from_pretrained"
+        )
+    if process_state().num_processes > 1:
+        raise InputError(
+            "a model in memory is swept by one process; for several, use `pragworld-interp`"
+        )
+    was_training = model.training
+    try:
+        decoder = from_model(model, tokenizer, chat_template)
+        config = model.config.get_text_config()
+        identity = model_identity(
+            decoder,
+            getattr(model, "name_or_path", "") or config.model_type,
+            getattr(model.config, "_commit_hash", None),
+            adapter=", ".join(getattr(model, "peft_config", {})) or None,
+            chat_template=chat_template,
+            quantization=_quantization(model),
+        )
+        sweep = pipeline.inputs_of(decoder, identity, documents, budget=batch_tokens)
+        with TemporaryDirectory() as folder:
+            yield sweep, Path(folder)
+    finally:
+        model.train(was_training)
+
+
+def _quantization(model: Any) -> str | None:
+    """Return how the weights are quantized, as reports name it."""
+    for name in ("4bit", "8bit"):
+        if getattr(model, f"is_loaded_in_{name}", False):
+            return name
+    return None

@@ -1,0 +1,94 @@
+"""Sweeps from Python give what the commands write, leave the model as it was, and show themselves."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_models import small_model
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+
+import pragworld_tasks as pt
+from pragworld_interp import Ablated, ablate, patch, read_layers, read_patching
+from pragworld_interp.cli import main
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.tiny import tiny_folder
+
+SETTINGS: dict[str, Any] = {"seed": 3, "groups": 4}
+DOCUMENTS = pt.generate(**SETTINGS)
+KINDS: dict[str, tuple[Any, Any]] = {
+    "ablate": (ablate, read_layers),
+    "patch": (patch, read_patching),
+}
+
+
+@pytest.fixture(scope="module")
+def loaded() -> tuple[Any, Any]:
+    folder = tiny_folder()
+    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def report(loaded: tuple[Any, Any]) -> Ablated:
+    return ablate(*loaded, DOCUMENTS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sweep_from_python_is_that_of_the_command(
+    kind: str, loaded: tuple[Any, Any], tmp_path: Path
+) -> None:
+    sweep, read = KINDS[kind]
+    loaded[0].train()
+    by_python = sweep(*loaded, DOCUMENTS)
+    assert loaded[0].training
+    options = ["--model", str(tiny_folder()), "--split", "generated"]
+    main([kind, *options, "--metadata", json.dumps(SETTINGS), "--out", str(tmp_path / "command")])
+    by_python.write(tmp_path / "python")
+    own, expected = (read(tmp_path / name) for name in ("python", "command"))
+    assert expected.data.generator is not None
+    assert own.model == expected.model
+    assert own.data.fingerprint == expected.data.fingerprint
+    assert own.to_text() == expected.to_text() == by_python.to_text()
+    with pytest.raises(InputError, match="python exists; pass"):
+        by_python.write(tmp_path / "python")
+    by_python.write(tmp_path / "python", overwrite=True)
+
+
+def test_a_report_lists_its_layers(report: Ablated) -> None:
+    frame = report.to_frame()
+    assert frame.index.tolist() == [layer.layer for layer in report.layers]
+    assert frame.index[frame["sign"] == "useful"].tolist() == report.useful()
+    assert frame.index[frame["evidence"] == "harmful"].tolist() == report.harmful(by="evidence")
+    for column in ("percent", "points", "robust_points", "holm", "log_odds"):
+        assert torch.tensor(frame[column]).isfinite().all()
+    assert report.useful() == report.selected("useful")
+
+
+def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_path: Path) -> None:
+    patched = patch(*loaded, pt.generate(groups=12, seed=5))
+    for shown in (report, patched):
+        image = shown.plot()._repr_png_()  # type: ignore[attr-defined]
+        assert image.startswith(b"\x89PNG")
+        shown.plot(tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").read_bytes() == image
+        assert shown._repr_markdown_() == shown.to_text()
+
+
+def test_what_cannot_be_swept_is_refused(loaded: tuple[Any, Any]) -> None:
+    with pytest.raises(InputError, match="there are no documents to sweep on; give at least one"):
+        ablate(*loaded, [])
+    for other, name in ((str(tiny_folder()), "str"), (loaded[0].model, "Qwen3Model")):
+        with pytest.raises(InputError, match=f"{name}: not a causal language model in memory"):
+            ablate(other, loaded[1], DOCUMENTS)
+    model = small_model("llama").train()
+    with pytest.raises(InputError, match="must be single tokens behind a prompt"):
+        ablate(
+            model,
+            PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"?": 0}, unk_token="?"))),
+            DOCUMENTS,
+        )
+    assert model.training
+    model.eval()
