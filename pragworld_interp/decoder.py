@@ -133,8 +133,10 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     """Return the decoder of a causal language model, with logits of the whole vocabulary.
 
     Raises:
-        InputError: Blocks, attention or MLPs cannot be found, or some weights are not in memory.
+        InputError: Blocks, attention or MLPs cannot be found, some weights are not in memory, or a
+            PEFT adapter is not within the model's modules.
     """
+    model = with_adapter_inside(model, ", ".join(getattr(model, "peft_config", ())))
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
@@ -142,6 +144,28 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
         )
     model.eval()
     return Decoder(model, tokenizer, find_blocks(model), (), _window(model))
+
+
+def with_adapter_inside(model: Any, adapter: str) -> Any:
+    """Return the model in a PeftModel, whose modules include the adapter; any other model as it is.
+
+    The wrapper runs the unembedding at every position even where residuals are wanted only.
+
+    Args:
+        model: The model.
+        adapter: What an error calls the adapter.
+
+    Raises:
+        InputError: The adapter adds tokens before the prompt, which only the wrapper does.
+    """
+    if not hasattr(model, "get_base_model"):
+        return model
+    if model.active_peft_config.is_prompt_learning:
+        raise InputError(
+            f"adapter {adapter}: it adds tokens before the prompt; only adapters within the "
+            "model's modules, such as LoRA, can be swept"
+        )
+    return model.get_base_model()
 
 
 # Structure ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
 from pragworld_interp.identities import ModelIdentity
 from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.runs import process_state
@@ -188,16 +188,12 @@ def _with_adapter(network: Any, adapter: str) -> Any:
             adapted = PeftModel.from_pretrained(network, adapter, use_safetensors=True)
     except Exception as error:
         raise InputError(f"adapter {adapter}: {first_line(error)}") from error
-    if adapted.active_peft_config.is_prompt_learning:
-        raise InputError(
-            f"adapter {adapter}: it adds tokens before the prompt; only adapters within the "
-            "model's modules, such as LoRA, can be swept"
-        )
+    network = with_adapter_inside(adapted, adapter)
     if surplus:
         raise InputError(
             f"adapter {adapter}: it was trained for another model; this one has no {min(surplus)}"
         )
-    return adapted.base_model.model
+    return network
 
 
 def check_folder(kind: str, name: str, *alternatives: str) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
+from peft import LoraConfig, PrefixTuningConfig, PromptTuningConfig, get_peft_model
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -90,6 +91,30 @@ def test_shared_prefixes_change_no_likelihood(
     # One at a time: in a batch, other prompts change what some of these models say.
     plain = HFLM(**settings(architecture), batch_size=1)
     assert_same(found, likelihoods_of(plain))
+
+
+def test_adapters_count_and_logits_are_those_of_the_answers_only() -> None:
+    adapter = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+    model = get_peft_model(copy.deepcopy(small_model("llama")), adapter)
+    adapted = {**settings("llama"), "pretrained": model}
+    expected = likelihoods_of(HFLM(**adapted, batch_size=1))
+    lengths = []
+    lm = TreeLM(**adapted)
+    with model.get_output_embeddings().register_forward_pre_hook(
+        lambda _, arguments: lengths.append(arguments[0].shape[1])
+    ):
+        assert_same(likelihoods_of(lm), expected)
+    assert set(lengths) == {1}
+
+
+@pytest.mark.parametrize("kind", [PromptTuningConfig, PrefixTuningConfig])
+def test_adapters_that_add_tokens_run_as_in_hf(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+    adapter = kind(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    model = get_peft_model(copy.deepcopy(small_model("llama")), adapter)
+    adapted = {**settings("llama"), "pretrained": model}
+    found = likelihoods_of(TreeLM(**adapted))
+    assert any("as hf does: adapter default: it adds tokens" in text for text in caplog.messages)
+    assert_same(found, likelihoods_of(HFLM(**adapted)))
 
 
 @given(
