@@ -133,14 +133,19 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     """Return the decoder of a causal language model, with logits of the whole vocabulary.
 
     Raises:
-        InputError: Blocks, attention or MLPs cannot be found, some weights are not in memory, or a
-            PEFT adapter is not within the model's modules.
+        InputError: Blocks, attention or MLPs cannot be found, some weights are not in memory, a
+            PEFT adapter is not within the model's modules, or attention is flex_attention.
     """
     model = with_adapter_inside(model, ", ".join(getattr(model, "peft_config", ())))
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
             "--quantization, or more devices"
+        )
+    if model.config.get_text_config()._attn_implementation == "flex_attention":
+        raise InputError(
+            f"{_architecture(model)}: flex_attention has masks of blocks, which cannot be divided "
+            "among branches; use sdpa as the implementation of attention"
         )
     model.eval()
     return Decoder(model, tokenizer, find_blocks(model), (), _window(model))

@@ -89,11 +89,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             f"model {model.name}: {len(missing)} weights are missing from the checkpoint (for "
             f"example {min(missing)}) and would be randomly initialized; use a complete checkpoint"
         )
-    if network.config.get_text_config()._attn_implementation == "flex_attention":
-        raise InputError(
-            f"model {model.name}: flex_attention has masks of blocks, which a sweep cannot divide "
-            "among its branches; use --attn-implementation sdpa"
-        )
     revision = getattr(network.config, "_commit_hash", None) or model.revision
     if model.adapter:
         network = _with_adapter(network, model.adapter)

@@ -117,6 +117,13 @@ def test_adapters_that_add_tokens_run_as_in_hf(kind: Any, caplog: pytest.LogCapt
     assert_same(found, likelihoods_of(HFLM(**adapted)))
 
 
+def test_attention_with_masks_of_blocks_is_not_tried(caplog: pytest.LogCaptureFixture) -> None:
+    model = copy.deepcopy(small_model("llama"))
+    model.set_attn_implementation("flex_attention")  # with the mask of a tree, it would crash
+    TreeLM(**{**settings("llama"), "pretrained": model})
+    assert any("as hf does: llama: flex_attention has masks" in text for text in caplog.messages)
+
+
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=9),
     st.integers(1, 20),

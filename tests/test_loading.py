@@ -258,7 +258,7 @@ def test_attention_that_cannot_be_used_is_refused_in_one_line(
 def test_attention_whose_masks_cannot_be_divided_is_refused(tmp_path: Path) -> None:
     by_config = copied(tmp_path, attn_implementation="flex_attention")
     for model in (Model(TINY, attn_implementation="flex_attention"), Model(str(by_config))):
-        assert refused(model).endswith("use --attn-implementation sdpa")
+        assert refused(model).endswith("; use sdpa as the implementation of attention")
     load_decoder(Model(str(by_config), attn_implementation="sdpa"))
 
 
