@@ -197,6 +197,8 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
         InputError: The architecture has no such layers.
     """
     name = _architecture(model)
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        raise InputError(f"{name}: the model has an encoder, but layers are swept in decoders only")
     stacks = [
         modules
         for modules in model.modules()

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from torch import nn
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from pragworld_interp import EXAMPLES, likelihoods, read_layers, tree_attention
 from pragworld_interp.ablation import ablated_module
@@ -209,6 +209,13 @@ def returning_zeros(_: nn.Module, __: Any, output: Any) -> Any:
 def test_a_wrong_ablation_is_refused(arguments: dict[str, Any], error: str) -> None:
     with pytest.raises(SystemExit, match=re.escape(error)):
         AblatedLM(**settings("llama"), **arguments)
+
+
+def test_a_model_with_an_encoder_is_refused() -> None:
+    config = T5Config(vocab_size=96, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    model = T5ForConditionalGeneration(config)
+    with pytest.raises(SystemExit, match=r"t5: the model has an encoder, .* decoders only"):
+        AblatedLM(pretrained=model, tokenizer=tokenizer(), ablate="mlp:0")
 
 
 def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
