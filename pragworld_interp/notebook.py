@@ -1,10 +1,11 @@
 """Sweeps of a model that is in memory: `ablate` and `patch` of the package."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp import pipeline
 from pragworld_interp.decoder import from_model
@@ -88,8 +89,8 @@ def ablate(
             None for 2048 on a CPU and 32768 on an accelerator.
 
     Raises:
-        InputError: There are no documents, the model cannot be swept, a prompt is too long, logits
-            are not finite, or the memory does not suffice.
+        InputError: A setting does not exist, the documents are not of one split, the model cannot
+            be swept, a prompt is too long, logits are not finite, or the memory does not suffice.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -102,6 +103,8 @@ def ablate(
         >>> len(report.layers)
         5
     """
+    _check_choice("module", module, Module)
+    _check_choice("replacement", replacement, Replacement)
     intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
     with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json")
@@ -131,6 +134,7 @@ def patch(
         InputError: As for `ablate`, or the split has no altered variants, or the positions of the
             dialogue are unknown.
     """
+    _check_choice("positions", positions, Positions)
     with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
         report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
     return Patched(**vars(report))
@@ -145,8 +149,11 @@ def _prepared(
     batch_tokens: int | None,
 ) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
     """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
-    if not documents:
-        raise InputError("there are no documents to sweep on; give at least one")
+    _check_documents(documents)
+    if batch_tokens is not None and batch_tokens < 1:
+        raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
+    if chat_template and not tokenizer.chat_template:
+        raise InputError("the tokenizer has no chat template; leave out chat_template=True")
     if getattr(model, "get_output_embeddings", lambda: None)() is None:
         raise InputError(
             f"{type(model).__name__}: not a causal language model in memory; load it with "
@@ -173,6 +180,28 @@ def _prepared(
             yield sweep, Path(folder)
     finally:
         model.train(was_training)
+
+
+def _check_choice(name: str, value: str, choices: Any) -> None:
+    if value not in get_args(choices):
+        raise InputError(f"{name}={value!r}: must be one of {', '.join(get_args(choices))}")
+
+
+def _check_documents(documents: Sequence[Document]) -> None:
+    """Refuse documents that are not some or all of those of one split."""
+    if not documents:
+        raise InputError("there are no documents to sweep on; give at least one")
+    splits = sorted({document.split for document in documents})
+    if len(splits) > 1:
+        raise InputError(
+            f"documents of splits {' and '.join(splits)}, but groups are numbered within a split; "
+            "sweep on each split alone"
+        )
+    (row, count), *_ = Counter(document.row for document in documents).most_common(1)
+    if count > 1:
+        raise InputError(
+            f"split {splits[0]}, row {row}: the document occurs twice; give each document once"
+        )
 
 
 def _quantization(model: Any) -> str | None:

@@ -1,5 +1,6 @@
 """Sweeps from Python give what the commands write, leave the model as it was, and show themselves."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,13 @@ import torch
 from small_models import small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 import pragworld_tasks as pt
 from pragworld_interp import Ablated, ablate, patch, read_layers, read_patching
@@ -77,12 +84,45 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
         assert shown._repr_markdown_() == shown.to_text()
 
 
+@pytest.mark.parametrize(
+    ("kind", "settings", "error"),
+    [
+        ("ablate", {"module": "MLP"}, "module='MLP': must be one of mlp, attention"),
+        ("ablate", {"replacement": "zeros"}, "must be one of zero, mean, resample"),
+        ("patch", {"positions": "dialog"}, "positions='dialog': must be one of all, dialogue"),
+        ("ablate", {"batch_tokens": 0}, "batch_tokens=0: must be at least 1"),
+        ("patch", {"batch_tokens": -1}, "batch_tokens=-1: must be at least 1"),
+        ("ablate", {"chat_template": True}, "has no chat template; leave out chat_template=True"),
+    ],
+)
+def test_unknown_settings_are_refused(
+    kind: str, settings: dict[str, Any], error: str, loaded: tuple[Any, Any]
+) -> None:
+    sweep, _ = KINDS[kind]
+    with pytest.raises(InputError, match=error):
+        sweep(*loaded, DOCUMENTS, **settings)
+
+
+def test_documents_are_of_one_split_and_there_once(loaded: tuple[Any, Any]) -> None:
+    other = [dataclasses.replace(document, split="manual") for document in DOCUMENTS]
+    with pytest.raises(
+        InputError, match=r"documents of splits generated and manual, .* each split"
+    ):
+        ablate(*loaded, DOCUMENTS + other)
+    row = DOCUMENTS[1].row
+    with pytest.raises(InputError, match=f"split generated, row {row}: .* twice; .* once"):
+        ablate(*loaded, [*DOCUMENTS, DOCUMENTS[1]])
+
+
 def test_what_cannot_be_swept_is_refused(loaded: tuple[Any, Any]) -> None:
     with pytest.raises(InputError, match="there are no documents to sweep on; give at least one"):
         ablate(*loaded, [])
     for other, name in ((str(tiny_folder()), "str"), (loaded[0].model, "Qwen3Model")):
         with pytest.raises(InputError, match=f"{name}: not a causal language model in memory"):
             ablate(other, loaded[1], DOCUMENTS)
+    config = T5Config(vocab_size=96, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    with pytest.raises(InputError, match=r"t5: the model has an encoder, .* decoders only"):
+        ablate(T5ForConditionalGeneration(config), loaded[1], DOCUMENTS)
     model = small_model("llama").train()
     with pytest.raises(InputError, match="must be single tokens behind a prompt"):
         ablate(
