@@ -163,7 +163,7 @@ def _prepared(
         raise InputError(
             "a model in memory is swept by one process; for several, use `pragworld-interp`"
         )
-    was_training = model.training
+    modes = [(module, module.training) for module in model.modules()]
     try:
         decoder = from_model(model, tokenizer, chat_template)
         config = model.config.get_text_config()
@@ -179,7 +179,8 @@ def _prepared(
         with TemporaryDirectory() as folder:
             yield sweep, Path(folder)
     finally:
-        model.train(was_training)
+        for module, is_training in modes:
+            module.training = is_training
 
 
 def _check_choice(name: str, value: str, choices: Any) -> None:

@@ -1,5 +1,6 @@
 """Sweeps from Python give what the commands write, leave the model as it was, and show themselves."""
 
+import copy
 import dataclasses
 import json
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from small_models import small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -62,6 +64,28 @@ def test_a_sweep_from_python_is_that_of_the_command(
     with pytest.raises(InputError, match="python exists; pass"):
         by_python.write(tmp_path / "python")
     by_python.write(tmp_path / "python", overwrite=True)
+
+
+def test_parts_of_a_model_stay_in_their_mode(loaded: tuple[Any, Any]) -> None:
+    model = loaded[0].train()
+    model.model.layers[1].eval()  # as a user does to switch off its dropout alone
+    modes = [module.training for module in model.modules()]
+    ablate(*loaded, DOCUMENTS)
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
+    targets = ["q_proj", "up_proj"]
+    config = LoraConfig(r=4, target_modules=targets, init_lora_weights=False)
+    adapted = get_peft_model(copy.deepcopy(loaded[0]), config)
+    report = ablate(adapted, loaded[1], DOCUMENTS)
+    merged = ablate(copy.deepcopy(adapted).merge_and_unload(), loaded[1], DOCUMENTS)
+    assert (report.model.adapter, merged.model.adapter) == ("default", None)
+    for own, expected in zip(report.layers, merged.layers, strict=True):
+        assert own.log_odds.change == pytest.approx(expected.log_odds.change, abs=1e-3)
+    virtual = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    with pytest.raises(InputError, match="adapter default: it adds tokens before the prompt"):
+        ablate(get_peft_model(copy.deepcopy(loaded[0]), virtual), loaded[1], DOCUMENTS)
 
 
 def test_a_report_lists_its_layers(report: Ablated) -> None:
