@@ -522,6 +522,19 @@ def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     assert options.apply_chat_template
 
 
+@pytest.mark.parametrize("kind", ["hf-tree", "hf-ablated"])
+def test_the_rebuilt_command_knows_our_kinds_of_models(kind: str) -> None:
+    documents = generate_documents(groups=1)
+    gold = Predictions.from_responses([document.answer for document in documents])
+    record = to_record(RunSource("run", "generated"), score(documents, gold))
+    environment = EnvironmentRecord(
+        task="pragworld_generated_mc", backend=kind, model_args={"ablate": "mlp:[1,2]"}
+    )
+    command = lm_eval_command(record.model_copy(update={"environment": environment}))
+    assert command
+    assert command.startswith(f"pragworld-interp lm_eval --model {kind} --model_args ")
+
+
 def test_runs_of_one_name_have_pages_of_their_own(board: Board) -> None:
     runs = [
         replace(run, name=name)

@@ -643,6 +643,14 @@ def test_every_eval_ever_says_how_the_model_ran_but_no_path_of_the_machine(
     assert "/models/" not in json.dumps(aggregate)
 
 
+def test_every_eval_ever_names_the_engine_of_shared_prefixes(documents: list[Document]) -> None:
+    read = Predictions.from_responses(responses(documents))
+    run = to_run(documents, read, environment={"backend": "hf-tree"})
+    (shared,) = to_submissions([run])
+    aggregate, _ = aggregate_and_samples(every_eval_ever_files(shared, EVALUATOR))
+    assert aggregate["model_info"]["inference_engine"]["name"] == "transformers"
+
+
 def test_the_same_run_gives_the_same_files_and_another_run_others(
     documents: list[Document], submission: Submission
 ) -> None:

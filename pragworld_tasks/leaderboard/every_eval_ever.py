@@ -32,7 +32,13 @@ EEE_VERSION = "0.3.0"
 _COLLECTION = "pragworld"
 _PAPER_AUTHORS = "Vashistha et al., authors of PragWorld"
 # lm-eval's kinds of models that load the weights themselves.
-_ENGINES = {"hf": "transformers", "vllm": "vllm", "sglang": "sglang", "gguf": "llama.cpp"}
+_ENGINES = {
+    "hf": "transformers",
+    "hf-tree": "transformers",
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "gguf": "llama.cpp",
+}
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k"}
 
 

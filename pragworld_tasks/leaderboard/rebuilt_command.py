@@ -17,7 +17,9 @@ def lm_eval_command(record: RunRecord) -> str | None:
     environment = record.environment
     if environment.task is None or environment.backend is None:
         return None
-    parts = ["lm_eval", "--model", environment.backend]
+    # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows these alone.
+    program = ["pragworld-interp"] if environment.backend in ("hf-tree", "hf-ablated") else []
+    parts = [*program, "lm_eval", "--model", environment.backend]
     if environment.model_args:
         parts += ["--model_args", _pairs(environment.model_args)]
     parts += ["--tasks", environment.task]
