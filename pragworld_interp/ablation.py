@@ -22,7 +22,7 @@ from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.runs import divide_prompts
 from pragworld_interp.sweep import LiveBlock, sweep_layers
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.tokenization import PromptGroup, gold_probabilities
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
 
@@ -54,7 +54,7 @@ def ablated_module(block: Block, module: Module) -> torch.nn.Module:
 
 
 def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: int) -> Tensor:
-    """Compute the logits of yes and no in the plain run and with each layer ablated.
+    """Compute the logits of the labels in the plain run and with each layer ablated.
 
     Args:
         decoder: The model.
@@ -63,7 +63,7 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
         chunk: Roughly how many tokens go through a block at a time.
 
     Returns:
-        [1 + layers, prompts, 2] logits, the plain run first.
+        [1 + layers, prompts, labels] logits, the plain run first.
     """
     layers = len(decoder.blocks)
     rows = torch.arange(len(batch.ids), device=decoder.device).repeat(layers)
@@ -96,7 +96,7 @@ def ablated_logits(decoder: Decoder, batch: Batch, ablation: Ablation, chunk: in
     sweep_layers(decoder, batch, at_layer, chunk=chunk)
     last_rows, columns = batch.ends.unbind(1)
     last = torch.cat([plain[last_rows, columns][None], branches[:, last_rows, columns]])
-    return decoder.label_logits(last.flatten(0, 1)).view(1 + layers, len(batch.ends), 2)
+    return decoder.label_logits(last.flatten(0, 1)).view(1 + layers, len(batch.ends), -1)
 
 
 @contextmanager
@@ -118,10 +118,11 @@ def _constant(module: torch.nn.Module, output: Any) -> AbstractContextManager[An
     return replaced_forward(module, lambda *_, **__: output)
 
 
-def yes_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:
-    """Return, for each document of each group, p(yes) in the 1 + layers runs of the logits."""
-    yes = iter(logits.cpu().double().softmax(-1)[:, :, 0].T.tolist())
-    return [list(islice(yes, len(group.documents))) for group in groups]
+def gold_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:
+    """Return, for each document of each group, p(gold) in the 1 + layers runs of the logits."""
+    documents = [document for group in groups for document in group.documents]
+    gold = iter(gold_probabilities(logits, documents))
+    return [list(islice(gold, len(group.documents))) for group in groups]
 
 
 # Replacements -------------------------------------------------------------------------------------

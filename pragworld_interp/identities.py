@@ -5,9 +5,37 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from pragworld_tasks.data.documents import Document, Split
+from pragworld_tasks.data.documents import Document, Effect, Split
+
+# The split of documents; "own" for prompts of a user's own.
+Source = Literal[Split, "own"]
+
+
+@dataclass(frozen=True)
+class OwnPrompt:
+    """A prompt of a user's own, whose next token is one of some labels.
+
+    Attributes:
+        row: The number of the prompt.
+        group: The number of its group; groups are independent of each other.
+        is_original: Whether it is the first of its group.
+        answer: The label that is right.
+        columns: Where the logits of its labels are among those of all labels, the right one first.
+        text: The prompt.
+        alteration, effect, split: As in `Document`.
+    """
+
+    row: int
+    group: int
+    is_original: bool
+    answer: str
+    columns: tuple[int, ...]
+    text: str
+    alteration: str | None = None
+    effect: Effect | None = None
+    split: Literal["own"] = "own"
 
 
 @dataclass(frozen=True)
@@ -20,7 +48,8 @@ class ModelIdentity:
         adapter: The PEFT adapter on top of the model, if any.
         dtype: The type of the weights during the sweep.
         layers: The number of blocks.
-        labels: The tokens whose probabilities are compared: yes, then no.
+        labels: The tokens whose probabilities are compared: yes, then no; those of all prompts of
+            a user's own.
         chat_template: Whether prompts went through the model's chat template.
         quantization: The quantization of the weights, if any.
     """
@@ -30,7 +59,7 @@ class ModelIdentity:
     adapter: str | None
     dtype: str
     layers: int
-    labels: tuple[str, str]
+    labels: tuple[str, ...]
     chat_template: bool
     quantization: str | None = None
 
@@ -40,13 +69,13 @@ class DataIdentity:
     """The documents that the model was evaluated on.
 
     Attributes:
-        split: The split that the documents are from.
+        split: The split that the documents are from, or "own".
         documents, groups: How many documents and groups there are.
         fingerprint: A digest of the documents and their prompts; see `fingerprint`.
         generator: The settings of generated documents; None for released ones.
     """
 
-    split: Split
+    split: Source
     documents: int
     groups: int
     fingerprint: str
@@ -54,7 +83,7 @@ class DataIdentity:
 
 
 def data_identity(
-    documents: Sequence[Document],
+    documents: Sequence[Document | OwnPrompt],
     prompts: Sequence[str],
     generator: dict[str, Any] | None = None,
 ) -> DataIdentity:
@@ -68,7 +97,7 @@ def data_identity(
     )
 
 
-def fingerprint(documents: Sequence[Document], prompts: Sequence[str]) -> str:
+def fingerprint(documents: Sequence[Document | OwnPrompt], prompts: Sequence[str]) -> str:
     """Return the SHA-256 digest, in hexadecimal, of documents and their prompts.
 
     Equal fingerprints mean that two models were evaluated on the same prompts. Chat templates

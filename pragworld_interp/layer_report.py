@@ -17,7 +17,7 @@ import numpy as np
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
 from pragworld_interp.power import Detectable
 from pragworld_interp.serialization import encode
-from pragworld_tasks.data.documents import Answer, Effect
+from pragworld_tasks.data.documents import Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, Interval, McNemar
@@ -39,7 +39,7 @@ Module = Literal["mlp", "attention"]
 Replacement = Literal["zero", "mean", "resample"]
 
 SCHEMA = "pragworld-layers"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,22 @@ class SweepSettings:
 
 @dataclass(frozen=True)
 class DocumentResult:
-    """One document and its p(yes) in every run.
+    """One document and the probability of its gold answer in every run.
 
     Attributes:
-        row, group, answer, alteration, effect: The fields of the `Document`.
-        yes: p(yes), the softmax over the two labels: in the plain run, then with each layer
-            ablated.
+        row, group, answer, alteration, effect: The fields of the `Document`. The number of a prompt
+            of your own, its group (or number) and the label that is right.
+        gold: The probability of the gold answer, the softmax over it and the likeliest other label:
+            in the plain run, then with each layer ablated. The answer is right if it is above one
+            half.
     """
 
     row: int
     group: int
-    answer: Answer
+    answer: str
     alteration: str | None
     effect: Effect | None
-    yes: tuple[float, ...]
+    gold: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The statistics of an ablation sweep: from p(yes) of every document and run to a layer report."""
+"""The statistics of an ablation sweep: from the probabilities of gold answers to a layer report."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, Source
 from pragworld_interp.layer_report import (
     DocumentResult,
     Intervention,
@@ -52,8 +52,8 @@ _EFFECTS = ("flip", "invariant", "original")
 
 
 def compute_report(
-    documents: Sequence[Document],
-    yes: ArrayLike,
+    documents: Sequence[Document | OwnPrompt],
+    gold: ArrayLike,
     model: ModelIdentity,
     data: DataIdentity,
     intervention: Intervention,
@@ -65,29 +65,30 @@ def compute_report(
     never creates a tie.
 
     Args:
-        documents: Some or all documents of one split.
-        yes: [documents, 1 + layers] p(yes) in the plain run, then with each layer ablated. Above
-            one half the answer is yes, below it no; one half is wrong.
+        documents: Some or all documents of one split, or prompts.
+        gold: [documents, 1 + layers] the probability of the gold answer against the likeliest other
+            label, in the plain run, then with each layer ablated. Above one half the answer is
+            right.
         model: The model that was swept.
         data: The identity of the documents; see `identities.data_identity`.
         intervention: What was done to each layer.
         settings: The settings of the statistics; None for the defaults.
 
     Raises:
-        ValueError: Shapes or identities contradict each other, or `yes` holds other numbers than
+        ValueError: Shapes or identities contradict each other, or `gold` holds other numbers than
             probabilities.
     """
-    yes = np.asarray(yes, dtype=np.float64)
-    if yes.shape != (len(documents), 1 + model.layers) or not documents or model.layers < 1:
+    gold = np.asarray(gold, dtype=np.float64)
+    if gold.shape != (len(documents), 1 + model.layers) or not documents or model.layers < 1:
         raise ValueError(
-            f"p(yes) has shape {yes.shape}; {len(documents)} documents and {model.layers} layers "
+            f"p(gold) has shape {gold.shape}; {len(documents)} documents and {model.layers} layers "
             "need one row a document and one column more than layers"
         )
-    if not ((yes >= 0) & (yes <= 1)).all():
-        raise ValueError("p(yes) has a value that is not from 0 to 1; it must hold probabilities")
-    rounded = np.round(yes, DIGITS)
-    new_tie = (rounded == 0.5) & (yes != 0.5)
-    rounded[new_tie] = np.round(0.5 + np.sign(yes[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
+    if not ((gold >= 0) & (gold <= 1)).all():
+        raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
+    rounded = np.round(gold, DIGITS)
+    new_tie = (rounded == 0.5) & (gold != 0.5)
+    rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
     results = tuple(
         DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
         for d, values in zip(documents, rounded.tolist(), strict=True)
@@ -178,10 +179,9 @@ def _compute(
             f"there are {len(results)} documents in {groups} groups, but their identity says "
             f"{data.documents} in {data.groups}"
         )
-    yes = np.array([result.yes for result in results]).T
-    is_yes = np.array([result.answer == "yes" for result in results])
-    correct = np.where(is_yes, yes > 0.5, yes < 0.5)
-    runs = _tallies(correct, results, group, has_alterations(data.split))
+    gold = np.array([result.gold for result in results]).T
+    correct = gold > 0.5
+    runs = _tallies(correct, results, group, data.split)
     plain, *ablated = _metrics(runs, settings)
     right = np.stack([run["accuracy", ""].right for run in runs], axis=1)
     gained = right[:, 1:] - right[:, :1]
@@ -190,7 +190,7 @@ def _compute(
     groups_p = [sign_flip_test(column) for column in gained.T]
     groups_corrected = holm(groups_p)
     both_halves = split_half(gained, settings.halvings, settings.seed)
-    log_odds = _log_odds(yes, is_yes, group, settings.level)
+    log_odds = _log_odds(gold, group, settings.level)
     changed = 100 * (correct[1:] != correct[0]).mean(axis=1)
     layers = []
     for number, test in enumerate(tests):
@@ -219,9 +219,9 @@ def _compute(
     )
 
 
-def _log_odds(yes: Floats, is_yes: Bools, group: Ints, level: float) -> list[LogOdds]:
-    """Return the change in each layer; `yes` is [1 + layers, documents]."""
-    gold = np.where(is_yes, yes, 1 - yes).clip(_EXTREME, 1 - _EXTREME)
+def _log_odds(gold: Floats, group: Ints, level: float) -> list[LogOdds]:
+    """Return the change in each layer; `gold` is [1 + layers, documents]."""
+    gold = gold.clip(_EXTREME, 1 - _EXTREME)
     logits = np.log(gold / (1 - gold))
     means = [clustered_mean(ablated - logits[0], group, level) for ablated in logits[1:]]
     corrected = holm([mean.p for mean in means])
@@ -232,10 +232,14 @@ def _log_odds(yes: Floats, is_yes: Bools, group: Ints, level: float) -> list[Log
 
 
 def _tallies(
-    correct: Bools, results: Sequence[DocumentResult], group: Ints, altered: bool
+    correct: Bools, results: Sequence[DocumentResult], group: Ints, split: Source
 ) -> list[dict[Key, Tally]]:
     """Return the tallies of each run's metrics, for the classes that have any documents."""
     masks: dict[Key, Bools] = {}
+    if split == "own":
+        altered, has_robust = False, len(results) > group.max() + 1
+    else:
+        altered = has_robust = has_alterations(split)
     if altered:
         alteration = np.array([result.alteration or "" for result in results])
         effect = np.array([result.effect or "original" for result in results])
@@ -244,7 +248,7 @@ def _tallies(
     runs = []
     for right in correct:
         run: dict[Key, Tally] = {("accuracy", ""): tally(right, np.ones_like(right), group)}
-        if altered:
+        if has_robust:
             run["robust_accuracy", ""] = robust_tally(right, group, group)
         runs.append(run | {key: tally(right, m, group) for key, m in masks.items() if m.any()})
     return runs

@@ -130,7 +130,7 @@ def model_identity(
         adapter=adapter,
         dtype=str(decoder.dtype).removeprefix("torch."),
         layers=len(decoder.blocks),
-        labels=(decode([decoder.labels[0]]), decode([decoder.labels[1]])),
+        labels=tuple(decode([label]) for label in decoder.labels),
         chat_template=chat_template,
         quantization=quantization,
     )

@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp import pipeline
-from pragworld_interp.decoder import from_model
+from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patching_figure
-from pragworld_interp.identities import model_titles
+from pragworld_interp.identities import OwnPrompt, model_titles
 from pragworld_interp.layer_report import By, Intervention, LayerReport, Module, Replacement
 from pragworld_interp.loading import model_identity
 from pragworld_interp.patching_report import PatchingReport, Positions
+from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.report_files import patching_panels
 from pragworld_interp.runs import process_state
 from pragworld_tasks.data.documents import Document
@@ -66,8 +68,12 @@ class Patched(PatchingReport):
 def ablate(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document],
+    documents: Sequence[Document] | None = None,
     *,
+    prompts: Sequence[str] | None = None,
+    labels: Sequence[str] | Sequence[Sequence[str]] = (),
+    answers: Sequence[str] = (),
+    groups: Sequence[object] | None = None,
     module: Module = "mlp",
     replacement: Replacement = "zero",
     seed: int = 0,
@@ -80,6 +86,13 @@ def ablate(
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
         documents: Some or all documents of one split, as `pragworld_tasks.load` returns.
+        prompts: Prompts of your own instead of documents.
+        labels: The labels of these prompts, two or more that are a token each, for all prompts or
+            for each of them. Before a label stands a space, unless a chat template is used or the
+            prompt ends in a space or an opening bracket.
+        answers: The label that is right for each prompt.
+        groups: The group of each prompt. Tests treat groups as independent, and the robust accuracy
+            counts groups that are right as a whole. None if each prompt is a group of its own.
         module: The part to ablate: "mlp" or "attention".
         replacement: What replaces its output: "zero"; "mean", over the data; or "resample", its
             output at a random position of a random prompt.
@@ -89,8 +102,9 @@ def ablate(
             None for 2048 on a CPU and 32768 on an accelerator.
 
     Raises:
-        InputError: A setting does not exist, the documents are not of one split, the model cannot
-            be swept, a prompt is too long, logits are not finite, or the memory does not suffice.
+        InputError: There is nothing to sweep on, a setting does not exist, documents are not of one
+            split or labels not different tokens, the model cannot be swept, a prompt is too long,
+            logits are not finite, or the memory does not suffice.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -102,11 +116,20 @@ def ablate(
         >>> report = ablate(model, tokenizer, pt.generate(groups=2))
         >>> len(report.layers)
         5
+
+        Prompts of your own:
+
+        >>> prompts = ["Bob met Alice. Who met Alice?", "Alice met Bob. Who met Bob?"]
+        >>> own = {"prompts": prompts, "labels": ["Alice", "Bob"], "answers": ["Bob", "Alice"]}
+        >>> ablate(model, tokenizer, **own).plain.accuracy.total
+        2
     """
     _check_choice("module", module, Module)
     _check_choice("replacement", replacement, Replacement)
     intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
-    with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
+    own = _OwnData(prompts, labels, answers, groups) if prompts else None
+    with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
+        sweep, folder = prepared
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json")
     return Ablated(**vars(report))
 
@@ -114,8 +137,12 @@ def ablate(
 def patch(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document],
+    documents: Sequence[Document] | None = None,
     *,
+    prompts: Sequence[str] | None = None,
+    labels: Sequence[str] | Sequence[Sequence[str]] = (),
+    answers: Sequence[str] = (),
+    groups: Sequence[object] | None = None,
     positions: Positions = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
@@ -126,6 +153,11 @@ def patch(
         model: A causal language model of transformers.
         tokenizer: Its tokenizer.
         documents: Some or all documents of one split with altered variants.
+        prompts: Prompts of your own instead of documents. The first of each group is the original,
+            the others are its variants.
+        labels: As in `ablate`.
+        answers: As in `ablate`.
+        groups: As in `ablate`.
         positions: The aligned positions to patch: "all", or those of the "dialogue".
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: As in `ablate`.
@@ -135,21 +167,37 @@ def patch(
             dialogue are unknown.
     """
     _check_choice("positions", positions, Positions)
-    with _prepared(model, tokenizer, documents, chat_template, batch_tokens) as (sweep, folder):
+    own = _OwnData(prompts, labels, answers, groups) if prompts else None
+    with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
+        sweep, folder = prepared
         report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
     return Patched(**vars(report))
+
+
+@dataclass(frozen=True)
+class _OwnData:
+    """Prompts of a user's own; see `ablate`."""
+
+    prompts: Sequence[str]
+    labels: Sequence[str] | Sequence[Sequence[str]]
+    answers: Sequence[str]
+    groups: Sequence[object] | None
 
 
 @contextmanager
 def _prepared(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document],
+    documents: Sequence[Document] | None,
+    own: _OwnData | None,
     chat_template: bool,
     batch_tokens: int | None,
 ) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
     """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
-    _check_documents(documents)
+    if bool(documents) == bool(own):
+        raise InputError("a sweep needs either documents or prompts; give one of them")
+    if documents:
+        _check_documents(documents)
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
     if chat_template and not tokenizer.chat_template:
@@ -165,7 +213,13 @@ def _prepared(
         )
     modes = [(module, module.training) for module in model.modules()]
     try:
-        decoder = from_model(model, tokenizer, chat_template)
+        swept: Sequence[Document | OwnPrompt]
+        if own:
+            swept, tokens = _own_prompts(tokenizer, own, chat_template)
+            decoder = replace(without_labels(model, tokenizer), labels=tokens)
+        else:
+            swept = documents or ()
+            decoder = from_model(model, tokenizer, chat_template)
         config = model.config.get_text_config()
         identity = model_identity(
             decoder,
@@ -175,7 +229,7 @@ def _prepared(
             chat_template=chat_template,
             quantization=_quantization(model),
         )
-        sweep = pipeline.inputs_of(decoder, identity, documents, budget=batch_tokens)
+        sweep = pipeline.inputs_of(decoder, identity, swept, budget=batch_tokens)
         with TemporaryDirectory() as folder:
             yield sweep, Path(folder)
     finally:
@@ -190,8 +244,6 @@ def _check_choice(name: str, value: str, choices: Any) -> None:
 
 def _check_documents(documents: Sequence[Document]) -> None:
     """Refuse documents that are not some or all of those of one split."""
-    if not documents:
-        raise InputError("there are no documents to sweep on; give at least one")
     splits = sorted({document.split for document in documents})
     if len(splits) > 1:
         raise InputError(
@@ -203,6 +255,58 @@ def _check_documents(documents: Sequence[Document]) -> None:
         raise InputError(
             f"split {splits[0]}, row {row}: the document occurs twice; give each document once"
         )
+
+
+def _own_prompts(
+    tokenizer: Any, own: _OwnData, chat_template: bool
+) -> tuple[list[OwnPrompt], tuple[int, ...]]:
+    """Return prompts with the places of their labels among the tokens of all labels, and those."""
+    count = len(own.prompts)
+    shared = [label for label in own.labels if isinstance(label, str)]
+    labels = [shared] * count if shared else own.labels
+    groups = range(count) if own.groups is None else own.groups
+    for name, values in (("labels", labels), ("answers", own.answers), ("groups", groups)):
+        if len(values) != count:
+            raise InputError(f"there are {count} prompts, but {len(values)} {name}; give as many")
+    texts = prompt_texts(tokenizer, own.prompts, chat_template)
+    tokens = [
+        _tokens(tokenizer, number, text, [*choices], answer, chat_template)
+        for number, (text, choices, answer) in enumerate(
+            zip(texts, labels, own.answers, strict=True)
+        )
+    ]
+    everything = sorted({token for row in tokens for token in row})
+    columns = {token: column for column, token in enumerate(everything)}
+    numbers: dict[object, int] = {}
+    prompts = []
+    for row, (prompt, answer, group) in enumerate(
+        zip(own.prompts, own.answers, groups, strict=True)
+    ):
+        is_original = group not in numbers
+        number = numbers.setdefault(group, len(numbers))
+        own_columns = tuple(columns[token] for token in tokens[row])
+        prompts.append(OwnPrompt(row, number, is_original, answer, own_columns, prompt))
+    return prompts, tuple(everything)
+
+
+def _tokens(
+    tokenizer: Any, number: int, text: str, labels: Sequence[str], answer: str, chat_template: bool
+) -> list[int]:
+    """Return the tokens of a prompt's labels, that of the right one first."""
+    if answer not in labels or len(labels) < 2:
+        raise InputError(
+            f"prompt {number}: the answer is {answer!r}, the labels are {', '.join(labels)!r}; "
+            "there must be at least two labels, and the answer must be one of them"
+        )
+    ordered = [answer, *(label for label in labels if label != answer)]
+    space = "" if chat_template or text[-1:].isspace() or text[-1:] in ("", *"([{") else " "
+    tokens = single_tokens(tokenizer, text, [f"{space}{label}" for label in ordered])
+    if tokens is None:
+        raise InputError(
+            f"prompt {number}: the labels {', '.join(ordered)!r} must be different single tokens "
+            "behind the prompt; choose other labels"
+        )
+    return tokens
 
 
 def _quantization(model: Any) -> str | None:

@@ -26,7 +26,7 @@ from pragworld_interp.packing import (
 from pragworld_interp.patching_report import PairEffect, Positions
 from pragworld_interp.serialization import DIGITS
 from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.tokenization import PromptGroup, gold_probabilities
 
 # Positions of the original prompt, each with the position of the altered prompt to patch from.
 Alignment = list[tuple[int, int]]
@@ -56,10 +56,10 @@ class PatchingPair:
 
 @dataclass(frozen=True)
 class PatchedLogits:
-    """The logits of yes and no of prompts, and of the original of each pair, patched."""
+    """The logits of the labels of prompts, and of the original of each pair, patched."""
 
-    plain: Tensor  # [prompts, 2]
-    patched: Tensor  # [layers, pairs, 2] patched at the input of each layer
+    plain: Tensor  # [prompts, labels]
+    patched: Tensor  # [layers, pairs, labels] patched at the input of each layer
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def patched_logits(
     patched_ends = torch.cat(ends, 1)[:, order.argsort().to(plain.device)]
     rows, columns = batch.ends.unbind(1)
     logits = decoder.label_logits(torch.cat([plain[rows, columns], patched_ends.flatten(0, 1)]))
-    patched = logits[len(rows) :].view(layers, len(runs), 2)
+    patched = logits[len(rows) :].view(layers, len(runs), logits.shape[1])
     prompt_counts, pair_counts = ([len(item) for item in items] for items in (groups, pairs))
     by_group = zip(
         torch.split(logits[: len(rows)], prompt_counts),
@@ -221,11 +221,12 @@ def pair_effects(
     group: PromptGroup, pairs: Sequence[PatchingPair], logits: PatchedLogits
 ) -> list[PairEffect]:
     """Return the effects of pairs of a group from the logits of `patched_logits`."""
-    plain, patched = (part.cpu().double().softmax(-1) for part in (logits.plain, logits.patched))
     effects = []
     for number, pair in enumerate(pairs):
         original, altered = group.documents[pair.original], group.documents[pair.altered]
-        gold = 0 if altered.answer == "yes" else 1
+        runs = [logits.plain[pair.original], logits.plain[pair.altered], *logits.patched[:, number]]
+        (probabilities,) = gold_probabilities(torch.stack(runs)[:, None], [altered])
+        original_run, altered_run, *patched = (round(p, DIGITS) for p in probabilities)
         effects.append(
             PairEffect(
                 group=altered.group,
@@ -233,9 +234,9 @@ def pair_effects(
                 altered=altered.row,
                 alteration=altered.alteration,
                 answer=altered.answer,
-                original_run=round(float(plain[pair.original, gold]), DIGITS),
-                altered_run=round(float(plain[pair.altered, gold]), DIGITS),
-                patched=tuple(round(p, DIGITS) for p in patched[:, number, gold].tolist()),
+                original_run=original_run,
+                altered_run=altered_run,
+                patched=tuple(patched),
             )
         )
     return effects

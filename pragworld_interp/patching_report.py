@@ -14,7 +14,7 @@ import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
-from pragworld_tasks.data.documents import ALTERATIONS, Answer
+from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_json_lines, read_text, write_whole
@@ -47,7 +47,7 @@ class PairEffect:
     original: int
     altered: int
     alteration: str | None
-    answer: Answer
+    answer: str
     original_run: float
     altered_run: float
     patched: tuple[float, ...]

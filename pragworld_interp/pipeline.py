@@ -12,7 +12,7 @@ import torch
 
 from pragworld_interp import ablation, agreement, loading, packing, patching, runs
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.identities import DataIdentity, ModelIdentity, data_identity
+from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import (
@@ -22,7 +22,13 @@ from pragworld_interp.patching_report import (
     write_patching,
 )
 from pragworld_interp.serialization import decode, encode
-from pragworld_interp.tokenization import PromptGroup, group_prompts, label_texts, tokenize_prompts
+from pragworld_interp.tokenization import (
+    PromptGroup,
+    group_prompts,
+    label_texts,
+    place_of,
+    tokenize_prompts,
+)
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
@@ -74,7 +80,7 @@ def prepare_sweep(
 def inputs_of(
     decoder: Decoder,
     model: ModelIdentity,
-    documents: Sequence[Document],
+    documents: Sequence[Document | OwnPrompt],
     generator: dict[str, Any] | None = None,
     engine: Engine = "sweep",
     budget: int | None = None,
@@ -138,7 +144,7 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
         rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
         _check_finite(sweep.decoder, logits[:1], rows)
         _check_finite(sweep.decoder, logits[1:], rows, "ablated")
-        return ablation.yes_by_group(logits, groups)
+        return ablation.gold_by_group(logits, groups)
 
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
     run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
@@ -158,8 +164,8 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     if results is None:
         return None
     documents = [document for group in sweep.groups for document in group.documents]
-    yes = [row for group in _in_order(sweep.groups, units, results) for row in group]
-    report = compute_report(documents, yes, sweep.model, sweep.data, intervention)
+    gold = [row for group in _in_order(sweep.groups, units, results) for row in group]
+    report = compute_report(documents, gold, sweep.model, sweep.data, intervention)
     write_layers(report, out)
     runs.remove_journals(out)
     return report
@@ -254,14 +260,15 @@ def _without_useless_journals(out: Path) -> Iterator[None]:
 def _check_finite(
     decoder: Decoder,
     logits: torch.Tensor,
-    rows: Sequence[tuple[Document, Sequence[int]]],
+    rows: Sequence[tuple[Document | OwnPrompt, Sequence[int]]],
     intervention: str = "",
 ) -> None:
     """Refuse logits that are not finite: no answer follows from them.
 
     Args:
         decoder: The model.
-        logits: [layers, rows, 2] of each layer's intervention, or [1, rows, 2] of the plain run.
+        logits: [layers, rows, labels] of each layer's intervention, or [1, rows, labels] of the
+            plain run.
         rows: The document and the prompt of each row.
         intervention: What was done to each layer; empty for the plain run.
     """
@@ -271,9 +278,9 @@ def _check_finite(
     number, row = bad[0].tolist()
     document, prompt = rows[row]
     layer = None if intervention else decoder.first_overflow(prompt)
-    what = "the logits of yes and no" if layer is None else f"the residuals after layer {layer}"
+    what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
     done = f" with layer {number} {intervention}" if intervention else ""
     raise _NotFiniteError(
-        f"split {document.split}, row {document.row}: {what} are not finite{done} in "
+        f"{place_of(document)}: {what} are not finite{done} in "
         f"{decoder.dtype!s:.20}; use another --dtype, such as float32"
     )

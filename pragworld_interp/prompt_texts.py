@@ -42,16 +42,29 @@ def label_tokens(tokenizer: Any, chat_template: bool = False) -> tuple[int, int]
     """
     (text,) = prompt_texts(tokenizer, [_ANY_PROMPT], chat_template)
     completions = [label_completion(answer, chat_template) for answer in ("yes", "no")]
+    tokens = single_tokens(tokenizer, text, completions)
+    if tokens is None:
+        name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+        raise InputError(
+            f"tokenizer {name}: {completions[0]!r} and {completions[1]!r} must be single tokens "
+            "behind a prompt; use another model"
+        )
+    yes, no = tokens
+    return yes, no
+
+
+def single_tokens(tokenizer: Any, text: str, completions: Sequence[str]) -> list[int] | None:
+    """Return the token of each completion behind a text; None if they are not different tokens.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        text: The text.
+        completions: What may follow it, with the space that stands before it if there is one.
+    """
     before, *behind = (
         tokenizer(text + completion, add_special_tokens=False)["input_ids"]
         for completion in ("", *completions)
     )
     added = [ids[len(before) :] for ids in behind if ids[: len(before)] == before]
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    if [*map(len, added)] == [1, 1] and added[0] != added[1] and [unknown] not in added:
-        return added[0][0], added[1][0]
-    name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-    raise InputError(
-        f"tokenizer {name}: {completions[0]!r} and {completions[1]!r} must be single tokens behind "
-        "a prompt; use another model"
-    )
+    tokens = {ids[0] for ids in added if len(ids) == 1} - {getattr(tokenizer, "unk_token_id", None)}
+    return [ids[0] for ids in added] if len(tokens) == len(completions) else None

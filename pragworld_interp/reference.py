@@ -33,7 +33,7 @@ except ImportError as error:
 def reference_ablated_logits(
     decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation
 ) -> Tensor:
-    """Compute the logits of yes and no in the plain run and with each layer ablated.
+    """Compute the logits of the labels in the plain run and with each layer ablated.
 
     Args:
         decoder: The model.
@@ -139,7 +139,7 @@ def _logits_in_float32(model: Any) -> Iterator[None]:
 
 
 def _label_logits(decoder: Decoder, output: Any) -> Tensor:
-    """Return the [2] logits of yes and no after the last token of a single prompt."""
+    """Return the [labels] logits after the last token of a single prompt."""
     logits: Tensor = output.logits[0, -1, list(decoder.labels)].float().cpu()
     return logits
 

@@ -125,6 +125,8 @@ def _check_consistency(report: LayerReport) -> None:
         value = getattr(settings, name)
         if not least <= value <= most:
             raise UnfitError(f"settings.{name} is {value}, not from {least} to {most}")
+    if len(report.model.labels) < 2:
+        raise UnfitError(f"model.labels has {len(report.model.labels)} values, not at least 2")
     layers = report.model.layers
     counts = {
         "layers": (len(report.layers), layers),
@@ -138,12 +140,12 @@ def _check_consistency(report: LayerReport) -> None:
         if layer.layer != number:
             raise UnfitError(f"layers[{number}] is number {layer.layer}")
     for number, document in enumerate(report.documents):
-        if len(document.yes) != 1 + layers:
+        if len(document.gold) != 1 + layers:
             raise UnfitError(
-                f"documents[{number}].yes has {len(document.yes)} numbers instead of {1 + layers}"
+                f"documents[{number}].gold has {len(document.gold)} numbers instead of {1 + layers}"
             )
-        if not all(0 <= value <= 1 for value in document.yes):
-            raise UnfitError(f"documents[{number}].yes has a number that is not a probability")
+        if not all(0 <= value <= 1 for value in document.gold):
+            raise UnfitError(f"documents[{number}].gold has a number that is not a probability")
 
 
 def _contradictions(stated: Any, computed: Any, place: str) -> Iterator[tuple[str, Any, Any]]:

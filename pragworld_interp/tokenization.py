@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from torch import Tensor
+
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.identities import OwnPrompt
 from pragworld_interp.prompt_texts import prompt_texts
 from pragworld_interp.rope import longest_prompt
 from pragworld_tasks.data.documents import Document
@@ -24,20 +27,20 @@ class TokenizedPrompt:
 class PromptGroup:
     """The documents of one group, their prompts as token ids, and the positions of the dialogue."""
 
-    documents: tuple[Document, ...]
+    documents: tuple[Document | OwnPrompt, ...]
     prompts: tuple[list[int], ...]
     dialogues: tuple[frozenset[int], ...]
 
     @property
-    def pairs(self) -> list[tuple[Document, list[int]]]:
+    def pairs(self) -> list[tuple[Document | OwnPrompt, list[int]]]:
         """Each document with its prompt."""
         return list(zip(self.documents, self.prompts, strict=True))
 
 
 def tokenize_prompts(
-    decoder: Decoder, documents: Sequence[Document], chat_template: bool
+    decoder: Decoder, documents: Sequence[Document | OwnPrompt], chat_template: bool
 ) -> list[TokenizedPrompt]:
-    """Tokenize the prompt of each document: Prompt 2 of the PragWorld paper.
+    """Tokenize the prompt of each document; see `label_texts`.
 
     Args:
         decoder: The model whose tokenizer is used.
@@ -62,11 +65,12 @@ def tokenize_prompts(
         ids = _without_ending(list(encoded["input_ids"][number]), plain[number])
         if most is not None and len(ids) > most:
             raise InputError(
-                f"split {document.split}, row {document.row}: the prompt has {len(ids)} tokens, "
+                f"{place_of(document)}: the prompt has {len(ids)} tokens, "
                 f"but the model supports {most}; use a model with a longer context"
             )
-        start = text.find(document.context)  # -1 if a template has changed it
-        end = start + len(document.context)
+        context = document.context if isinstance(document, Document) else ""
+        start = text.find(context) if context else -1  # -1 if a template has changed it, too
+        end = start + len(context)
         offsets = encoded["offset_mapping"][number] if tokenizer.is_fast and start >= 0 else []
         dialogue = (
             position
@@ -85,13 +89,56 @@ def _without_ending(ids: list[int], text_ids: list[int]) -> list[int]:
     return ids
 
 
-def label_texts(documents: Sequence[Document]) -> list[str]:
-    """Return the text of each document's prompt, before any chat template."""
-    return [label_prompt({"context": d.context, "question": d.question}) for d in documents]
+def label_texts(documents: Sequence[Document | OwnPrompt]) -> list[str]:
+    """Return the text of each prompt, before any chat template.
+
+    That of a document is Prompt 2 of the PragWorld paper.
+    """
+    return [
+        label_prompt({"context": document.context, "question": document.question})
+        if isinstance(document, Document)
+        else document.text
+        for document in documents
+    ]
+
+
+def place_of(document: Document | OwnPrompt) -> str:
+    """Return what an error calls a document or a prompt."""
+    if isinstance(document, OwnPrompt):
+        return f"prompt {document.row}"
+    return f"split {document.split}, row {document.row}"
+
+
+def gold_first(document: Document | OwnPrompt) -> tuple[int, ...]:
+    """Return the columns of a document's labels among the logits, that of the gold answer first."""
+    if isinstance(document, OwnPrompt):
+        return document.columns
+    return (0, 1) if document.answer == "yes" else (1, 0)
+
+
+def gold_probabilities(
+    logits: Tensor, documents: Sequence[Document | OwnPrompt]
+) -> list[list[float]]:
+    """Return the probability of gold answers, each against the likeliest other label.
+
+    Args:
+        logits: [runs, documents, labels] of all labels.
+        documents: The documents.
+
+    Returns:
+        The probabilities of each document, one for each run.
+    """
+    logits = logits.cpu().double()
+    probabilities = []
+    for number, document in enumerate(documents):
+        gold, *others = gold_first(document)
+        own = logits[:, number]
+        probabilities.append((own[:, gold] - own[:, others].amax(1)).sigmoid().tolist())
+    return probabilities
 
 
 def group_prompts(
-    documents: Sequence[Document], prompts: Sequence[TokenizedPrompt]
+    documents: Sequence[Document | OwnPrompt], prompts: Sequence[TokenizedPrompt]
 ) -> list[PromptGroup]:
     """Return documents and their prompts by group, in the order of the groups."""
     pairs = sorted(zip(documents, prompts, strict=True), key=lambda pair: pair[0].group)

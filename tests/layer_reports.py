@@ -62,8 +62,10 @@ def make_report(
         chat_template=False,
     )
     data = data_identity(documents, [document.context for document in documents])
+    is_yes = np.array([document.answer == "yes" for document in documents])[:, None]
+    gold = np.where(is_yes, yes, 1 - yes)
     return compute_report(
-        documents, yes, model, data, intervention or Intervention("mlp", "zero"), settings
+        documents, gold, model, data, intervention or Intervention("mlp", "zero"), settings
     )
 
 

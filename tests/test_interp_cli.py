@@ -51,7 +51,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def yes(report: LayerReport) -> torch.Tensor:
     """Return p(yes), [documents, 1 + layers]."""
-    return torch.tensor([document.yes for document in report.documents])
+    gold = torch.tensor([document.gold for document in report.documents])
+    is_yes = torch.tensor([[document.answer == "yes"] for document in report.documents])
+    return torch.where(is_yes, gold, 1 - gold)
 
 
 # What is refused ----------------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def files(tmp_path: Path, run: Run) -> Path:
     (target / "empty.json").write_text("")
     (target / "other.json").write_text('{"schema": "other", "version": 1}')
     (target / "list.json").write_text("[]")
-    (target / "newer.json").write_text('{"schema": "pragworld-layers", "version": 2}')
+    (target / "newer.json").write_text('{"schema": "pragworld-layers", "version": 3}')
     head, *rest = patching.read_text().splitlines(keepends=True)
     newer = json.dumps({**json.loads(head), "version": 2}) + "\n"
     (target / "newer.jsonl").write_text("".join([newer, *rest]))
@@ -243,7 +245,7 @@ NOT_REPORTS = [
     ("cut-off.json", r"cut-off\.json: not JSON .* is the file cut off\?$"),
     ("list.json", r"list\.json: the schema is 'None', not 'pragworld-layers'"),
     ("other.json", r"other\.json: the schema is 'other', not 'pragworld-layers'"),
-    ("newer.json", r"newer\.json: the file has version 2 of 'pragworld-layers', but this pragworld reads version 1"),
+    ("newer.json", r"newer\.json: the file has version 3 of 'pragworld-layers', but this pragworld reads version 2"),
     ("missing.json", r"missing\.json: No such file or directory$"),
     ("folder.png", r"folder\.png: Is a directory$"),
 ]  # fmt: skip

@@ -198,7 +198,7 @@ def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
     report = make_report(documents, np.stack([near, np.full(8, 0.5)], axis=1))
     assert report.plain.accuracy.right == 8
     assert [layer.accuracy.share.right for layer in report.layers] == [0]
-    assert {value for one in report.documents for value in one.yes[:1]} <= {0.499999, 0.500001}
+    assert {value for one in report.documents for value in one.gold[:1]} <= {0.499999, 0.500001}
     assert recompute_report(report).to_json() == report.to_json()
 
 
@@ -417,7 +417,7 @@ def test_the_file_is_the_same_each_time(split: Any, tmp_path: Path) -> None:
     content = json.loads(paths[0].read_text())
     assert (content["schema"], content["version"]) == ("pragworld-layers", 1)
     assert content == random_report(4, split).to_json()
-    assert len(content["documents"][0]["yes"]) == 5
+    assert len(content["documents"][0]["gold"]) == 5
 
 
 def test_a_metric_has_the_keys_that_score_gives_it() -> None:
@@ -457,10 +457,10 @@ CONTENT = random_report(3).to_json()
         ("<!doctype html>", "a web page"),
         ("[1]", "the schema is 'None', not 'pragworld-layers'"),
         (changed(CONTENT, "schema", value="other"), "the schema is 'other', not 'pragworld-layers'"),
-        (changed(CONTENT, "version", value=2), "version 2 of 'pragworld-layers'"),
+        (changed(CONTENT, "version", value=1), "version 1 of 'pragworld-layers'"),
         (changed(CONTENT, "version", value=...), "version None of"),
         (changed(CONTENT, "model", value=...), "the file has no 'model'"),
-        (changed(CONTENT, "model", "labels", value=["a"]), "model.labels has 1 values instead of 2"),
+        (changed(CONTENT, "model", "labels", value=["a"]), "model.labels has 1 values, not at least 2"),
         (changed(CONTENT, "model", "layers", value=4), "3 layers, but the file states 4"),
         (changed(CONTENT, "model", "layers", value=True), "model.layers is true, not an integer"),
         (changed(CONTENT, "model", "dtype", value=1), "model.dtype is 1, not a string"),
@@ -476,13 +476,13 @@ CONTENT = random_report(3).to_json()
         (changed(CONTENT, "plain", "by_effect", value=[]), "plain.by_effect is [], not an object"),
         (changed(CONTENT, "documents", value=[]), "0 documents, but the file states 200"),
         (changed(CONTENT, "documents", value={}), "documents is {}, not a list"),
-        (changed(CONTENT, "documents", 3, "yes", 0, value="x"), 'documents[3].yes[0] is "x", not a number'),
-        (changed(CONTENT, "documents", 3, "yes", 0, value=2), "documents[3].yes has a number that is not a probability"),
+        (changed(CONTENT, "documents", 3, "gold", 0, value="x"), 'documents[3].gold[0] is "x", not a number'),
+        (changed(CONTENT, "documents", 3, "gold", 0, value=2), "documents[3].gold has a number that is not a probability"),
         (changed(CONTENT, "settings", "level", value=None), "settings.level is nan, not from 0.5 to 0.999"),
         (changed(CONTENT, "settings", "seed", value=-1), "settings.seed is -1, not from 0 to"),
-        (changed(CONTENT, "documents", 3, "yes", 0, value=None), "documents[3].yes has a number that is not a probability"),
-        (changed(CONTENT, "documents", 3, "yes", value=[0.5]), "documents[3].yes has 1 numbers instead of 4"),
-        (changed(CONTENT, "documents", 3, "yes", 0, value=10**400), "too large"),
+        (changed(CONTENT, "documents", 3, "gold", 0, value=None), "documents[3].gold has a number that is not a probability"),
+        (changed(CONTENT, "documents", 3, "gold", value=[0.5]), "documents[3].gold has 1 numbers instead of 4"),
+        (changed(CONTENT, "documents", 3, "gold", 0, value=10**400), "too large"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused(text: str | dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -232,4 +232,4 @@ def test_results_are_those_of_the_documents_whatever_the_units(
     first, second = json.loads(whole["ablate"]), json.loads(out.read_bytes())
     for one, other in zip(first["documents"], second["documents"], strict=True):
         assert one["row"] == other["row"]
-        assert one["yes"] == pytest.approx(other["yes"], abs=1e-5)
+        assert one["gold"] == pytest.approx(other["gold"], abs=1e-5)

@@ -1,14 +1,18 @@
 """Sweeps from Python give what the commands write, leave the model as it was, and show themselves."""
 
+import ast
 import copy
 import dataclasses
+import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from places import ROOT
 from small_models import small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -100,8 +104,9 @@ def test_a_report_lists_its_layers(report: Ablated) -> None:
 
 def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_path: Path) -> None:
     patched = patch(*loaded, pt.generate(groups=12, seed=5))
-    for shown in (report, patched):
-        image = shown.plot()._repr_png_()  # type: ignore[attr-defined]
+    reports: tuple[Any, ...] = (report, patched)
+    for shown in reports:
+        image = shown.plot()._repr_png_()
         assert image.startswith(b"\x89PNG")
         shown.plot(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").read_bytes() == image
@@ -139,7 +144,9 @@ def test_documents_are_of_one_split_and_there_once(loaded: tuple[Any, Any]) -> N
 
 
 def test_what_cannot_be_swept_is_refused(loaded: tuple[Any, Any]) -> None:
-    with pytest.raises(InputError, match="there are no documents to sweep on; give at least one"):
+    with pytest.raises(
+        InputError, match="a sweep needs either documents or prompts; give one of them"
+    ):
         ablate(*loaded, [])
     for other, name in ((str(tiny_folder()), "str"), (loaded[0].model, "Qwen3Model")):
         with pytest.raises(InputError, match=f"{name}: not a causal language model in memory"):
@@ -156,3 +163,116 @@ def test_what_cannot_be_swept_is_refused(loaded: tuple[Any, Any]) -> None:
         )
     assert model.training
     model.eval()
+
+
+# Prompts of one's own -----------------------------------------------------------------------------
+
+NAMES = ("Alice", "Bob", "Mia", "Oliver")
+STORIES = [
+    f"{one} is in the hall. {other} is in the attic. Who is in the {place}?"
+    for one, other in itertools.permutations(NAMES, 2)
+    for place in ("hall", "attic")
+]
+ANSWERS = [name for pair in itertools.permutations(NAMES, 2) for name in pair]
+GROUPS = [f"group {number // 2}" for number in range(len(STORIES))]
+
+
+@torch.inference_mode()
+def gold_against_rival(
+    model: Any, tokenizer: Any, prompt: str, answer: str, layer: int | None
+) -> float:
+    """Return p(answer), against the likeliest other name, in a plain forward pass with a hook."""
+    tokens = {name: tokenizer(f" {name}", add_special_tokens=False)["input_ids"] for name in NAMES}
+    handles = []
+    if layer is not None:
+        module = model.model.layers[layer].mlp
+        handles = [module.register_forward_hook(lambda _, __, out: torch.zeros_like(out))]
+    logits = model(**tokenizer(prompt, return_tensors="pt")).logits[0, -1].double()
+    for handle in handles:
+        handle.remove()
+    scores = {name: float(logits[token]) for name, (token,) in tokens.items()}
+    rival = max(score for name, score in scores.items() if name != answer)
+    return 1 / (1 + math.exp(rival - scores[answer]))
+
+
+def test_any_labels_can_be_swept(loaded: tuple[Any, Any]) -> None:
+    report = ablate(*loaded, prompts=STORIES, labels=NAMES, answers=ANSWERS, groups=GROUPS)
+    assert (report.data.split, report.data.groups) == ("own", len(STORIES) // 2)
+    for document, prompt, answer in zip(report.documents, STORIES, ANSWERS, strict=True):
+        assert document.answer == answer
+        expected = [
+            gold_against_rival(*loaded, prompt, answer, layer)
+            for layer in (None, *range(len(report.layers)))
+        ]
+        assert document.gold == pytest.approx(expected, abs=2e-6)
+    right = [document.gold[0] > 0.5 for document in report.documents]
+    assert report.plain.accuracy.right == sum(right)
+    assert report.plain.robust_accuracy is not None
+    pairs = zip(right[::2], right[1::2], strict=True)
+    assert report.plain.robust_accuracy.right == sum(map(all, pairs))
+
+
+def test_labels_may_differ_between_prompts(loaded: tuple[Any, Any], tmp_path: Path) -> None:
+    shared = ablate(*loaded, prompts=STORIES, labels=NAMES, answers=ANSWERS)
+    labels = [NAMES if number % 2 else NAMES[::-1] for number in range(len(STORIES))]
+    own = ablate(*loaded, prompts=STORIES, labels=labels, answers=ANSWERS)
+    assert own.documents == shared.documents
+    assert own.plain.robust_accuracy is None  # every prompt is a group
+    own.write(tmp_path / "layers.json")
+    assert read_layers(tmp_path / "layers.json").to_text() == own.to_text()
+    pairs = [sorted({answer, "Alice" if answer == "Bob" else "Bob"}) for answer in ANSWERS]
+    fewer = ablate(*loaded, prompts=STORIES, labels=pairs, answers=ANSWERS)
+    for document, of_all in zip(fewer.documents, own.documents, strict=True):
+        assert all(p >= q - 1e-6 for p, q in zip(document.gold, of_all.gold, strict=True))
+
+
+def test_the_first_prompt_of_a_group_is_patched(loaded: tuple[Any, Any], tmp_path: Path) -> None:
+    report = patch(*loaded, prompts=STORIES, labels=NAMES, answers=ANSWERS, groups=GROUPS)
+    rows = range(0, len(STORIES), 2)
+    assert [(pair.original, pair.altered) for pair in report.pairs] == [(r, r + 1) for r in rows]
+    for pair in report.pairs:
+        runs = [
+            gold_against_rival(*loaded, STORIES[row], ANSWERS[pair.altered], None)
+            for row in (pair.original, pair.altered)
+        ]
+        assert [pair.original_run, pair.altered_run] == pytest.approx(runs, abs=2e-6)
+        assert pair.patched[0] == pytest.approx(pair.original_run, abs=2e-6)
+    report.write(tmp_path / "patching.jsonl")
+    assert read_patching(tmp_path / "patching.jsonl").pairs == report.pairs
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"answers": ["Bob"]}, "there are 2 prompts, but 1 answers; give as many"),
+        ({"groups": [1, 2, 3]}, "there are 2 prompts, but 3 groups"),
+        ({"labels": [NAMES]}, "there are 2 prompts, but 1 labels"),
+        ({"answers": ["Bob", "Max"]}, "prompt 1: the answer is 'Max', the labels are"),
+        ({"labels": ["Bob"]}, "prompt 0: .* there must be at least two labels"),
+        ({"labels": ["Bob", "Alice Bob"]}, "prompt 0: the labels 'Bob, Alice Bob' must be differe"),
+        ({"documents": DOCUMENTS}, "a sweep needs either documents or prompts"),
+    ],
+)
+def test_prompts_that_contradict_their_labels_are_refused(
+    changes: dict[str, Any], error: str, loaded: tuple[Any, Any]
+) -> None:
+    own = {"prompts": STORIES[:2], "labels": NAMES, "answers": ["Bob", "Bob"], **changes}
+    with pytest.raises(InputError, match=error):
+        ablate(*loaded, **own)
+
+
+@pytest.mark.parametrize("name", ["sweep", "cloze"])
+def test_the_example_notebooks_run(name: str) -> None:
+    content = json.loads((ROOT / "examples" / f"{name}.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in content["cells"] if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    shown = []
+    for cell in cells:
+        *body, last = ast.parse(cell).body
+        exec(compile(ast.Module(body, []), name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            shown.append(eval(compile(ast.Expression(last.value), name, "eval"), names))
+        else:
+            exec(compile(ast.Module([last], []), name, "exec"), names)
+    assert any(hasattr(value, "_repr_png_") for value in shown)
+    assert any(hasattr(value, "_repr_markdown_") for value in shown)

@@ -18,7 +18,7 @@ from pragworld_interp.ablation import (
     Ablation,
     ablated_logits,
     build_ablation,
-    yes_by_group,
+    gold_by_group,
 )
 from pragworld_interp.agreement import _holds, _probe, supports_rows, supports_trees
 from pragworld_interp.decoder import Decoder, from_model
@@ -126,7 +126,7 @@ def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         batch = group_batch(groups, True, decoder.dtype)
-        return yes_by_group(ablated_logits(decoder, batch, Ablation("mlp"), budget), groups)
+        return gold_by_group(ablated_logits(decoder, batch, Ablation("mlp"), budget), groups)
 
     def allocate(_: nn.Module, inputs: tuple[Tensor]) -> None:
         sizes.append(inputs[0].shape[0] * inputs[0].shape[1])

@@ -284,9 +284,7 @@ def _run_tallies(
             values = np.mean([getattr(probes.layers[layer], field) for layer in layers], axis=0)
             tallies[name] = _mean_tally(values, probes.groups)
     ablated = read_layers(folder / "layers.json").documents
-    yes = np.array([document.yes for document in ablated])
-    is_yes = np.array([[document.answer == "yes"] for document in ablated])
-    right = np.where(is_yes, yes > 0.5, yes < 0.5).astype(np.float64)
+    right = (np.array([document.gold for document in ablated]) > 0.5).astype(np.float64)
     for name, layers in (("useful_effect", useful), ("harmful_effect", harmful)):
         if layers:
             effects = right[:, [1 + layer for layer in layers]].mean(1) - right[:, 0]
