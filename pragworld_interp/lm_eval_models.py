@@ -8,7 +8,8 @@ Both are lm-eval's own `hf` and take its arguments. `pragworld-interp lm_eval` i
 import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -75,20 +76,42 @@ class TreeLM(HFLM):
         override_bs: int | None = None,
     ) -> list[tuple[float, bool]]:
         """Return the log-probability of each continuation, and whether it is the likeliest."""
-        most = self.max_length + 1
-        continuations = [
-            Continuation((context + continuation)[-most:][:-1], continuation)
-            for _, context, continuation in requests
-        ]
-        budget = default_budget(self.device)
-        sequences = [continuation.inputs for continuation in continuations]
-        batches = [*likelihoods.tree_batches(sequences, budget)]
         decoder = self._decoder
-        if decoder is None or not requests or self._has_obstacle(decoder, sequences):
-            plain: list[tuple[float, bool]] = super()._loglikelihood_tokens(
-                requests, disable_tqdm, override_bs
+        with _mistakes_in_one_line():
+            if decoder is not None and requests:
+                self._check_continuations(requests)
+                if not self._has_obstacle(decoder, [*map(self._inputs, requests)]):
+                    return self._tree_likelihoods(decoder, requests, disable_tqdm)
+        plain: list[tuple[float, bool]] = super()._loglikelihood_tokens(
+            requests, disable_tqdm, override_bs
+        )
+        return plain
+
+    def _inputs(self, request: _Tokenized) -> list[int]:
+        """Return what the model reads: the last tokens of a request but for the very last."""
+        _, context, continuation = request
+        return (context + continuation)[-(self.max_length + 1) :][:-1]
+
+    def _check_continuations(self, requests: Sequence[_Tokenized]) -> None:
+        """Refuse continuations that have no likelihood, which `hf` asserts."""
+        for texts, _, continuation in requests:
+            if 0 < len(continuation) <= self.max_length:
+                continue
+            problem = (
+                f"{len(continuation)} tokens, but the model supports {self.max_length}"
+                if continuation
+                else "no tokens"
             )
-            return plain
+            raise InputError(
+                f"{texts[0] if texts else ''!r:.100}: the continuation has {problem}; use other "
+                "tasks"
+            )
+
+    def _tree_likelihoods(
+        self, decoder: Decoder, requests: Sequence[_Tokenized], disable_tqdm: bool
+    ) -> list[tuple[float, bool]]:
+        continuations = [Continuation(self._inputs(request), request[2]) for request in requests]
+        most = self.max_length + 1
         cut = sum(len(context) + len(continuation) > most for _, context, continuation in requests)
         if cut:
             _logger.warning(
@@ -100,6 +123,8 @@ class TreeLM(HFLM):
             with torch.autocast(self.device.type, mixed, enabled=mixed is not None):
                 return likelihoods.tree_likelihoods(decoder, part, tokens, self.softmax_dtype)
 
+        budget = default_budget(self.device)
+        sequences = [continuation.inputs for continuation in continuations]
         memory = MemoryLimit(score, budget, lambda own: f"a request of {len(own.inputs)} tokens")
         results: list[tuple[float, bool]] = [(0.0, False)] * len(requests)
         progress = tqdm(
@@ -108,7 +133,7 @@ class TreeLM(HFLM):
             disable=disable_tqdm or self.rank != 0,
         )
         with progress:
-            for batch in batches:
+            for batch in likelihoods.tree_batches(sequences, budget):
                 numbers = [number for tree in batch for number in tree]
                 scored = memory.work([continuations[number] for number in numbers])
                 for number, likelihood in zip(numbers, scored, strict=True):
@@ -128,6 +153,15 @@ class TreeLM(HFLM):
             if self._obstacle:
                 _decline(self._obstacle)
         return bool(self._obstacle)
+
+
+@contextmanager
+def _mistakes_in_one_line() -> Iterator[None]:
+    """End the process with the message of an `InputError`; see `pragworld_tasks.harness`."""
+    try:
+        yield
+    except InputError as error:
+        raise SystemExit(str(error)) from error
 
 
 def _decline(reason: object) -> None:
@@ -163,7 +197,7 @@ class AblatedLM(HFLM):
             by: Whether the sign of the change in accuracy or the evidence decides.
             **kwargs: Those of `hf`.
         """
-        try:
+        with _mistakes_in_one_line():
             module, numbers = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
@@ -172,11 +206,24 @@ class AblatedLM(HFLM):
                     f"layer {max(numbers)} does not exist; the model has layers 0 to "
                     f"{len(blocks) - 1}"
                 )
-        except InputError as error:
-            raise SystemExit(str(error)) from error
-        for number in numbers:
-            ablated_module(blocks[number], module).register_forward_hook(_zeros)
+        self._ablated_modules = [ablated_module(blocks[number], module) for number in numbers]
         self._ablated = f"{module} of layers {', '.join(map(str, numbers))}"
+
+    def _model_call(self, *args: Any, **kwargs: Any) -> Any:
+        with self._ablation():
+            return super()._model_call(*args, **kwargs)
+
+    def _model_generate(self, *args: Any, **kwargs: Any) -> Any:
+        with self._ablation():
+            return super()._model_generate(*args, **kwargs)
+
+    @contextmanager
+    def _ablation(self) -> Iterator[None]:
+        """Ablate the layers within a `with` statement: a model in memory stays as it was."""
+        with ExitStack() as stack:
+            for module in self._ablated_modules:
+                stack.enter_context(module.register_forward_hook(_zeros))
+            yield
 
     def get_model_info(self) -> dict[str, Any]:
         """Return what lm-eval records of the model, and what was ablated."""

@@ -124,6 +124,22 @@ def test_attention_with_masks_of_blocks_is_not_tried(caplog: pytest.LogCaptureFi
     assert any("as hf does: llama: flex_attention has masks" in text for text in caplog.messages)
 
 
+@pytest.mark.parametrize(
+    ("continuation", "error"),
+    [
+        ([], "'some text': the continuation has no tokens"),
+        ([5] * 257, "'some text': the continuation has 257 tokens, but the model supports 256"),
+    ],
+)
+def test_continuations_without_a_likelihood_are_refused(
+    continuation: list[int], error: str
+) -> None:
+    lm = TreeLM(**settings("llama"))
+    request = (("some text", ""), CONTEXT, continuation)
+    with pytest.raises(SystemExit, match=error):
+        likelihoods_of(lm, [*REQUESTS, request])
+
+
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=9),
     st.integers(1, 20),
@@ -177,8 +193,8 @@ def test_ablated_layers_return_zeros(architecture: str, module: Module) -> None:
             stack.enter_context(part.register_forward_hook(returning_zeros))
         expected = likelihoods_of(expected_model)
     whole = likelihoods_of(expected_model)
-    own = {**settings(architecture), "pretrained": copy.deepcopy(small_model(architecture))}
-    found = likelihoods_of(AblatedLM(**own, ablate=f"{module}:0,2", batch_size=1))
+    ablated = AblatedLM(**settings(architecture), ablate=f"{module}:0,2", batch_size=1)
+    found = likelihoods_of(ablated)
     assert_same(found, expected)
     assert max(abs(one - other) for (one, _), (other, _) in zip(found, whole, strict=True)) > 0.01
 
@@ -187,6 +203,20 @@ def returning_zeros(_: nn.Module, __: Any, output: Any) -> Any:
     if isinstance(output, tuple | list):
         return type(output)([torch.zeros_like(output[0]), *output[1:]])
     return torch.zeros_like(output)
+
+
+def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
+    model = small_model("llama")
+    ids = torch.tensor([CONTEXT])
+    plain, expected = model(ids).logits, model.generate(ids, max_new_tokens=4, do_sample=False)
+    with ablated_module(find_blocks(model)[1], "mlp").register_forward_hook(returning_zeros):
+        without = model.generate(ids, max_new_tokens=4, do_sample=False)
+    lm = AblatedLM(**settings("llama"), ablate="mlp:1")
+    likelihoods_of(lm, REQUESTS[:1])
+    assert torch.equal(model(ids).logits, plain)
+    found = lm._model_generate(ids, len(CONTEXT) + 4, stop=[], do_sample=False)
+    assert torch.equal(found, without)
+    assert not torch.equal(without, expected)
 
 
 @pytest.mark.parametrize(
