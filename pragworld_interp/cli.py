@@ -4,7 +4,8 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -185,21 +186,26 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
         documents = [document for document in documents if document.group in groups]
-    try:
+    with _needs_packages("`ablate` and `patch` need"):
         from pragworld_interp.pipeline import prepare_sweep
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package.startswith("pragworld"):
-            raise
-        raise InputError(
-            f"`ablate` and `patch` need {package}: pip install 'pragworld[interp]'"
-        ) from error
 
     from pragworld_interp.loading import Model
 
     names = [field.name for field in fields(Model) if field.name != "name"]
     model = Model(options.model, **{name: getattr(options, name) for name in names})
     return prepare_sweep(model, documents, generator, options.engine, options.batch_tokens)
+
+
+@contextmanager
+def _needs_packages(subject: str) -> Iterator[None]:
+    """Name the package that is missing, and how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("pragworld"):
+            raise
+        raise InputError(f"{subject} {package}: pip install 'pragworld[interp]'") from error
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
@@ -365,6 +371,9 @@ def _lm_eval(words: Sequence[str]) -> None:
 
     importlib.import_module("lm_eval.models")  # which registers lm-eval's own
     for name, target in _LM_EVAL_MODELS.items():
+        if name in (word.removeprefix("--model=") for word in words):
+            with _needs_packages(f"--model {name} needs"):
+                importlib.import_module(target.partition(":")[0])
         if name not in model_registry:  # lm-eval after 0.4.13 reads our entry points
             model_registry.register(name, target=target)
     sys.argv = ["lm_eval", *(_BARE_LAYERS.sub(r"\1[\2]", word) for word in words)]
