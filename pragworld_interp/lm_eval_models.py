@@ -198,7 +198,13 @@ class AblatedLM(HFLM):
             **kwargs: Those of `hf`.
         """
         with _mistakes_in_one_line():
-            module, numbers = _chosen_layers(ablate, layers, role, by)
+            if rest := [name for name in kwargs if name[:1].isdigit()]:
+                module, _, first = str(ablate).partition(":")
+                raise InputError(
+                    f"ablate={ablate}: lm_eval divided it at a comma; write "
+                    f"ablate={module}:[{','.join([first, *rest])}]"
+                )
+            part, numbers = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
             if max(numbers) >= len(blocks):
@@ -206,8 +212,8 @@ class AblatedLM(HFLM):
                     f"layer {max(numbers)} does not exist; the model has layers 0 to "
                     f"{len(blocks) - 1}"
                 )
-        self._ablated_modules = [ablated_module(blocks[number], module) for number in numbers]
-        self._ablated = f"{module} of layers {', '.join(map(str, numbers))}"
+        self._ablated_modules = [ablated_module(blocks[number], part) for number in numbers]
+        self._ablated = f"{part} of layers {', '.join(map(str, numbers))}"
 
     def _model_call(self, *args: Any, **kwargs: Any) -> Any:
         with self._ablation():
