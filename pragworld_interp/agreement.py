@@ -83,8 +83,8 @@ def _holds(
                 raise
         clear_device_cache(garbage_collection=True)
     raise InputError(
-        "out of memory on the longest prompt; use a smaller dtype, --quantization, or a larger "
-        "device"
+        "out of memory on the longest prompt; use a smaller dtype, quantize the model, or use a "
+        "larger device"
     )
 
 

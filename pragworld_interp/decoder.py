@@ -140,7 +140,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
-            "--quantization, or more devices"
+            "quantize the model, or use more devices"
         )
     if model.config.get_text_config()._attn_implementation == "flex_attention":
         raise InputError(

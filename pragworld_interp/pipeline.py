@@ -98,7 +98,7 @@ def inputs_of(
         if not agreement.rows_agree(decoder, token_groups):
             raise InputError(
                 f"{model.name}: its residuals in a batch are not those of each prompt, so it "
-                "cannot be swept; use --engine pyvene"
+                "cannot be swept in one pass; use `pragworld-interp` with --engine pyvene"
             )
         print(
             f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
@@ -191,8 +191,7 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
     if positions == "dialogue" and not all(map(all, (g.dialogues for g in sweep.groups))):
         raise InputError(
             f"the tokenizer or the chat template of {sweep.model.name} does not tell which "
-            "positions hold the dialogue, so `--positions dialogue` is impossible; use "
-            "`--positions all`"
+            "positions hold the dialogue, so they cannot be patched alone; use positions all"
         )
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
@@ -282,5 +281,5 @@ def _check_finite(
     done = f" with layer {number} {intervention}" if intervention else ""
     raise _NotFiniteError(
         f"{place_of(document)}: {what} are not finite{done} in "
-        f"{decoder.dtype!s:.20}; use another --dtype, such as float32"
+        f"{decoder.dtype!s:.20}; use another dtype, such as float32"
     )

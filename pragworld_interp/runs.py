@@ -216,7 +216,7 @@ class MemoryLimit(Generic[Item]):
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(
                 f"out of memory on {self._name(items[0])}, even on its own; use a smaller dtype, "
-                "--quantization, or a larger device"
+                "quantize the model, or use a larger device"
             )
         self._most = math.ceil(len(items) / 2)
         self._budget = max(self._budget // 2, min(self._budget, _FEWEST_TOKENS))

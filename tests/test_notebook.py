@@ -70,6 +70,13 @@ def test_a_sweep_from_python_is_that_of_the_command(
     by_python.write(tmp_path / "python", overwrite=True)
 
 
+def test_an_error_names_no_option_of_the_command(loaded: tuple[Any, Any]) -> None:
+    model = copy.deepcopy(loaded[0])
+    model.lm_head.weight = torch.nn.Parameter(torch.full_like(model.lm_head.weight, torch.nan))
+    with pytest.raises(InputError, match=r"not finite in torch.float32; use another dtype"):
+        ablate(model, loaded[1], DOCUMENTS)
+
+
 def test_parts_of_a_model_stay_in_their_mode(loaded: tuple[Any, Any]) -> None:
     model = loaded[0].train()
     model.model.layers[1].eval()  # as a user does to switch off its dropout alone
