@@ -69,7 +69,7 @@ def share_prefixes(sequences: Sequence[Tokens], most: int) -> list[tuple[list[in
 def _common_beginning(first: Tokens, second: Tokens) -> int:
     """Return how many tokens two sequences have in common at their beginnings."""
     pairs = zip(first, second, strict=False)
-    differ = (number for number, (one, other) in enumerate(pairs) if one != other)
+    differ = (number for number, (token, other) in enumerate(pairs) if token != other)
     return next(differ, min(len(first), len(second)))
 
 
@@ -105,12 +105,12 @@ def tree_likelihoods(
     Returns:
         The likelihoods of the continuations, in their order.
     """
-    found: dict[int, Likelihood] = {}
+    scored: dict[int, Likelihood] = {}
     for trees in tree_batches([continuation.inputs for continuation in continuations], budget):
         numbers = [number for tree in trees for number in tree]
         batch = [[continuations[number] for number in tree] for tree in trees]
-        found |= zip(numbers, _batch_likelihoods(decoder, batch, budget, dtype), strict=True)
-    return [found[number] for number in range(len(continuations))]
+        scored |= zip(numbers, _batch_likelihoods(decoder, batch, budget, dtype), strict=True)
+    return [scored[number] for number in range(len(continuations))]
 
 
 def _batch_likelihoods(
@@ -124,17 +124,17 @@ def _batch_likelihoods(
         for continuations in trees
     ]
     places: dict[tuple[int, int], int] = {}  # a row and a column, numbered
-    asked = []  # of each token of each continuation: the number of its place, and itself
+    targets = []  # of each token of each continuation: the number of its place, and itself
     for row, (tree, continuations) in enumerate(zip(forest, trees, strict=True)):
         for path, continuation in zip(tree.paths, continuations, strict=True):
             nodes = path[len(path) - len(continuation.targets) :]
             for node, token in zip(nodes, continuation.targets, strict=True):
-                asked.append((places.setdefault((row, node), len(places)), token))
+                targets.append((places.setdefault((row, node), len(places)), token))
     ends = torch.tensor(list(places))
     residuals = _residuals_at(decoder, forest, ends, budget)
-    numbers, tokens = torch.tensor(asked, device=residuals.device).unbind(1)
-    log_probabilities = torch.empty(len(asked), dtype=dtype or torch.float32)
-    is_greedy = torch.empty(len(asked), dtype=torch.bool)
+    numbers, tokens = torch.tensor(targets, device=residuals.device).unbind(1)
+    log_probabilities = torch.empty(len(targets), dtype=dtype or torch.float32)
+    is_greedy = torch.empty(len(targets), dtype=torch.bool)
     size = max(1, _LOGITS // decoder.model.config.get_text_config().vocab_size)
     for start in range(0, len(residuals), size):
         logits = decoder.label_logits(residuals[start : start + size])
@@ -160,15 +160,15 @@ def _residuals_at(
 ) -> Tensor:
     """Return the [n, width] residuals after the last block at [n, 2] rows and columns."""
     batch = replace(pack_trees(forest, decoder.dtype), ends=ends)
-    found = torch.empty(0)
+    residuals = torch.empty(0)
 
     def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
-        nonlocal found
+        nonlocal residuals
         if not live.is_last:
             return live.rerun(hidden)
         live.run(hidden, torch.arange(len(hidden), device=hidden.device))
-        found = hidden[tuple(ends.to(hidden.device).T)]
+        residuals = hidden[tuple(ends.to(hidden.device).T)]
         return hidden
 
     sweep_layers(decoder, batch, at_layer, chunk=chunk)
-    return found
+    return residuals
