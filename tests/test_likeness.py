@@ -1,0 +1,114 @@
+"""Test the figures that compare generated documents with the manual split."""
+
+import doctest
+import math
+import subprocess
+import sys
+
+import likeness
+import pytest
+from likeness import (
+    Figure,
+    alteration_figures,
+    common_share,
+    frame,
+    proper_names,
+    question_figures,
+    sample_mean,
+    text_figures,
+    utterances,
+)
+from places import ROOT
+
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def generated() -> list[Document]:
+    return list(documents(generate(GeneratorSettings(groups=30))))
+
+
+def test_the_examples_of_the_benchmark_run_as_shown() -> None:
+    assert doctest.testmod(likeness).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("Where are the pears?", "where are the living_room lamps"),
+        ("Mia left five of the red boxes in the hall.", "Tom left 12 of the blue mats in the den"),
+        ("There are two or three.", "there are four or five"),
+        ("Some of them are in the hall.", "some of them are in the tv_room."),
+    ],
+)
+def test_utterances_that_differ_in_names_numbers_colors_and_nouns_have_one_frame(
+    text: str, other: str
+) -> None:
+    names = {"mia", "tom"}
+    assert frame(text, names) == frame(other, names)
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("Where are the pears?", "Where were the pears?"),
+        ("Are all of them there?", "Are some of them there?"),
+        ("She left them there.", "She left them in the hall."),
+        ("The pears and the plums.", "The pears or the plums."),
+        ("Mia said they are there.", "She said they are there."),
+    ],
+)
+def test_utterances_that_differ_in_anything_else_have_two_frames(text: str, other: str) -> None:
+    assert frame(text, {"mia"}) != frame(other, {"mia"})
+
+
+def test_a_word_that_starts_sentences_or_is_in_lower_case_somewhere_is_no_name() -> None:
+    assert proper_names(["Pears. Plums are in.", "It is in May, I may say.", "Ask Al."]) == {"al"}
+
+
+def test_speaker_labels_are_no_words(generated: list[Document]) -> None:
+    assert all(": " not in text for document in generated for text in utterances(document))
+
+
+def test_every_item_of_equally_common_ones_has_its_share() -> None:
+    assert common_share(list(range(80)), most_common=20) == 25
+    assert common_share([*range(19), *[99] * 81], most_common=20) == 100
+    assert sample_mean([1, 1, 2, 3, 5, 8, 13], 2, math.fsum) == pytest.approx((2 + 5 + 13) / 3)
+    with pytest.raises(InputError, match="a sample needs 3 items and there are 2; pass more"):
+        sample_mean([1, 2], 3, math.fsum)
+
+
+def test_a_figure_is_like_another_within_a_fifth_or_two_points() -> None:
+    assert Figure("turns", 12, 10).is_like
+    assert not Figure("turns", 12.1, 10).is_like
+    assert not Figure("turns", 7.9, 10).is_like
+    assert Figure("flips", 3, 1.5, "%").is_like
+    assert not Figure("flips", 3.6, 1.5, "%").is_like
+    assert Figure("flips", 41, 50, "%").is_like
+
+
+def test_a_source_is_like_itself_and_its_shares_add_up(generated: list[Document]) -> None:
+    texts = text_figures(generated, generated)
+    questions = question_figures(generated, generated)
+    alterations = alteration_figures(generated, generated)
+    # The last figure of the texts compares the manual split with a part of itself.
+    for name, ours, theirs, _ in (*texts[:-1], *questions, *alterations):
+        assert ours == theirs, name
+    assert math.fsum(figure.manual for figure in questions) == pytest.approx(100)
+    assert math.fsum(figure.manual for figure in alterations[1:8]) == pytest.approx(100)
+    turns, words, words_of_one = (figure.manual for figure in texts[:3])
+    assert words == pytest.approx(turns * words_of_one)
+
+
+def test_the_benchmark_says_in_one_line_that_the_manual_split_is_missing() -> None:
+    process = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "likeness.py", "--groups", "1"],
+        capture_output=True,
+        text=True,
+        env={"PRAGWORLD_DATA": "/nowhere", "PYTHONPATH": str(ROOT)},
+    )
+    assert process.returncode == 1
+    assert (process.stdout, process.stderr.count("\n")) == ("", 1)
