@@ -293,6 +293,13 @@ def _add_generate(commands: Commands) -> None:
         f"the other splits: one of {', '.join(ALTERATIONS)}",
     )
     command.add_argument(
+        "--undetermined",
+        default="keep",
+        metavar="keep|drop",
+        help="whether to ask what was said leaves undetermined, to which the answer is no by "
+        "convention; default: keep",
+    )
+    command.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
@@ -323,6 +330,7 @@ def _generate(options: argparse.Namespace) -> None:
         split=options.split,
         domains=tuple(name.strip() for name in options.domains.split(",")),
         held_out_alteration=options.held_out_alteration,
+        undetermined=options.undetermined,
     )
     if options.show:
         more = generate(dataclasses.replace(settings, groups=5 * groups))

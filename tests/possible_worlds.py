@@ -2,7 +2,8 @@
 
 For every kind of things, list all worlds that the dialogue allows: how many of them are where, who
 put them there, and where they were before. The answer to a question is yes if what it asks holds in
-all of these worlds, so it is no if the dialogue does not mention it.
+all of these worlds, so it is no if the dialogue does not mention it. It is excluded if it holds in none of
+them, and undetermined otherwise.
 
 A few values stand for everything that the dialogue does not mention: two strangers, two places, and
 the numbers 1 and 99. There are two of each, because a single one would be known.
@@ -11,9 +12,10 @@ the numbers 1 and 99. There are two of each, because a single one would be known
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from pragworld_tasks.data.documents import Basis
 from pragworld_tasks.dialogues.questions import Question
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
@@ -28,6 +30,8 @@ from pragworld_tasks.dialogues.world import (
 STRANGERS = (frozenset({"a stranger"}), frozenset({"another stranger"}))
 UNNAMED_PLACES = ("some other place", "yet another place")
 UNNAMED_NUMBERS = (1, 99)
+
+Topic = tuple[str, str, str]  # "where", "whether", "count" or "who"; thing; place, unless "where"
 
 
 class Batch(NamedTuple):
@@ -64,6 +68,7 @@ class Story:
     """What the dialogue says about one kind of things. A moment is the number of moves before it.
 
     Attributes:
+        thing: The kind of things.
         places: The mentioned places, each with the groups of people who may have put things there.
         numbers: The mentioned numbers.
         moves: The moves in order.
@@ -73,6 +78,7 @@ class Story:
         told: Who said where the things are.
     """
 
+    thing: str
     places: dict[str, set[frozenset[str]]] = field(default_factory=lambda: defaultdict(set))
     numbers: set[int] = field(default_factory=set)
     moves: list[Move] = field(default_factory=list)
@@ -223,6 +229,13 @@ class Story:
         )
 
 
+class _Stories(dict[str, Story]):
+    """A story for each kind of things, which is empty at first."""
+
+    def __missing__(self, thing: str) -> Story:
+        return self.setdefault(thing, Story(thing))
+
+
 class PossibleWorlds:
     """The worlds that a dialogue allows.
 
@@ -234,19 +247,24 @@ class PossibleWorlds:
     Attributes:
         histories: The possible histories by kind of things.
         journeys: The possible sets of places by agent who may have gone there.
+        left_open: What the dialogue asks and leaves open.
 
     Raises:
         ValueError: The dialogue has no meaning, for example because of an ambiguous "them".
     """
 
     def __init__(self, exchanges: Sequence[Exchange]) -> None:
-        self._stories: dict[str, Story] = defaultdict(Story)
+        self._stories: dict[str, Story] = _Stories()
         self._eithers: list[Either] = []
         self._trips: dict[str, list[tuple[tuple[str, ...], int]]] = defaultdict(list)
+        self._more_histories: dict[tuple[str, str, str, int], list[History]] = {}
+        self.left_open: set[Topic] = set()
         resolved = _resolved(exchanges)
         for exchange, after in zip(resolved, [*resolved[1:], None], strict=True):
             is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
-            if exchange.reply != "unknown" and not is_withdrawn:
+            if exchange.reply == "unknown" or is_withdrawn:
+                self._leave_open(exchange)
+            else:
                 self._add_exchange(exchange)
         self.histories = {thing: list(story.histories()) for thing, story in self._stories.items()}
         for either in self._eithers:
@@ -293,6 +311,19 @@ class PossibleWorlds:
             assert place is not None
             self._stories[thing].add_move(Move(place, exchange.oddity.place, NOBODY))
 
+    def _leave_open(self, exchange: Exchange) -> None:
+        thing, place = exchange.thing or "", exchange.place or ""
+        kinds = {
+            "where": "where",
+            "amount": "whether",
+            "count": "count",
+            "did": "who",
+            "who": "who",
+        }
+        if exchange.form in kinds:
+            kind = kinds[exchange.form]
+            self.left_open.add((kind, thing, "" if kind == "where" else place))
+
     def _add_claim(self, exchange: Exchange, claim: Claim) -> None:
         agents = claim.agents or ((exchange.agent,) if exchange.agent else ())
         things = claim.things or ((exchange.thing,) if exchange.thing else ())
@@ -317,6 +348,8 @@ class PossibleWorlds:
             if claim.source is not None:
                 story.told.add(claim.source)
                 story.knowing.add((story.now, claim.source))
+            if is_choice and len(agents) < 2:
+                self.left_open.add(("where", story.thing, ""))
             if is_choice and len(things) > 1:
                 story.all_or_none_in(places[0])
             elif is_choice and len(places) > 1:
@@ -370,9 +403,7 @@ class PossibleWorlds:
             return agent in story.told
         if form == "moved":
             return any(move.to == place and agent in move.authors for move in story.moves)
-        if thing not in self.histories:
-            self.histories[thing] = list(story.histories())
-        histories = self.histories[thing]
+        histories = self._histories(thing)
         if form == "agent knows":
             return all(agent in story.knowers(history, story.now) for history in histories)
         if form == "where":
@@ -386,16 +417,93 @@ class PossibleWorlds:
                 return None
             return NOTHING not in batches and len(settled) == 1
         if form.startswith("left"):
-            fact = form.removeprefix("left").strip() or "any"
-            return all(
-                any(
-                    agent in layout.get(place, NOTHING).authors
-                    and _holds(fact, layout, place, number)
-                    for layout in history
-                )
-                for history in histories
-            )
+            return all(_was_left(form, history, agent, place, number) for history in histories)
         return all(_holds(form, history[-1], place, number) for history in histories)
+
+    def _histories(self, thing: str) -> list[History]:
+        if thing not in self.histories:
+            self.histories[thing] = list(self._stories[thing].histories())
+        return self.histories[thing]
+
+    # What answers rest on
+
+    def basis(self, question: Question) -> Basis:
+        """Return what the answer rests on."""
+        if self.answer(question):
+            return "entailed"
+        is_excluded = not self._may_hold(question) or (
+            question.kind in ("sure", "know") and self._is_left_open(question)
+        )
+        return "excluded" if is_excluded else "undetermined"
+
+    def _may_hold(self, question: Question) -> bool:
+        """Return whether what the question asks holds in some world."""
+        form, _, agent, thing, place, number, *_ = question
+        if form == "went":
+            journeys = self.journeys.get(agent)
+            denied = journeys and place in {
+                place for went, _ in self._trips[agent] for place in went
+            }
+            return not denied or any(place in went for went in journeys or ())
+        story = self._stories[thing]
+        if form == "agent knows":
+            return (story.now, agent) not in story.ignorant
+        if form in ("told", "where", "who", "how many"):
+            return True
+        histories = self._histories_with(thing, place, agent, number)
+        if form == "moved":
+            return any(agent in history[-1].get(place, NOTHING).authors for history in histories)
+        if form.startswith("left"):
+            return any(_was_left(form, history, agent, place, number) for history in histories)
+        return any(_holds(form, history[-1], place, number) for history in histories)
+
+    def _histories_with(self, thing: str, place: str, agent: str, number: int) -> list[History]:
+        """Return the histories in which the agent may have put that many things in the place."""
+        key = thing, place, agent, number
+        if key not in self._more_histories:
+            story = self._stories[thing]
+            groups = story.places.get(place, set()) | ({frozenset({agent})} if agent else set())
+            story = replace(
+                story,
+                places=story.places | {place: groups},
+                numbers=story.numbers | ({number} if number else set()),
+            )
+            self._more_histories[key] = list(story.histories())
+        return self._more_histories[key]
+
+    def _is_left_open(self, question: Question) -> bool:
+        """Return whether the dialogue asks, or speaks of, what the question is about, in vain."""
+        form, _, agent, thing, place, *_ = question
+        histories = self._histories(thing)
+        batches = {history[-1].get(place, NOTHING) for history in histories}
+        authors = {batch.authors for batch in batches}
+        numbers = {batch.number for batch in batches}
+        is_counted = not numbers.issuperset(UNNAMED_NUMBERS)
+        topics: set[Topic] = set()
+        if form != "agent knows" and form not in ("who", "how many"):
+            topics.add(("where", thing, ""))
+        if form in ("any", "all", "exactly", "left"):
+            topics.add(("whether", thing, place))
+        if form in ("who", "left"):
+            topics.add(("who", thing, place))
+        if form in ("how many", "exactly"):
+            topics.add(("count", thing, place))
+        if topics & self.left_open:
+            return True
+        if NOTHING in batches or place not in self._stories[thing].places:
+            return False
+        if form in ("who", "left") and not authors.intersection(STRANGERS):
+            return True  # one of two people
+        return form in ("how many", "exactly") and is_counted
+
+
+def _was_left(form: str, history: History, agent: str, place: str, number: int) -> bool:
+    """Return whether the agent put the things in the place at some moment of the history."""
+    fact = form.removeprefix("left").strip() or "any"
+    return any(
+        agent in layout.get(place, NOTHING).authors and _holds(fact, layout, place, number)
+        for layout in history
+    )
 
 
 def _holds(fact: str, layout: Layout, place: str, number: int) -> bool:

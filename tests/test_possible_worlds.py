@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from possible_worlds import PossibleWorlds
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose
-from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate, question_text
+from pragworld_tasks.dialogues.questions import FORMS, Question, basis, evaluate, question_text
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
 from pragworld_tasks.dialogues.world import (
@@ -135,10 +135,12 @@ def questions(dialogue: Dialogue) -> Iterator[Question]:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: int) -> None:
+    rng = StableRandom(f"bases of chunk {chunk}")
     done: set[tuple[Exchange, ...]] = set()
     versions_of: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     understood: Counter[str] = Counter()
+    bases: dict[str, Counter[str | None]] = defaultdict(Counter)
     answers: dict[tuple[str, str], Counter[bool | None]] = {
         (kind, form): Counter() for kind, forms in FORMS.items() for form in forms
     }
@@ -161,11 +163,12 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
                 answers[question.kind, question.form][answer] += 1
                 if answer is None and question.form != "how many":
                     continue  # people would disagree
-                assert answer is worlds.answer(question), (
-                    dialogue.lines,
-                    question_text(question, dialogue.cast),
-                    question,
-                )
+                shown = (dialogue.lines, question_text(question, dialogue.cast), question)
+                assert answer is worlds.answer(question), shown
+                if answer is not None and rng.happens(0.3):
+                    rests_on = basis(question, state)
+                    bases[question.form][rests_on] += 1
+                    assert rests_on == worlds.basis(question), (*shown, rests_on)
     assert len(done) >= DIALOGUES
     for alteration in ("original", *ALTERATIONS):
         assert versions_of[alteration] >= 50, versions_of
@@ -173,6 +176,9 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
         assert counts[True] >= 50, (kind_and_form, counts)
         assert counts[False] >= 50, (kind_and_form, counts)
         assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
+    for form, found in bases.items():
+        assert found["undetermined"] >= 50, (form, found)
+        assert found["excluded"] >= (0 if form == "told" else 10), (form, found)
     for device, times in tried.items():
         assert understood[device] >= times // 10, (device, times)
 

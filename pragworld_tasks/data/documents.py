@@ -8,6 +8,7 @@ from typing import Literal
 
 Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
+Basis = Literal["entailed", "excluded", "undetermined"]
 ReleasedSplit = Literal["manual", "synthetic", "entity_tracking"]
 Split = Literal[ReleasedSplit, "generated", "generated_entity_tracking"]
 
@@ -45,6 +46,9 @@ class Document:
         released_is_original: `is_original` by the released scoring.
         turns_ago: in generated entity tracking, the number of exchanges between the question and
             the last exchange about its subject. None elsewhere.
+        basis: what the gold answer of a generated document rests on: what was said entails what the
+            question asks (yes), excludes it (no), or leaves it undetermined (no, by convention).
+            None for released documents.
     """
 
     row: int
@@ -59,6 +63,7 @@ class Document:
     released_group: int
     released_is_original: bool
     turns_ago: int | None = None
+    basis: Basis | None = None
 
 
 def has_alterations(split: Split) -> bool:

@@ -1,6 +1,6 @@
 """Parquet files of documents: the form in which the benchmark is a dataset of the Hugging Face Hub.
 
-A file has a column for each field of `Document` but `turns_ago`, which released splits lack. The
+A file has a column for each field of `Document` but `turns_ago` and `basis`, which released splits lack. The
 manual split has further columns: what the three readers of its labels answered.
 """
 
@@ -17,7 +17,9 @@ from pragworld_tasks.errors import InputError
 if TYPE_CHECKING:
     from pyarrow import Schema
 
-_COLUMNS = tuple(field.name for field in fields(Document) if field.name != "turns_ago")
+_COLUMNS = tuple(
+    field.name for field in fields(Document) if field.name not in ("turns_ago", "basis")
+)
 
 
 def parquet_path(split: Split) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect, Split
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect, Split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import split_prompt
 from pragworld_tasks.files import Where, read_json_lines, read_text
@@ -130,6 +130,12 @@ _EFFECTS: dict[Split, dict[str, Effect | None]] = {
     "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
     "generated": {"flip": "flip", "invariant": "invariant", "-": None},
 }
+_BASES: dict[str, Basis | None] = {
+    "entailed": "entailed",
+    "excluded": "excluded",
+    "undetermined": "undetermined",
+    "-": None,
+}
 _ALTERATIONS: dict[str, str | None] = {
     **{name.lower(): name for name in ALTERATIONS},
     **dict.fromkeys(("-", "not applicable")),
@@ -150,6 +156,7 @@ class _Row:
         where: the record's place in the file.
         answer: None where the cell is blank.
         effect: None for an original, and where the file does not say.
+        basis: None where the file does not say, as in released ones.
     """
 
     where: Where
@@ -161,6 +168,7 @@ class _Row:
     effect: Effect | None
     split: Split
     released_is_original: bool
+    basis: Basis | None
 
 
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
@@ -220,6 +228,7 @@ def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
         effect=effect,
         split=split,
         released_is_original=flag.lower() != "true",  # not stripped, as in the released scoring
+        basis=_look_up(cells.get("Basis", "-"), _BASES, "basis", where),
     )
 
 
@@ -281,6 +290,7 @@ def _by_original(rows: Iterable[_Row], path: Path) -> list[Document]:
                 split=row.split,
                 released_group=released_group,
                 released_is_original=row.released_is_original,
+                basis=row.basis,
             )
         )
     if not documents:

@@ -20,7 +20,7 @@ def generate_documents(**settings: Any) -> list[Document]:
 
     Args:
         settings: fields of `GeneratorSettings`: `groups` (200), `seed` (0), `split` (`test`),
-            `domains` (all) and `held_out_alteration` (none).
+            `domains` (all), `held_out_alteration` (none) and `undetermined` (`keep`).
 
     Raises:
         InputError: A setting does not exist, or its value is impossible.

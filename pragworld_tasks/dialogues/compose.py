@@ -111,7 +111,7 @@ def compose(
         except Unclear:
             continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) else ""
-        return Dialogue(domain, rng.choice(CASTS[domain]), tuple(exchanges), closing)
+        return Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
 

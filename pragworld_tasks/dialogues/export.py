@@ -117,6 +117,7 @@ def _released_row(group: Group, variant: Variant) -> dict[str, object]:
         "Local Context": "\n".join(variant.dialogue.lines),
         "Question": group.question_text,
         "Answer": variant.answer,
+        "Basis": variant.basis,
         "Perturbation?": "FALSE" if variant.alteration is None else "TRUE",
         "Perturbation Target": "-",
         "Perturbation Category": variant.alteration or "-",

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
 from pragworld_tasks.dialogues.questions import (
     FORMS,
     Question,
     QuestionForm,
-    evaluate,
+    basis,
     question_text,
     questions_by_answer,
 )
@@ -73,6 +73,7 @@ class Variant:
     Attributes:
         dialogue: The original dialogue or an altered one.
         answer: The gold answer.
+        basis: What the answer rests on.
         alteration: One of `documents.ALTERATIONS`, or None for the original.
         effect: What the alteration does to the answer, or None for the original.
         changes: The differences from the original: two for a swap, one for any other alteration.
@@ -80,6 +81,7 @@ class Variant:
 
     dialogue: Dialogue
     answer: Answer
+    basis: Basis
     alteration: str | None = None
     effect: Effect | None = None
     changes: tuple[Change, ...] = ()
@@ -136,6 +138,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
                 split="generated",
                 released_group=group.number,
                 released_is_original=is_original,
+                basis=variant.basis,
             )
             row += 1
 
@@ -184,17 +187,36 @@ _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
     "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
 }
 _OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
+_ANSWERS: dict[Basis, Answer] = {
+    "entailed": "yes",
+    "excluded": "no",
+    "undetermined": "no",
+}
 
 
 def make_group(settings: GeneratorSettings, number: int) -> Group:
     """Generate the group with the given number."""
+    domains = ",".join(settings.domains)
+    rng = StableRandom(
+        f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{domains}/"
+        f"{settings.held_out_alteration}/{settings.undetermined}/{number}"
+    )
+    # The answer stays the same, so dropping groups does not change the share of yes.
+    answer: Answer = "yes" if rng.happens(0.5) else "no"
+    while True:
+        group = _draw_group(settings, number, answer, rng)
+        if settings.undetermined == "keep" or all(
+            variant.basis != "undetermined" for variant in group.variants
+        ):
+            return group
+
+
+def _draw_group(
+    settings: GeneratorSettings, number: int, answer: Answer, rng: StableRandom
+) -> Group:
     held_out = settings.held_out_alteration
     in_training = settings.split in ("train", "validation")
     alterations = [name for name in ALTERATIONS if not (in_training and name == held_out)]
-    domains = ",".join(settings.domains)
-    rng = StableRandom(
-        f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{domains}/{held_out}/{number}"
-    )
     shares = SPLIT_SHARES[settings.split]
     first = rng.choice(alterations) if in_training or not held_out else held_out
     length = rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS)
@@ -213,14 +235,14 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
     vocabulary = settings.vocabulary(domain)
     most_variants = 2 * (2 + rng.below(2))
     drafts = 0
-    answer: Answer = "yes" if rng.happens(0.5) else "no"
     form = rng.choice(forms[kind])
     topics = _topics(first, form, answer)
     while True:
         dialogue = compose(domain, vocabulary, length, topics, rng, shares)
-        draft = _Draft(dialogue, vocabulary, form == "went", shares, rng)
         resolved = dialogue.resolved
-        questions = questions_by_answer(form, kind, mentioned(resolved), interpret(resolved))
+        state = interpret(resolved)
+        draft = _Draft(dialogue, state, vocabulary, form == "went", shares, rng)
+        questions = questions_by_answer(form, kind, mentioned(resolved), state)
         if not (questions["yes"] and questions["no"]):
             continue
         pair = _first_pair(draft, questions[answer], answer, first)
@@ -241,7 +263,9 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
             continue
         question = question._replace(knower=rng.below(2), wording=rng.below(6))
         text = question_text(question, dialogue.cast)
-        original = Variant(dialogue, answer)
+        original_basis = draft.basis(question)
+        assert original_basis is not None
+        original = Variant(dialogue, answer, original_basis)
         return Group(number, question, text, (original, *rng.shuffled(variants)))
 
 
@@ -284,12 +308,14 @@ class _Altered:
         except Unclear:
             return None
 
-    def answer(self, question: Question, before: Answer) -> Answer | None:
-        """Return the answer, given the answer before, or None if there is none."""
+    def basis(self, question: Question, before: Basis | None) -> Basis | None:
+        """Return what the answer rests on, given what it rested on before.
+
+        Return None if there is no answer.
+        """
         if question.thing and question.thing not in self._things:
             return before
-        holds = evaluate(question, self.state) if self.state else None
-        return None if holds is None else "yes" if holds else "no"
+        return basis(question, self.state) if self.state else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +324,7 @@ class _Draft:
 
     Attributes:
         dialogue: The original.
+        state: What the original establishes.
         vocabulary: The words that alterations may introduce.
         about_people: Whether the question is about people only.
         shares: The shares of `opening_share` that the variants may belong to.
@@ -305,10 +332,15 @@ class _Draft:
     """
 
     dialogue: Dialogue
+    state: State
     vocabulary: Names
     about_people: bool
     shares: tuple[int, ...]
     rng: StableRandom
+
+    def basis(self, question: Question) -> Basis | None:
+        """Return what the answer to the question about the original rests on."""
+        return basis(question, self.state)
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
@@ -333,7 +365,9 @@ class _Draft:
                 things.update(before.things, after.things)
         return things
 
-    def variant(self, altered: _Altered, answer: Answer, effect: Effect) -> Variant | None:
+    def variant(
+        self, altered: _Altered, answer: Answer, rests_on: Basis, effect: Effect
+    ) -> Variant | None:
         """Return the altered dialogue as a variant, or None if too many words change, or none."""
         original, alteration, exchanges = self.dialogue, altered.alteration, altered.edit.exchanges
         if opening_share(exchanges) not in self.shares:
@@ -346,37 +380,42 @@ class _Draft:
             max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
         ):
             return None
-        return Variant(dialogue, answer, alteration, effect, changes)
+        return Variant(dialogue, answer, rests_on, alteration, effect, changes)
 
     def flips(
         self, questions: Sequence[Question], answer: Answer, alteration: str, focus: Sequence[str]
-    ) -> Iterator[tuple[Variant, list[Question], list[_Altered]]]:
-        """Yield variants that flip the answer to some of the questions.
+    ) -> Iterator[tuple[Variant, Question, list[_Altered]]]:
+        """Yield variants that flip the answer to one of the questions.
 
-        Each comes with those questions and with all altered dialogues so far. The last of these is
+        Each comes with that question and with all altered dialogues so far. The last of these is
         the variant's.
         """
         altered_so_far: list[_Altered] = []
+        other = _OTHER[answer]
         for altered in self.edits(alteration, focus):
             altered_so_far.append(altered)
-            other = _OTHER[answer]
-            flipped = [item for item in questions if altered.answer(item, answer) == other]
-            variant = self.variant(altered, other, "flip") if flipped else None
-            if variant is not None:
-                yield variant, flipped, altered_so_far
+            flipped = [
+                (question, rests_on)
+                for question in questions
+                if (rests_on := altered.basis(question, None)) and _ANSWERS[rests_on] == other
+            ]
+            if flipped:
+                question, rests_on = self.rng.choice(flipped)
+                variant = self.variant(altered, other, rests_on, "flip")
+                if variant is not None:
+                    yield variant, question, altered_so_far
 
     def invariant(
         self, question: Question, answer: Answer, altered_so_far: Sequence[_Altered]
     ) -> Variant | None:
         """Return a variant with the same answer, altered in the same way as the last one so far."""
-        flip = altered_so_far[-1]
+        flip, before = altered_so_far[-1], self.basis(question)
         for altered in chain(altered_so_far, self.edits(flip.alteration, ())):
-            if (
-                altered.edit.direction == flip.edit.direction
-                and altered.answer(question, answer) == answer
-                and altered.state
-            ):
-                variant = self.variant(altered, answer, "invariant")
+            if altered.edit.direction != flip.edit.direction:
+                continue
+            rests_on = altered.basis(question, before)
+            if rests_on and _ANSWERS[rests_on] == answer and altered.state:
+                variant = self.variant(altered, answer, rests_on, "invariant")
                 if variant is not None:
                     return variant
         return None
@@ -387,8 +426,7 @@ def _first_pair(
 ) -> tuple[Question, list[Variant]] | None:
     """Return one of the questions, a variant that flips its answer, and one that does not."""
     numbers = sorted({str(question.number) for question in questions if question.number})
-    for flip, flipped, altered_so_far in draft.flips(questions, answer, alteration, numbers):
-        question = draft.rng.choice(flipped)
+    for flip, question, altered_so_far in draft.flips(questions, answer, alteration, numbers):
         invariant = draft.invariant(question, answer, altered_so_far)
         if invariant is not None:
             return question, [flip, invariant]

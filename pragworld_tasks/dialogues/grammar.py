@@ -108,7 +108,7 @@ def verbalize(
 
     >>> from pragworld_tasks.dialogues.vocabulary import CASTS
     >>> exchange = Exchange("where", thing="pears", reply=Claim(places=("hall",)))
-    >>> verbalize([exchange], [exchange], "household", CASTS["household"][0])
+    >>> verbalize([exchange], [exchange], "household", CASTS[0])
     ['Alice: Where are the pears?', 'Bob: They are in the hall.']
 
     Args:

@@ -6,14 +6,14 @@ establishes. A question has no answer if its presupposition fails ("who put them
 that are not there) or if people would disagree about the answer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Literal, NamedTuple, get_args
 
-from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import Cast, Names, singular
-from pragworld_tasks.dialogues.world import REPLIER, State
+from pragworld_tasks.dialogues.world import REPLIER, Cell, State
 
 Fact = Literal[
     "any",  # there are things in the place
@@ -145,6 +145,101 @@ def _is_known_absent(state: State, thing: str, place: str) -> bool:
     )
 
 
+# What the answer rests on -------------------------------------------------------------------------
+
+
+def basis(question: Question, state: State) -> Basis | None:
+    """Return what the answer rests on, or None if people would not agree on an answer.
+
+    What was said excludes that a speaker is sure of something or knows it if the dialogue asks about
+    it and leaves it open.
+    """
+    holds = evaluate(question, state)
+    if holds is None:
+        return None
+    if holds:
+        return "entailed"
+    return "excluded" if _is_excluded(question, state) else "undetermined"
+
+
+def _is_excluded(question: Question, state: State) -> bool:
+    """Return whether what was said excludes what the question asks, which does not hold."""
+    form, kind, agent, thing, place, *_ = question
+    cell = state.cell(thing, place)
+    if form in _FACTS:
+        return _is_fact_excluded(question, state) or (
+            kind in ("sure", "know") and _is_fact_open(question, state)
+        )
+    if form == "where":
+        return _is_place_open(state, thing)
+    if form == "who":
+        return ("who", thing, place) in state.unanswered or bool(cell and cell.one_agent_of)
+    if form == "how many":
+        return ("count", thing, place) in state.unanswered or bool(cell and cell.counted)
+    if form == "agent knows":
+        return (thing, agent) in state.not_knowers
+    if form == "went":
+        return (agent, place) in state.not_went
+    return form == "moved" and not _may_have_put(state, agent, thing, place, cell)
+
+
+def _is_fact_excluded(question: Question, state: State) -> bool:
+    form, _, agent, thing, place, number, *_ = question
+    cell = state.cell(thing, place)
+    if form.startswith("left"):
+        cell = cell or state.vacated.get((thing, place))
+        if not _may_have_put(state, agent, thing, place, cell):
+            return True
+    elif cell is None and _is_known_absent(state, thing, place):
+        return True
+    if form in ("all", "left all"):
+        elsewhere = len(state.cells.get(thing, ())) - (cell is not None)
+        return elsewhere > 0 or (cell is not None and cell.whole is False)
+    if cell is None or not cell.counted:
+        return False
+    if form == "more than":
+        return bool(cell.counts) and max(cell.counts) <= number
+    if form in ("exactly", "left exactly"):
+        return number < cell.least or (bool(cell.counts) and number not in cell.counts)
+    return False
+
+
+def _may_have_put(state: State, agent: str, thing: str, place: str, cell: Cell | None) -> bool:
+    """Return whether the agent may have put things in the place, where the cell is or was."""
+    if (agent, thing, place) in state.denied_acts:
+        return False
+    if (thing, agent) in state.not_knowers and (thing, place) not in state.vacated:
+        return False
+    if cell is None:
+        agents: Sequence[str] | frozenset[str] = ()
+        if place in state.alternatives.get(thing, ()):
+            agents = state.alternative_agents.get(thing, ())
+        elif _is_known_absent(state, thing, place):
+            return False
+    elif cell.by_itself:
+        return False
+    else:
+        agents = cell.agents or cell.one_agent_of
+    return not agents or agent in agents
+
+
+def _is_fact_open(question: Question, state: State) -> bool:
+    """Return whether the dialogue asks about the fact, or speaks of it, and leaves it open."""
+    form, _, _, thing, place, *_ = question
+    if _is_place_open(state, thing) or ("whether", thing, place) in state.unanswered:
+        return True
+    cell = state.cell(thing, place)
+    if form == "exactly":
+        return ("count", thing, place) in state.unanswered or bool(cell and cell.counted)
+    if form == "left":
+        return ("who", thing, place) in state.unanswered or bool(cell and cell.one_agent_of)
+    return False
+
+
+def _is_place_open(state: State, thing: str) -> bool:
+    return thing in state.alternatives or ("where", thing, "") in state.unanswered
+
+
 # The possible questions ---------------------------------------------------------------------------
 
 
@@ -202,8 +297,8 @@ def question_text(question: Question, cast: Cast) -> str:
 
     >>> from pragworld_tasks.dialogues.vocabulary import CASTS
     >>> question = Question("exactly", "sure", thing="vases", place="vault", number=1)
-    >>> question_text(question, CASTS["shop"][0])
-    'Is the buyer sure that there is exactly one vase in the vault?'
+    >>> question_text(question, CASTS[2])
+    'Is the woman sure that there is exactly one vase in the vault?'
     """
     form, kind, agent, thing, place, number, knower, wording = question
     slots = {

@@ -9,8 +9,9 @@ from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.metadata import warn_of_misspelt
 
-GENERATOR_VERSION = "1"  # change it whenever the documents of a seed change
+GENERATOR_VERSION = "2"  # change it whenever the documents of a seed change
 
+Undetermined = Literal["keep", "drop"]
 GeneratedSplit = Literal["train", "validation", "test", "test_vocabulary", "test_long"]
 GENERATED_SPLITS: tuple[GeneratedSplit, ...] = get_args(GeneratedSplit)
 SHARES = 4  # into which `compose.opening_share` divides all dialogues
@@ -38,6 +39,8 @@ class GeneratorSettings:
         domains: The domains to draw from.
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
+        undetermined: Whether to keep or to drop questions that what was said leaves undetermined.
+            The answer to them is no by convention.
     """
 
     groups: int = 200
@@ -45,6 +48,7 @@ class GeneratorSettings:
     split: GeneratedSplit = "test"
     domains: tuple[Domain, ...] = DOMAINS
     held_out_alteration: str | None = None
+    undetermined: Undetermined = "keep"
 
     def __post_init__(self) -> None:
         for name in ("groups", "seed"):
@@ -71,6 +75,8 @@ class GeneratorSettings:
             raise InputError(
                 f"there is no alteration {self.held_out_alteration!r}; use {', '.join(ALTERATIONS)}"
             )
+        if self.undetermined not in get_args(Undetermined):
+            raise InputError(f"undetermined must be keep or drop, not {self.undetermined!r}")
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> Self:

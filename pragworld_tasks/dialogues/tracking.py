@@ -14,6 +14,7 @@ from pragworld_tasks.dialogues.questions import (
     Question,
     QuestionForm,
     QuestionKind,
+    basis,
     question_text,
     questions_by_answer,
 )
@@ -24,7 +25,7 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.world import Exchange, interpret, mentioned
+from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned
 
 _LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
 _KINDS: tuple[QuestionKind, ...] = ("only-entity", "quantity", "universal", "existential")
@@ -53,7 +54,8 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
         dialogue = compose(domain, settings.vocabulary(domain), length, (), rng, shares)
         for end in range(1, len(dialogue.resolved) + 1):
             beginning = dialogue.resolved[:end]
-            for answer, question in _one_of_each_answer(beginning, rng).items():
+            state = interpret(beginning)
+            for answer, question in _one_of_each_answer(beginning, state, settings, rng).items():
                 question = question._replace(wording=rng.below(6))
                 yield Document(
                     row=row,
@@ -68,13 +70,16 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
                     released_group=group,
                     released_is_original=True,
                     turns_ago=_turns_ago(question.thing, beginning),
+                    basis=basis(question, state),
                 )
                 row += 1
 
 
-def _one_of_each_answer(exchanges: Sequence[Exchange], rng: StableRandom) -> dict[Answer, Question]:
+def _one_of_each_answer(
+    exchanges: Sequence[Exchange], state: State, settings: GeneratorSettings, rng: StableRandom
+) -> dict[Answer, Question]:
     """Return two questions about the same things, by their answer, or {} if there are none."""
-    state, names = interpret(exchanges), mentioned(exchanges)
+    names = mentioned(exchanges)
     forms: list[tuple[QuestionKind, QuestionForm]] = [
         (kind, form) for kind in _KINDS for form in FORMS[kind]
     ]
@@ -82,6 +87,8 @@ def _one_of_each_answer(exchanges: Sequence[Exchange], rng: StableRandom) -> dic
     for kind, form in rng.shuffled(forms):
         for thing in things:
             questions = questions_by_answer(form, kind, names._replace(things=(thing,)), state)
+            if settings.undetermined == "drop":
+                questions["no"] = [no for no in questions["no"] if basis(no, state) == "excluded"]
             if questions["yes"] and questions["no"]:
                 return {answer: rng.choice(options) for answer, options in questions.items()}
     return {}

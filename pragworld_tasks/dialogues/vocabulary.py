@@ -118,17 +118,13 @@ def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
     return Names(_AGENTS[part], _split(things), _split(places))
 
 
-CASTS: dict[Domain, tuple[Cast, ...]] = {
-    "household": (
-        Cast(("Alice", "Bob"), ("Alice", "Bob")),
-        Cast(("Bob", "Alice"), ("Bob", "Alice")),
-    ),
-    "shop": (Cast(("Buyer", "Seller"), ("the buyer", "the seller")),),
-    "clinic": (
-        Cast(("Doctor", "Patient"), ("the doctor", "the patient")),
-        Cast(("Patient", "Doctor"), ("the patient", "the doctor")),
-    ),
-}
+# Prompt 1 says that the conversation is "between Bob and Alice", so all of them are.
+CASTS = (
+    Cast(("Alice", "Bob"), ("Alice", "Bob")),
+    Cast(("Bob", "Alice"), ("Bob", "Alice")),
+    Cast(("Alice", "Bob"), ("the woman", "the man")),
+    Cast(("Bob", "Alice"), ("the man", "the woman")),
+)
 
 _SINGULARS = {
     "peaches": "peach",

@@ -300,9 +300,11 @@ class State:
         denied_acts: Agent, thing and place of what the agent did not do.
         alternatives: By thing, the places in question, if it is open which of two places the
             things are in, or whether these or other things are in the place.
+        alternative_agents: By such a thing, who put the things there.
         spread: Things that are in several places, all of which are known.
         moved: Agent, thing and place that the agent moved the things to.
-        vacated: Thing and place that the things were moved away from.
+        vacated: By thing and place that the things were moved away from, what is known of them
+            there.
         was_at: Agent and place where the agent took things away.
         asked_where: Things whose place has been asked for.
         went, not_went, maybe_went: Agent and place. Of the places in `maybe_went`, the agent went
@@ -318,9 +320,10 @@ class State:
     absent: set[tuple[str, str]] = field(default_factory=set)
     denied_acts: set[tuple[str, str, str]] = field(default_factory=set)
     alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    alternative_agents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     spread: set[str] = field(default_factory=set)
     moved: set[tuple[str, str, str]] = field(default_factory=set)
-    vacated: set[tuple[str, str]] = field(default_factory=set)
+    vacated: dict[tuple[str, str], Cell] = field(default_factory=dict)
     was_at: set[tuple[str, str]] = field(default_factory=set)
     asked_where: set[str] = field(default_factory=set)
     went: set[tuple[str, str]] = field(default_factory=set)
@@ -446,7 +449,7 @@ class State:
         ):
             raise Unclear("moved to a place where they were, may be or are not")
         cell = cells.pop(place)
-        self.vacated.add((thing, place))
+        self.vacated[thing, place] = cell
         cells[to] = replace(
             cell,
             agents=frozenset(),
@@ -454,6 +457,9 @@ class State:
             by_itself=agent is None,
             moved_from=cell,
         )
+        ignorant = {pair for pair in self.not_knowers if pair[0] == thing}
+        self.denied_acts |= {(name, thing, place) for _, name in ignorant}
+        self.not_knowers -= ignorant
         self.knowers = {pair for pair in self.knowers if pair[0] != thing}
         self.maybe_knowers = {pair for pair in self.maybe_knowers if pair[0] != thing}
         if agent is not None:
@@ -531,6 +537,8 @@ def _add_claim(state: State, exchange: Exchange) -> None:
     elif claim.connective in ("or", "if not") and len(agents) < 2:
         for thing in things:
             state.leave_alternatives(thing, places)
+            if agents:
+                state.alternative_agents[thing] = agents
             for agent in agents:
                 state.know(thing, agent, perhaps=len(things) > 1)
     else:

@@ -47,6 +47,12 @@ METRIC_TEXTS: Mapping[str, MetricText] = {
         "Determined labels",
         "documents whose answer follows from what was said, answered right",
     ),
+    "entailed_acc": MetricText(
+        "Entailed", "documents in which what was said entails a yes, answered right"
+    ),
+    "excluded_acc": MetricText(
+        "Excluded", "documents in which what was said excludes a yes, answered right"
+    ),
     "undetermined_acc": MetricText(
         "Undetermined labels",
         "documents whose label rests on a convention, answered as labelled",

@@ -37,6 +37,8 @@ class Run:
         is_original: whether the document is its group's original.
         flips, keeps: whether the alteration flips or keeps the answer; neither for originals.
         disputed: whether all blind readings contradict the gold answer.
+        entailed, excluded: whether what was said entails what the question asks, or excludes it.
+            Known of generated documents only.
         undetermined: whether the gold answer, no, rests on a convention, not on what was said.
     """
 
@@ -48,6 +50,8 @@ class Run:
     flips: Bools
     keeps: Bools
     disputed: Bools
+    entailed: Bools
+    excluded: Bools
     undetermined: Bools
 
     @property
@@ -180,7 +184,7 @@ def tallies(run: Run) -> dict[str, Tally]:
 
     Robust accuracy counts groups, all others documents: all of them, those with gold answer yes or
     no, originals, altered variants, and variants that flip or keep the answer. `unreadable` counts
-    responses in which no answer can be read. The last four concern the labels themselves: without
+    responses in which no answer can be read. The others concern the labels themselves: without
     the disputed documents, and with labels that what was said does or does not determine.
     """
     correct, everything = run.correct, np.ones_like(run.correct)
@@ -201,6 +205,8 @@ def tallies(run: Run) -> dict[str, Tally]:
         "robust_acc_undisputed": robust_tally(correct, run.robust_group, run.group, ~run.disputed),
         "acc_undisputed": accuracy(~run.disputed),
         "determined_acc": accuracy(~run.undetermined),
+        "entailed_acc": accuracy(run.entailed),
+        "excluded_acc": accuracy(run.excluded),
         "undetermined_acc": accuracy(run.undetermined),
     }
 

@@ -57,6 +57,12 @@ _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 _GOLD: tuple[Answer, ...] = ("yes", "no")
 _WITHOUT_ALTERATIONS = ("acc", "yes_acc", "no_acc", "unreadable")
 _OF_READ_LABELS = ("robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc")
+_OF_BASES = ("entailed_acc", "excluded_acc", "undetermined_acc")
+_ABOUT_LABELS: dict[Split, Sequence[str]] = {
+    "manual": _OF_READ_LABELS,
+    "generated": _OF_BASES,
+    "generated_entity_tracking": _OF_BASES,
+}
 
 
 @dataclass(frozen=True)
@@ -296,7 +302,12 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
         flips=_booleans(document.effect == "flip" for document in documents),
         keeps=_booleans(document.effect == "invariant" for document in documents),
         disputed=_booleans(bool(read and read.is_disputed) for read in readings),
-        undetermined=_booleans(bool(read and read.is_undetermined) for read in readings),
+        entailed=_booleans(document.basis == "entailed" for document in documents),
+        excluded=_booleans(document.basis == "excluded" for document in documents),
+        undetermined=_booleans(
+            read.is_undetermined if read else document.basis == "undetermined"
+            for document, read in zip(documents, readings, strict=True)
+        ),
     )
 
 
@@ -312,13 +323,16 @@ def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | No
 def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has.
 
-    Only some make sense without alterations, and only the manual split has read labels.
+    Only some make sense without alterations. Only the manual split has read labels, and only of
+    generated documents is it known what the answer rests on.
     """
+    about_labels = _ABOUT_LABELS.get(split, ())
+    others = {*_OF_READ_LABELS, *_OF_BASES}.difference(about_labels)
     return {
         name: shown
         for name, shown in tallies(run).items()
-        if (has_alterations(split) or name in _WITHOUT_ALTERATIONS)
-        and (split == "manual" or name not in _OF_READ_LABELS)
+        if name in about_labels
+        or (name not in others and (has_alterations(split) or name in _WITHOUT_ALTERATIONS))
     }
 
 

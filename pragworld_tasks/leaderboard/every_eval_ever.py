@@ -326,6 +326,7 @@ def _sample(document: Document, answer: AnswerRecord, likelier: bool) -> dict[st
         "alteration": document.alteration,
         "effect": document.effect,
         "turns_ago": document.turns_ago,
+        "basis": document.basis,
         "probability_of_yes": answer.yes,
     }
     return {
