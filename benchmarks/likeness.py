@@ -280,17 +280,16 @@ def alteration_figures(generated: Sequence[Document], manual: Sequence[Document]
     """Return figures of the altered variants and of the answers."""
     figures = []
     for name, is_counted, is_in in _SHARES:
-        shares = []
-        for source in (generated, manual):
-            members = [document for document in source if is_in(document)]
-            shares.append(100 * sum(map(is_counted, members)) / len(members))
-        figures.append(Figure(name, *shares, "%"))
-    per_group = [
-        sum(not document.is_original for document in source)
-        / sum(document.is_original for document in source)
+        ours, theirs = (
+            [is_counted(document) for document in source if is_in(document)]
+            for source in (generated, manual)
+        )
+        figures.append(Figure(name, 100 * fmean(ours), 100 * fmean(theirs), "%"))
+    variants = [
+        len(source) / sum(document.is_original for document in source) - 1
         for source in (generated, manual)
     ]
-    return [Figure("variants of an original", *per_group), *figures]
+    return [Figure("variants of an original", variants[0], variants[1]), *figures]
 
 
 Condition = Callable[[Document], bool]

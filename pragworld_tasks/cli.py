@@ -264,9 +264,8 @@ def _add_generate(commands: Commands) -> None:
         "generate",
         _generate,
         "generate dialogues from a world model",
-        description="Each dialogue comes with a yes/no question and with altered variants in "
-        "pairs: one that flips the answer and one that does not. The same settings give the same "
-        "documents on every machine.",
+        description="Each dialogue comes with a yes/no question and with altered variants, some of "
+        "which flip the answer. The same settings give the same documents on every machine.",
         example="pragworld-tasks generate --show\n"
         "pragworld-tasks generate --groups 2000 --seed 1 --out train.csv",
     )
@@ -291,6 +290,19 @@ def _add_generate(commands: Commands) -> None:
         metavar="NAME",
         help="leave this alteration out of train and validation, and put it into every group of "
         f"the other splits: one of {', '.join(ALTERATIONS)}",
+    )
+    command.add_argument(
+        "--alterations",
+        metavar="NAMES",
+        help="alterations, separated by commas, each with a weight such as 'Negation=2' or with "
+        "weight 1; default: all, with about their shares in the manual split",
+    )
+    command.add_argument(
+        "--flips",
+        type=float,
+        metavar="SHARE",
+        help="share of the variants whose answer is not the original's, from 0.2 to 0.5; "
+        "default: 0.34, as in the manual split",
     )
     command.add_argument(
         "--undetermined",
@@ -324,13 +336,10 @@ def _generate(options: argparse.Namespace) -> None:
     if bool(options.out) == options.show:
         raise InputError("generate: pass either --out FILE, to write, or --show, to read")
     groups = options.groups if options.groups is not None else 20 if options.show else 200
-    settings = GeneratorSettings(
-        groups=groups,
-        seed=options.seed,
-        split=options.split,
-        domains=tuple(name.strip() for name in options.domains.split(",")),
-        held_out_alteration=options.held_out_alteration,
-        undetermined=options.undetermined,
+    names = ("seed", "split", "domains", "held_out_alteration", "alterations", "flips")
+    given = {name: getattr(options, name) for name in (*names, "undetermined")}
+    settings = GeneratorSettings.from_metadata(
+        {"groups": groups, **{name: value for name, value in given.items() if value is not None}}
     )
     if options.show:
         more = generate(dataclasses.replace(settings, groups=5 * groups))

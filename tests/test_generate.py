@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import run_command
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
@@ -23,8 +23,14 @@ from pragworld_tasks.dialogues.compose import compose, opening_share
 from pragworld_tasks.dialogues.display import select_groups
 from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
+from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_plan
 from pragworld_tasks.dialogues.questions import FORMS, evaluate
-from pragworld_tasks.dialogues.settings import GENERATED_SPLITS, GeneratedSplit, GeneratorSettings
+from pragworld_tasks.dialogues.settings import (
+    ALTERATION_SHARES,
+    GENERATED_SPLITS,
+    GeneratedSplit,
+    GeneratorSettings,
+)
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, domain_vocabulary, singular
@@ -35,7 +41,7 @@ from pragworld_tasks.evaluation.scoring import score
 
 # Checksum of the documents of five groups of every split. If it changes, change
 # `GENERATOR_VERSION`.
-CHECKSUM = "2279a228a35d390fad9b2d56e9279d144e51adee79727c9de9851fadcbd4a55f"
+CHECKSUM = "13d08071bb69676ed30685656c34091828f4f926571e578332813ad9252807fb"
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +139,96 @@ def test_accuracies_by_what_answers_rest_on_cover_every_document_once(
         assert (entailed.percent, excluded.percent, undetermined.percent) == (0, 100, 100)
 
 
-def test_every_alteration_has_one_variant_that_flips_and_one_that_does_not(
+def test_two_groups_with_one_plan_have_questions_of_one_form_and_opposite_answers() -> None:
+    made = list(generate(GeneratorSettings(groups=60)))
+    alike = [
+        (first.question.form, first.question.kind, len(first.variants))
+        == (second.question.form, second.question.kind, len(second.variants))
+        for first, second in zip(made[::2], made[1::2], strict=True)
+    ]
+    assert sum(alike) > 0.9 * len(alike)  # now and then no dialogue allows for the plan
+    for first, second in zip(made[::2], made[1::2], strict=True):
+        assert {first.variants[0].answer, second.variants[0].answer} == {"yes", "no"}
+
+
+def test_a_group_has_flips_and_invariants_with_changes_of_their_own(groups: list[Group]) -> None:
+    for group in groups:
+        variants = group.variants[1:]
+        assert {variant.effect for variant in variants} == {"flip", "invariant"}
+        assert len({variant.dialogue.lines for variant in group.variants}) == len(group.variants)
+
+
+def test_a_flip_by_an_alteration_with_a_direction_has_an_invariant_partner(
     groups: list[Group],
 ) -> None:
+    alterations: dict[str, set[str | None]] = {}
     for group in groups:
-        counts = Counter((variant.alteration, variant.effect) for variant in group.variants[1:])
-        assert 1 <= len(counts) / 2 <= 3
-        for alteration, _ in counts:
-            assert counts[alteration, "flip"] == counts[alteration, "invariant"] == 1
+        for effect in ("flip", "invariant"):
+            alterations[effect] = {
+                variant.alteration for variant in group.variants if variant.effect == effect
+            }
+        assert alterations["flip"] - UNIVERSAL <= alterations["invariant"]
+
+
+def test_alterations_and_flips_have_about_their_shares(all_documents: list[Document]) -> None:
+    variants = [document for document in all_documents if not document.is_original]
+    for name, share in ALTERATION_SHARES.items():
+        members = [document for document in variants if document.alteration == name]
+        percent = 100 * len(members) / len(variants)
+        assert abs(percent - share) <= max(2, 0.2 * share), (name, percent)
+        assert {document.effect for document in members} == {"flip", "invariant"}, name
+    flips = [document for document in variants if document.effect == "flip"]
+    assert abs(len(flips) / len(variants) - 0.34) < 0.02
+    for members in (flips, [document for document in variants if document.effect == "invariant"]):
+        assert 0.46 <= yes_share(members) <= 0.54
+
+
+@given(
+    weights=st.dictionaries(st.sampled_from(ALTERATIONS), st.floats(0.01, 100), min_size=1),
+    flips=st.floats(0.2, 0.5),
+    split=st.sampled_from(("train", "test")),
+    held_out=st.none() | st.sampled_from(ALTERATIONS),
+    seed=st.integers(0, 99),
+)
+def test_a_plan_has_the_given_alterations_and_at_least_a_flip_and_an_invariant(
+    weights: dict[str, float], flips: float, split: GeneratedSplit, held_out: str, seed: int
+) -> None:
+    assume(split == "test" or set(weights) != {held_out})
+    settings = GeneratorSettings(
+        alterations=weights, flips=flips, split=split, held_out_alteration=held_out
+    )
+    plan = draw_plan(settings, StableRandom(f"plan {seed}"))
+    if split == "train":
+        weights.pop(held_out, None)
+    elif held_out:
+        assert plan.flips[0] == held_out
+    assert {*plan.flips, *plan.invariants} <= {*weights, *(() if split == "train" else [held_out])}
+    assert plan.invariants
+    assert len(plan.flips) == 1 or set(plan.flips) <= UNIVERSAL
+    if plan.has_partner:
+        assert plan.invariants[0] == plan.flips[0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "flips"),
+    [
+        (ALTERATION_SHARES, 0.34),
+        (ALTERATION_SHARES, 0.2),
+        (dict.fromkeys(ALTERATIONS, 1.0), 0.4),
+        ({"Negation": 1.0, "Variable Swap": 3.0}, 0.25),
+        ({"Quantity Change": 5.0}, 0.34),
+    ],
+)
+def test_plans_have_the_set_shares(weights: dict[str, float], flips: float) -> None:
+    settings = GeneratorSettings(alterations=weights, flips=flips)
+    rng = StableRandom("shares")
+    plans = [draw_plan(settings, rng) for _ in range(3000)]
+    flipped = Counter(name for plan in plans for name in plan.flips)
+    every = flipped + Counter(name for plan in plans for name in plan.invariants)
+    assert flipped.total() / every.total() == pytest.approx(flips, rel=0.06)
+    for name, weight in weights.items():
+        share = weight / sum(weights.values())
+        assert every[name] / every.total() == pytest.approx(share, rel=0.15), name
 
 
 def test_the_recorded_changes_are_the_differences_between_the_dialogues(
@@ -185,7 +273,7 @@ def test_yes_and_no_are_balanced_however_documents_are_broken_down(
         for document in all_documents:
             by_class[breakdown(document)].append(document)
         for name, members in by_class.items():
-            assert len(members) >= 200, name
+            assert len(members) >= 100, name
             assert 0.45 <= yes_share(members) <= 0.55, name
 
 
@@ -422,6 +510,21 @@ def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
             ["--out", "x.csv", "--held-out-alteration", "Swap"],
             "there is no alteration 'Swap'; use Negation,",
         ),
+        (["--out", "x.csv", "--flips", "0.9"], "flips must be a share from 0.2 to 0.5, not 0.9"),
+        (["--out", "x.csv", "--flips", "nan"], "flips must be a share from 0.2 to 0.5, not nan"),
+        (["--out", "x.csv", "--alterations", "Swap"], "there is no alteration 'Swap'; use"),
+        (
+            ["--out", "x.csv", "--alterations", "Negation=-1,Variable Swap"],
+            "the weight of alteration 'Negation' must be a positive number, not -1.0",
+        ),
+        (
+            ["--out", "x.csv", "--alterations", "Negation=two"],
+            "the weight of alteration 'Negation' must be a positive number, not 'two'",
+        ),
+        (
+            ["--out", "x.csv", "--alterations", "Negation", "--held-out-alteration", "Negation"],
+            "the only alteration, 'Negation', is held out of split 'train'; add others",
+        ),
         ([], "pass either --out FILE, to write, or --show, to read"),
         (["--out", "x.csv", "--show"], "pass either --out FILE, to write, or --show, to read"),
     ],
@@ -452,11 +555,11 @@ def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
     shown = process.stdout.split("Group ")[1:]
     assert len(shown) == 20
     for alteration in ALTERATIONS:
-        assert sum(f"{alteration}, flip: " in group for group in shown) >= 3, alteration
+        assert sum(f"{alteration}, " in group for group in shown) >= 3, alteration
 
 
 def test_show_takes_the_first_groups_unless_an_alteration_is_missing() -> None:
-    groups = list(generate(GeneratorSettings(groups=60)))
+    groups = list(generate(GeneratorSettings(groups=150)))
     assert select_groups(groups, 5, (), least=0) == groups[:5]
     assert select_groups(groups, 7, ["not to be had"], least=9) == groups[:7]
     selected = select_groups(groups, 20, ALTERATIONS, least=3)

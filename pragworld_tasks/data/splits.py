@@ -14,13 +14,14 @@ SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)
 
 
 def generate_documents(**settings: Any) -> list[Document]:
-    """Generate documents: dialogues with a question each, and altered variants in pairs.
+    """Generate documents: dialogues with a question each, and altered variants.
 
     The same version, seed and settings give the same documents on every machine.
 
     Args:
         settings: fields of `GeneratorSettings`: `groups` (200), `seed` (0), `split` (`test`),
-            `domains` (all), `held_out_alteration` (none) and `undetermined` (`keep`).
+            `domains` (all), `held_out_alteration` (none), `alterations` (all),
+            `flips` (0.34) and `undetermined` (`keep`).
 
     Raises:
         InputError: A setting does not exist, or its value is impossible.

@@ -1,11 +1,8 @@
 """The dialogue generator: groups of a dialogue, a question about it, and altered variants.
 
-Two rules keep the words of a document from giving its answer away:
-
-- Variants come in pairs. Both have the same alteration in the same direction, but one flips the
-  answer and the other does not. So the answer to one is yes, and to the other no.
-- The original must allow two questions of the chosen form, one with the answer yes and one with the
-  answer no.
+The plan of a group (`plans`) keeps the words of a document from giving its answer away: it is drawn
+before the answer matters, and a dialogue that does not allow for it is replaced. The original must
+also allow two questions of the chosen form, one with the answer yes and one with the answer no.
 
 `GENERATOR_VERSION`, the settings and the number of a group determine the group, on every machine.
 How many groups are generated makes no difference.
@@ -16,20 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect
+from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
+from pragworld_tasks.dialogues.plans import Plan, draw_plan
 from pragworld_tasks.dialogues.questions import (
-    FORMS,
     Question,
-    QuestionForm,
     basis,
     question_text,
     questions_by_answer,
 )
 from pragworld_tasks.dialogues.settings import (
     GENERATOR_VERSION,
-    LONG_LENGTHS,
     SPLIT_SHARES,
     GeneratorSettings,
 )
@@ -45,11 +40,10 @@ from pragworld_tasks.dialogues.world import (
     resolve,
 )
 
-_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)  # exchanges in a dialogue
 _MOST_WORDS = 4  # words that an alteration may change in an utterance, inserted sentences aside
-_MOST_EDITS = 16  # edits to try for each alteration
-_MOST_DRAFTS = 3  # dialogues to try before one pair of variants is enough
-_UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))  # apply to nearly all dialogues
+_MOST_EDITS = 32  # edits to try for each alteration
+_MOST_DIALOGUES = 20  # dialogues to try for a plan
+_MOST_FIRST_FLIPS = 2  # variants to try as the first flip of a dialogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +103,7 @@ def generate(settings: GeneratorSettings) -> Iterator[Group]:
 
     >>> group = next(generate(GeneratorSettings(seed=7)))
     >>> [(variant.alteration, variant.effect) for variant in group.variants[:2]]
-    [(None, None), ('Variable Substitution', 'invariant')]
+    [(None, None), ('Variable Substitution', 'flip')]
     """
     for number in range(settings.groups):
         yield make_group(settings, number)
@@ -120,7 +114,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
     >>> document = next(documents(generate(GeneratorSettings(seed=7))))
     >>> document.question, document.answer
-    ('Is it true that all of the lettuces are in the playroom?', 'no')
+    ('Are there notebooks in the storeroom?', 'yes')
     """
     row = 0
     for group in groups:
@@ -145,49 +139,9 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
-# Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
-# did, and of all others.
-_TOPICS: dict[str, dict[bool, tuple[str, str]]] = {
-    "Negation": {True: ("done", "not done"), False: ("affirmed", "denied")},
-    "Quantity Change": {True: ("quantity done", "quantity done"), False: ("quantity", "quantity")},
-    "Quantifier Change": {True: ("all done", "some done"), False: ("all", "some")},
-    "Logical Connective Change": {True: ("done and", "done or"), False: ("and", "or")},
-}
-_SPECIAL_TOPICS: dict[tuple[str, QuestionForm], tuple[str, str]] = {
-    ("Negation", "went"): ("gone", "not gone"),
-    ("Negation", "agent knows"): ("known", "not known"),
-    ("Logical Connective Change", "went"): ("gone and", "gone or"),
-}
-_TOPICS_OF_FORM: dict[QuestionForm, str] = {
-    "agent knows": "knowledge",
-    "went": "journey",
-    "moved": "moved",
-    "told": "report",
-    "exactly": "quantity",
-    "left exactly": "quantity done",
-    "more than": "quantity",
-    "all": "all",
-    "left all": "all done",
-    "left": "done",
-    "left some": "done",
-    "who": "somewhere",
-    "how many": "quantity",
-}
-# Forms of questions whose answer an alteration can flip.
-_ALL_FORMS = frozenset(form for forms in FORMS.values() for form in forms)
-_FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
-    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
-    "Variable Substitution": _ALL_FORMS,
-    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
-    "Variable Swap": _ALL_FORMS,
-    "Quantifier Change": frozenset(("all", "left all")),
-    "Logical Connective Change": frozenset(
-        ("any", "left", "some", "left some", "where", "who", "went")
-    ),
-    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
-}
 _OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
-_ANSWERS: dict[Basis, Answer] = {
+_ANSWERS: dict[Basis | None, Answer | None] = {
+    None: None,
     "entailed": "yes",
     "excluded": "no",
     "undetermined": "no",
@@ -195,94 +149,44 @@ _ANSWERS: dict[Basis, Answer] = {
 
 
 def make_group(settings: GeneratorSettings, number: int) -> Group:
-    """Generate the group with the given number."""
+    """Generate the group with the given number.
+
+    Groups 0 and 1, 2 and 3, and so on have the same plan and opposite answers. So the answers are
+    as balanced as can be for every kind of question and of variant.
+    """
     domains = ",".join(settings.domains)
-    rng = StableRandom(
+    key = (
         f"{GENERATOR_VERSION}/{settings.seed}/{settings.split}/{domains}/"
-        f"{settings.held_out_alteration}/{settings.undetermined}/{number}"
+        f"{settings.held_out_alteration}/{settings.undetermined}"
     )
-    # The answer stays the same, so dropping groups does not change the share of yes.
-    answer: Answer = "yes" if rng.happens(0.5) else "no"
-    while True:
-        group = _draw_group(settings, number, answer, rng)
-        if settings.undetermined == "keep" or all(
-            variant.basis != "undetermined" for variant in group.variants
-        ):
+    of_both, rng = StableRandom(f"{key}/plan/{number // 2}"), StableRandom(f"{key}/{number}")
+    answer: Answer = "yes" if of_both.happens(0.5) == (number % 2 == 0) else "no"
+    while True:  # hardly ever twice, unless undetermined answers are dropped
+        group = _planned_group(settings, number, draw_plan(settings, of_both), answer, rng)
+        if group is not None:
             return group
 
 
-def _draw_group(
-    settings: GeneratorSettings, number: int, answer: Answer, rng: StableRandom
-) -> Group:
-    held_out = settings.held_out_alteration
-    in_training = settings.split in ("train", "validation")
-    alterations = [name for name in ALTERATIONS if not (in_training and name == held_out)]
-    shares = SPLIT_SHARES[settings.split]
-    first = rng.choice(alterations) if in_training or not held_out else held_out
-    length = rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS)
-    domain = rng.choice(settings.domains)
-    # Only forms that a second alteration can flip as well.
-    forms = {
-        kind: [
-            form
-            for form in kind_forms
-            if form in _FLIPPABLE[first]
-            and sum(form in _FLIPPABLE[name] for name in alterations) > 1
-        ]
-        for kind, kind_forms in FORMS.items()
-    }
-    kind = rng.choice([kind for kind in forms if forms[kind]])
-    vocabulary = settings.vocabulary(domain)
-    most_variants = 2 * (2 + rng.below(2))
-    drafts = 0
-    form = rng.choice(forms[kind])
-    topics = _topics(first, form, answer)
-    while True:
-        dialogue = compose(domain, vocabulary, length, topics, rng, shares)
-        resolved = dialogue.resolved
-        state = interpret(resolved)
-        draft = _Draft(dialogue, state, vocabulary, form == "went", shares, rng)
-        questions = questions_by_answer(form, kind, mentioned(resolved), state)
-        if not (questions["yes"] and questions["no"]):
-            continue
-        pair = _first_pair(draft, questions[answer], answer, first)
-        if pair is None:
-            continue
-        drafts += 1
-        question, variants = pair
-        others = rng.shuffled([name for name in alterations if name != first])
-        others = [name for name in others if form in _FLIPPABLE[name]]
-        # The topics were chosen for the first alteration. Without a topic of its own, another one
-        # hardly ever turns a no into a yes.
-        specific = [name for name in others if name not in _UNIVERSAL and answer == "yes"]
-        for alteration in (*specific[:1], *(name for name in others if name in _UNIVERSAL)):
-            variants += _further_pair(draft, question, answer, alteration)
-            if len(variants) == most_variants:
-                break
-        if len(variants) < 4 and drafts < _MOST_DRAFTS:  # another dialogue may have two pairs
-            continue
-        question = question._replace(knower=rng.below(2), wording=rng.below(6))
-        text = question_text(question, dialogue.cast)
-        original_basis = draft.basis(question)
-        assert original_basis is not None
-        original = Variant(dialogue, answer, original_basis)
-        return Group(number, question, text, (original, *rng.shuffled(variants)))
-
-
-def _topics(alteration: str, form: QuestionForm, answer: Answer) -> list[str]:
-    """Return topics that the question can be about and that the alteration applies to.
-
-    Two are for a flip and for a variant without one. The third is for the other answer, so that
-    dialogues with either answer have the same topics.
-    """
-    if (alteration, form) in _SPECIAL_TOPICS:
-        topics = _SPECIAL_TOPICS[alteration, form]
-    elif alteration in _TOPICS:
-        topics = _TOPICS[alteration][form.startswith("left")]
-    else:
-        return [_TOPICS_OF_FORM[form]] * 2 if form in _TOPICS_OF_FORM else []
-    topic, other = topics if answer == "yes" else reversed(topics)
-    return [topic, topic, other]
+def _planned_group(
+    settings: GeneratorSettings, number: int, plan: Plan, answer: Answer, rng: StableRandom
+) -> Group | None:
+    """Generate the group of a plan, or return None if no dialogue that was tried allows for it."""
+    vocabulary = settings.vocabulary(plan.domain)
+    opening_shares = SPLIT_SHARES[settings.split]
+    keeps_undetermined = settings.undetermined == "keep"
+    topics = plan.topics(rng)
+    for _ in range(_MOST_DIALOGUES):
+        dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares)
+        draft = _Draft(dialogue, vocabulary, opening_shares, plan, answer, keeps_undetermined, rng)
+        question, variants = draft.question_and_variants()
+        if question is not None:
+            question = question._replace(knower=rng.below(2), wording=rng.below(6))
+            text = question_text(question, dialogue.cast)
+            original_basis = draft.basis(question)
+            assert original_basis is not None
+            original = Variant(dialogue, answer, original_basis)
+            return Group(number, question, text, (original, *rng.shuffled(variants)))
+    return None
 
 
 class _Altered:
@@ -318,29 +222,98 @@ class _Altered:
         return basis(question, self.state) if self.state else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Draft:
     """An original dialogue and the means to alter it.
 
     Attributes:
         dialogue: The original.
-        state: What the original establishes.
         vocabulary: The words that alterations may introduce.
-        about_people: Whether the question is about people only.
-        shares: The shares of `opening_share` that the variants may belong to.
+        opening_shares: The shares of `opening_share` that the variants may belong to.
+        plan: The form of the question and the variants to look for.
+        gold: The answer to the question about the original.
+        keeps_undetermined: Whether what was said may leave an answer undetermined.
         rng: Source of randomness.
     """
 
     dialogue: Dialogue
-    state: State
     vocabulary: Names
-    about_people: bool
-    shares: tuple[int, ...]
+    opening_shares: tuple[int, ...]
+    plan: Plan
+    gold: Answer
+    keeps_undetermined: bool
     rng: StableRandom
+
+    @cached_property
+    def state(self) -> State:
+        """What the original establishes."""
+        return interpret(self.dialogue.resolved)
 
     def basis(self, question: Question) -> Basis | None:
         """Return what the answer to the question about the original rests on."""
         return basis(question, self.state)
+
+    def answer(self, rests_on: Basis | None) -> Answer | None:
+        """Return the answer that rests on this, or None if there is none to use."""
+        if rests_on == "undetermined" and not self.keeps_undetermined:
+            return None
+        return _ANSWERS[rests_on]
+
+    def question_and_variants(self) -> tuple[Question | None, list[Variant]]:
+        """Return a question and the variants of the plan, or None if there are none."""
+        plan = self.plan
+        names = mentioned(self.dialogue.resolved)
+        questions = questions_by_answer(plan.form, plan.kind, names, self.state)
+        if not self.keeps_undetermined:
+            questions["no"] = [item for item in questions["no"] if self.basis(item) == "excluded"]
+        if not (questions["yes"] and questions["no"]):
+            return None, []
+        candidates = questions[self.gold]
+        numbers = sorted({str(question.number) for question in candidates if question.number})
+        flips = self.flips(candidates, plan.flips[0], numbers)
+        for variant, question, altered_so_far in islice(flips, _MOST_FIRST_FLIPS):
+            variants = self.variants(question, variant, altered_so_far)
+            if variants is not None:
+                return question, variants
+        return None, []
+
+    def variants(
+        self, question: Question, first: Variant, altered_so_far: Sequence[_Altered]
+    ) -> list[Variant] | None:
+        """Return all variants of the plan, given its first flip, or None if one is not possible.
+
+        Args:
+            question: The question.
+            first: The variant that is the first flip.
+            altered_so_far: The altered dialogues tried for it. The last of these is the variant's.
+        """
+        variants = {first.changes: first}  # no two variants make the same changes
+        focus = [name for name in (question.agent, question.thing, question.place) if name]
+        if question.number:
+            focus.append(str(question.number))
+        for alteration in self.plan.flips[1:]:
+            names = (alteration, *(name for name in self.plan.replacements if name != alteration))
+            flips = (flip for name in names for flip, *_ in self.flips([question], name, focus))
+            if not _add(variants, flips):
+                return None
+        invariants = self.plan.invariants
+        if self.plan.has_partner:
+            flip = altered_so_far[-1]
+            candidates = chain(altered_so_far, self.edits(flip.alteration, ()))
+            alike = (
+                altered for altered in candidates if altered.edit.direction == flip.edit.direction
+            )
+            if not _add(variants, self.invariants(question, alike)):
+                return None
+            invariants = invariants[1:]
+        for alteration in invariants:
+            # A planned alteration that the dialogue does not allow for is replaced.
+            for name in (alteration, *self.rng.shuffled(self.plan.replacements)):
+                if _add(variants, self.invariants(question, self.edits(name, ()))):
+                    break
+            else:
+                return None
+        return list(variants.values())
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
@@ -354,7 +327,7 @@ class _Draft:
 
     def _altered_things(self, resolved: Sequence[Exchange]) -> set[str]:
         """Return the things that altered exchanges are about, before or after."""
-        if self.about_people:
+        if self.plan.form == "went":
             return {thing for exchange in resolved for thing in exchange.things}
         things: set[str] = set()
         original = self.dialogue.resolved
@@ -370,7 +343,7 @@ class _Draft:
     ) -> Variant | None:
         """Return the altered dialogue as a variant, or None if too many words change, or none."""
         original, alteration, exchanges = self.dialogue, altered.alteration, altered.edit.exchanges
-        if opening_share(exchanges) not in self.shares:
+        if opening_share(exchanges) not in self.opening_shares:
             return None
         dialogue = Dialogue(original.domain, original.cast, exchanges, original.closing)
         changes = tuple(_changes(original.lines, dialogue.lines))
@@ -383,7 +356,7 @@ class _Draft:
         return Variant(dialogue, answer, rests_on, alteration, effect, changes)
 
     def flips(
-        self, questions: Sequence[Question], answer: Answer, alteration: str, focus: Sequence[str]
+        self, questions: Sequence[Question], alteration: str, focus: Sequence[str]
     ) -> Iterator[tuple[Variant, Question, list[_Altered]]]:
         """Yield variants that flip the answer to one of the questions.
 
@@ -391,13 +364,13 @@ class _Draft:
         the variant's.
         """
         altered_so_far: list[_Altered] = []
-        other = _OTHER[answer]
+        other = _OTHER[self.gold]
         for altered in self.edits(alteration, focus):
             altered_so_far.append(altered)
             flipped = [
                 (question, rests_on)
                 for question in questions
-                if (rests_on := altered.basis(question, None)) and _ANSWERS[rests_on] == other
+                if (rests_on := altered.basis(question, None)) and self.answer(rests_on) == other
             ]
             if flipped:
                 question, rests_on = self.rng.choice(flipped)
@@ -405,45 +378,24 @@ class _Draft:
                 if variant is not None:
                     yield variant, question, altered_so_far
 
-    def invariant(
-        self, question: Question, answer: Answer, altered_so_far: Sequence[_Altered]
-    ) -> Variant | None:
-        """Return a variant with the same answer, altered in the same way as the last one so far."""
-        flip, before = altered_so_far[-1], self.basis(question)
-        for altered in chain(altered_so_far, self.edits(flip.alteration, ())):
-            if altered.edit.direction != flip.edit.direction:
-                continue
+    def invariants(self, question: Question, candidates: Iterable[_Altered]) -> Iterator[Variant]:
+        """Yield the altered dialogues that leave the answer as it is, as variants."""
+        answer, before = self.gold, self.basis(question)
+        for altered in candidates:
             rests_on = altered.basis(question, before)
-            if rests_on and _ANSWERS[rests_on] == answer and altered.state:
+            if rests_on and self.answer(rests_on) == answer and altered.state:
                 variant = self.variant(altered, answer, rests_on, "invariant")
                 if variant is not None:
-                    return variant
-        return None
+                    yield variant
 
 
-def _first_pair(
-    draft: _Draft, questions: Sequence[Question], answer: Answer, alteration: str
-) -> tuple[Question, list[Variant]] | None:
-    """Return one of the questions, a variant that flips its answer, and one that does not."""
-    numbers = sorted({str(question.number) for question in questions if question.number})
-    for flip, question, altered_so_far in draft.flips(questions, answer, alteration, numbers):
-        invariant = draft.invariant(question, answer, altered_so_far)
-        if invariant is not None:
-            return question, [flip, invariant]
-    return None
-
-
-def _further_pair(
-    draft: _Draft, question: Question, answer: Answer, alteration: str
-) -> list[Variant]:
-    """Return a variant that flips the answer and one that does not, or nothing."""
-    focus = [name for name in (question.agent, question.thing, question.place) if name]
-    if question.number:
-        focus.append(str(question.number))
-    for flip, _, altered_so_far in draft.flips([question], answer, alteration, focus):
-        invariant = draft.invariant(question, answer, altered_so_far)
-        return [flip, invariant] if invariant is not None else []
-    return []
+def _add(variants: dict[tuple[Change, ...], Variant], candidates: Iterable[Variant]) -> bool:
+    """Add the first candidate with changes of its own. Return whether there is one."""
+    for variant in candidates:
+        if variant.changes not in variants:
+            variants[variant.changes] = variant
+            return True
+    return False
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:

@@ -1,7 +1,8 @@
 """The settings of the dialogue generator: how many groups, which split, which domains."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS
@@ -23,6 +24,17 @@ SPLIT_SHARES: dict[GeneratedSplit, tuple[int, ...]] = {
     "test_vocabulary": tuple(range(SHARES)),
     "test_long": tuple(range(SHARES)),
 }
+# The alterations and their shares of the altered variants, in percent, as in the manual split.
+ALTERATION_SHARES = {
+    "Negation": 17.0,
+    "Variable Substitution": 26.0,
+    "Quantity Change": 14.0,
+    "Variable Swap": 19.0,
+    "Quantifier Change": 16.0,
+    "Logical Connective Change": 3.0,
+    "Injecting Inconsistent Data": 5.0,
+}
+FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
 LONG_LENGTHS = (12, 13, 14, 15, 16)  # exchanges in a dialogue of the split `test_long`
 
 
@@ -39,6 +51,10 @@ class GeneratorSettings:
         domains: The domains to draw from.
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
+        alterations: The alterations that variants have, each with a positive weight. The shares of
+            the variants are about in proportion to the weights.
+        flips: The share of the altered variants whose answer is not the original's, from 0.2 to
+            0.5. A group has 1 to 3 flips, and as many variants as this share makes of them.
         undetermined: Whether to keep or to drop questions that what was said leaves undetermined.
             The answer to them is no by convention.
     """
@@ -48,6 +64,8 @@ class GeneratorSettings:
     split: GeneratedSplit = "test"
     domains: tuple[Domain, ...] = DOMAINS
     held_out_alteration: str | None = None
+    alterations: Mapping[str, float] = field(default_factory=ALTERATION_SHARES.copy)
+    flips: float = 0.34
     undetermined: Undetermined = "keep"
 
     def __post_init__(self) -> None:
@@ -75,6 +93,15 @@ class GeneratorSettings:
             raise InputError(
                 f"there is no alteration {self.held_out_alteration!r}; use {', '.join(ALTERATIONS)}"
             )
+        object.__setattr__(self, "alterations", _checked_weights(self.alterations))
+        if self.in_training and set(self.alterations) == {self.held_out_alteration}:
+            raise InputError(
+                f"the only alteration, {self.held_out_alteration!r}, is held out of split "
+                f"{self.split!r}; add others to alterations, or use split 'test'"
+            )
+        low, high = FLIP_LIMITS
+        if not _is_number(self.flips) or not low <= self.flips <= high:
+            raise InputError(f"flips must be a share from {low} to {high}, not {self.flips!r}")
         if self.undetermined not in get_args(Undetermined):
             raise InputError(f"undetermined must be keep or drop, not {self.undetermined!r}")
 
@@ -88,7 +115,8 @@ class GeneratorSettings:
         Args:
             metadata: Fields of this class by name. Other keys are ignored, because lm-eval adds
                 its model arguments; a warning names those that look like a misspelt field.
-                `domains` may be a string with commas.
+                `domains` and `alterations` may be strings with commas, as in "shop,clinic" and
+                "Negation=2,Variable Swap". A weight that is left out is 1.
 
         Raises:
             InputError: A setting has a wrong type or an unknown value.
@@ -98,10 +126,49 @@ class GeneratorSettings:
         settings = {name: metadata[name] for name in names if name in metadata}
         if isinstance(settings.get("domains"), str):
             settings["domains"] = tuple(name.strip() for name in settings["domains"].split(","))
+        if isinstance(settings.get("alterations"), str):
+            settings["alterations"] = _read_weights(settings["alterations"])
         return cls(**settings)
+
+    @property
+    def in_training(self) -> bool:
+        """Whether the split leaves out the held-out alteration."""
+        return self.split in ("train", "validation")
 
     def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""
         return domain_vocabulary(
             domain, "held out" if self.split == "test_vocabulary" else "regular"
         )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _checked_weights(weights: object) -> dict[str, float]:
+    """Return the weights of alterations in the order of `ALTERATIONS`, which groups depend on."""
+    if not (isinstance(weights, Mapping) and weights):
+        raise InputError(
+            f"alterations must map alterations to weights, not {weights!r}; "
+            'use for example {"Negation": 2, "Variable Swap": 1}'
+        )
+    for name, weight in weights.items():
+        if name not in ALTERATIONS:
+            raise InputError(f"there is no alteration {name!r}; use {', '.join(ALTERATIONS)}")
+        if not _is_number(weight) or weight <= 0:
+            raise InputError(
+                f"the weight of alteration {name!r} must be a positive number, not {weight!r}"
+            )
+    return {name: float(weights[name]) for name in ALTERATIONS if name in weights}
+
+
+def _read_weights(text: str) -> dict[str, Any]:
+    weights: dict[str, Any] = {}
+    for part in text.split(","):
+        name, has_weight, weight = part.partition("=")
+        try:
+            weights[name.strip()] = float(weight) if has_weight else 1.0
+        except ValueError:
+            weights[name.strip()] = weight  # refused with all other weights that are no numbers
+    return weights

@@ -5,7 +5,9 @@ other draw here is derived from it.
 """
 
 import random
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,6 +34,16 @@ class StableRandom:
     def choice(self, options: Sequence[T]) -> T:
         """Return one of the options."""
         return options[int(self._random() * len(options))]
+
+    def weighted_choice(self, weights: Mapping[T, float]) -> T:
+        """Return one of the keys, each with a probability in proportion to its value."""
+        bounds = list(accumulate(weights.values()))
+        number = bisect(bounds, self._random() * bounds[-1])
+        return list(weights)[min(number, len(bounds) - 1)]
+
+    def rounded(self, number: float) -> int:
+        """Return one of the two integers around a number, which is the mean of many draws."""
+        return int(number) + self.happens(number % 1)
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
         """Return all of the options in random order."""

@@ -1,0 +1,219 @@
+"""The plan of a group: the form of its question, and which variants it has.
+
+The plan is drawn before the dialogue and does not depend on the answer. A dialogue that does not
+allow for the plan is replaced by another one. That keeps the answers balanced among flips and among
+invariants, whatever the shares of the alterations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from pragworld_tasks.dialogues.questions import FORMS, QuestionForm, QuestionKind
+from pragworld_tasks.dialogues.settings import LONG_LENGTHS, GeneratorSettings, Undetermined
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import Domain
+
+_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)  # exchanges in a dialogue
+# How many variants of a group flip the answer, each with its share of the groups.
+_FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
+# The kinds of questions, in percent of the groups.
+_KINDS: dict[QuestionKind, float] = {
+    "sure": 18,
+    "know": 17,
+    "quantity": 4,
+    "universal": 3,
+    "existential": 5,
+    "only-entity": 20,
+    "other": 33,
+}
+# How often an alteration is the only flip of a group, relative to its share of the variants.
+_FLIP_RATES = {
+    "Negation": 5.0,
+    "Variable Substitution": 1.5,
+    "Quantity Change": 4.0,
+    "Variable Swap": 1.5,
+    "Quantifier Change": 4.0,
+    "Logical Connective Change": 7.0,
+    "Injecting Inconsistent Data": 7.0,
+}
+# Alterations that can flip the answer to any question, whichever it is.
+UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))
+# Forms of questions whose answer an alteration can flip.
+_ALL_FORMS = frozenset(form for forms in FORMS.values() for form in forms)
+_FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
+    "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
+    "Variable Substitution": _ALL_FORMS,
+    "Quantity Change": frozenset(("exactly", "left exactly", "more than")),
+    "Variable Swap": _ALL_FORMS,
+    "Quantifier Change": frozenset(("all", "left all")),
+    "Logical Connective Change": frozenset(
+        ("any", "left", "some", "left some", "where", "who", "went")
+    ),
+    "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
+}
+# Forms of questions for which hardly any dialogue allows for several flips from no to yes.
+_FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("who", "told"))
+# Forms of questions that nothing ever said excludes.
+_NEVER_EXCLUDED: frozenset[QuestionForm] = frozenset(("told",))
+
+# Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
+# did, and of all others.
+_TOPICS: dict[str, dict[bool, tuple[str, str]]] = {
+    "Negation": {True: ("done", "not done"), False: ("affirmed", "denied")},
+    "Quantity Change": {True: ("quantity done", "quantity done"), False: ("quantity", "quantity")},
+    "Quantifier Change": {True: ("all done", "some done"), False: ("all", "some")},
+    "Logical Connective Change": {True: ("done and", "done or"), False: ("and", "or")},
+}
+_SPECIAL_TOPICS: dict[tuple[str, QuestionForm], tuple[str, str]] = {
+    ("Negation", "went"): ("gone", "not gone"),
+    ("Negation", "agent knows"): ("known", "not known"),
+    ("Logical Connective Change", "went"): ("gone and", "gone or"),
+}
+_TOPICS_OF_FORM: dict[QuestionForm, str] = {
+    "agent knows": "knowledge",
+    "went": "journey",
+    "moved": "moved",
+    "told": "report",
+    "exactly": "quantity",
+    "left exactly": "quantity done",
+    "more than": "quantity",
+    "all": "all",
+    "left all": "all done",
+    "left": "done",
+    "left some": "done",
+    "who": "somewhere",
+    "how many": "quantity",
+}
+# Topics that an alteration of an invariant applies to. The others apply to any dialogue.
+_MATERIAL: dict[str, tuple[str, ...]] = {
+    "Negation": ("affirmed", "denied"),
+    "Quantity Change": ("quantity",),
+    "Quantifier Change": ("all", "some"),
+    "Logical Connective Change": ("and", "or"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a group has to have.
+
+    Attributes:
+        domain: The domain of the dialogue.
+        length: Number of exchanges in it.
+        kind, form: Kind and form of the question.
+        flips: The alterations of the variants that flip the answer, at least one. If there are
+            several, all are `UNIVERSAL`.
+        invariants: The alterations of the other variants, at least one. Unless the flip is
+            `UNIVERSAL`, the first invariant has the same alteration.
+        replacements: Alterations in place of planned invariants that are not possible.
+    """
+
+    domain: Domain
+    length: int
+    kind: QuestionKind
+    form: QuestionForm
+    flips: tuple[str, ...]
+    invariants: tuple[str, ...]
+    replacements: tuple[str, ...]
+
+    @property
+    def has_partner(self) -> bool:
+        """Whether the first invariant has to alter the dialogue in the same way as the first flip.
+
+        Most alterations have a direction, such as adding a negation or removing one, which flips
+        only one of the answers. The partner has the other answer, so the words of an alteration
+        say nothing about the answer.
+        """
+        return self.flips[0] not in UNIVERSAL
+
+    def topics(self, rng: StableRandom) -> list[str]:
+        """Return topics that the alterations apply to, whatever the answer.
+
+        The first are what the question can be about: as many for which the answer is yes as for
+        which it is no, two of each, for a flip and for a variant without one.
+        """
+        first = self.flips[0]
+        topics = [*_topics(first, self.form)] * 2
+        for name in self.invariants:
+            if name != first and name in _MATERIAL:
+                topics.append(rng.choice(_MATERIAL[name]))
+        return topics
+
+
+def _topics(alteration: str, form: QuestionForm) -> tuple[str, ...]:
+    """Return topics that an alteration applies to and that questions of the form are about."""
+    if (alteration, form) in _SPECIAL_TOPICS:
+        return _SPECIAL_TOPICS[alteration, form]
+    if alteration in _TOPICS:
+        return _TOPICS[alteration][form.startswith("left")]
+    return (_TOPICS_OF_FORM[form],) if form in _TOPICS_OF_FORM else ()
+
+
+def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
+    """Draw a plan.
+
+    >>> plan = draw_plan(GeneratorSettings(alterations={"Negation": 1}), StableRandom("seed"))
+    >>> plan.flips, plan.invariants
+    (('Negation',), ('Negation',))
+    """
+    held_out, shares = settings.held_out_alteration, dict(settings.alterations)
+    if held_out and settings.in_training:
+        shares.pop(held_out, None)
+        held_out = None
+    universal = {name: share for name, share in shares.items() if name in UNIVERSAL}
+    number = rng.weighted_choice(_FLIPS) if universal and held_out in (None, *universal) else 1
+    size = max(number + 1, rng.rounded(number / settings.flips) + rng.choice((-1, 0, 0, 1)))
+    first = held_out or rng.weighted_choice(_only_flips(shares) if number == 1 else universal)
+    forms = {kind: _forms(kind, first, number, settings.undetermined) for kind in _KINDS}
+    kind = rng.weighted_choice({kind: share for kind, share in _KINDS.items() if forms[kind]})
+    form = rng.choice(forms[kind])
+    further = [rng.weighted_choice(universal) for _ in range(number - 1)]
+    partner = [] if first in UNIVERSAL else [first]
+    others = _other_invariants(shares, settings.flips)
+    drawn = [rng.weighted_choice(others) for _ in range(size - number - len(partner))]
+    return Plan(
+        domain=rng.choice(settings.domains),
+        length=rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS),
+        kind=kind,
+        form=form,
+        flips=(first, *further),
+        invariants=(*partner, *drawn),
+        replacements=tuple(universal),
+    )
+
+
+def _forms(
+    kind: QuestionKind, alteration: str, number: int, undetermined: Undetermined
+) -> list[QuestionForm]:
+    """Return the forms of a kind of questions that an alteration can flip as many times."""
+    return [
+        form
+        for form in FORMS[kind]
+        if form in _FLIPPABLE[alteration]
+        and (number == 1 or form not in _FLIPPED_ONCE)
+        and (undetermined == "keep" or form not in _NEVER_EXCLUDED)
+    ]
+
+
+def _only_flips(shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the probability of each alteration to be the only flip of a group."""
+    return _normalized({name: share * _FLIP_RATES[name] for name, share in shares.items()})
+
+
+def _other_invariants(shares: Mapping[str, float], flips: float) -> dict[str, float]:
+    """Return weights of invariants, which make up what flips and partners lack of the shares."""
+    only = _only_flips(shares)
+    universal = _normalized({name: share for name, share in shares.items() if name in UNIVERSAL})
+    mean = sum(map(prod, _FLIPS.items()))
+    weights = {}
+    for name, share in _normalized(shares).items():
+        planned = _FLIPS[1] * only[name] * (1 if name in UNIVERSAL else 2)
+        planned += (mean - _FLIPS[1]) * universal.get(name, 0)
+        weights[name] = max(share / 100, mean / flips * share - planned)
+    return weights
+
+
+def _normalized(weights: Mapping[str, float]) -> dict[str, float]:
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
