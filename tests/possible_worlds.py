@@ -262,7 +262,9 @@ class PossibleWorlds:
         resolved = _resolved(exchanges)
         for exchange, after in zip(resolved, [*resolved[1:], None], strict=True):
             is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
-            if exchange.reply == "unknown" or is_withdrawn:
+            if after is not None and after.form == "sure" and isinstance(after.reply, Claim):
+                exchange = exchange._replace(reply=after.reply)  # the right answer instead
+            if exchange.reply in ("unknown", "likely") or is_withdrawn:
                 self._leave_open(exchange)
             else:
                 self._add_exchange(exchange)
@@ -300,10 +302,15 @@ class PossibleWorlds:
             kind = "any" if exchange.amount.kind == "some" else exchange.amount.kind
             if reply == "yes":
                 self._stories[thing].amounts(place, Amount(kind))
-            elif kind == "any":
+            elif kind in ("any", "the"):
                 self._stories[thing].counts(place, lambda count: not count)
             else:
                 raise ValueError('"no" to "are all": some, or none?')
+        if isinstance(reply, Claim) and reply.then:
+            (agent,) = reply.agents or (agent,)
+            assert agent is not None
+            stayed_away = reply.denied and reply.then in (place, *reply.places)
+            self._trips[agent].append(((reply.then,), 0 if stayed_away else 1))
         if exchange.oddity and exchange.oddity.place:
             claim = reply if isinstance(reply, Claim) else Claim()
             (thing,), (place,) = claim.things or (thing,), claim.places or (place,)
@@ -344,10 +351,15 @@ class PossibleWorlds:
                 raise ValueError("an alternative inside an alternative")
             moments = (stories[0].now, stories[1].now)
             self._eithers.append(Either((things[0], things[1]), moments, places[0]))
+        if exchange.form == "did" and claim.things and exchange.thing and exchange.place:
+            # Other things than those that the question is about.
+            assert exchange.agent is not None
+            self._stories[exchange.thing].never_put_by(exchange.place, exchange.agent)
         for story in stories:
-            if claim.source is not None:
-                story.told.add(claim.source)
-                story.knowing.add((story.now, claim.source))
+            for person in (claim.source, claim.origin):
+                if person is not None:
+                    story.told.add(person)
+                    story.knowing.add((story.now, person))
             if is_choice and len(agents) < 2:
                 self.left_open.add(("where", story.thing, ""))
             if is_choice and len(things) > 1:
@@ -370,8 +382,10 @@ class PossibleWorlds:
         places: tuple[str, ...] = (exchange.place,) if exchange.place else ()
         visited = 0 if exchange.reply == "no" else 1
         if isinstance(exchange.reply, Claim):
+            if exchange.place:  # other places than the one that the question is about
+                self._trips[exchange.agent].append(((exchange.place,), 0))
             places = exchange.reply.places
-            visited = 1 if exchange.reply.connective == "or" else len(places)
+            visited = 1 if exchange.reply.connective in ("or", "if not") else len(places)
         self._trips[exchange.agent].append((places, visited))
 
     def _exclude(self, either: Either) -> None:
@@ -473,7 +487,7 @@ class PossibleWorlds:
 
     def _is_left_open(self, question: Question) -> bool:
         """Return whether the dialogue asks, or speaks of, what the question is about, in vain."""
-        form, _, agent, thing, place, *_ = question
+        form, _, _, thing, place, *_ = question
         histories = self._histories(thing)
         batches = {history[-1].get(place, NOTHING) for history in histories}
         authors = {batch.authors for batch in batches}
@@ -532,6 +546,8 @@ def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
     for exchange in exchanges:
         if exchange.form == "sure":  # "are you sure?" is about the exchange before it
             resolved.append(exchange)
+            if isinstance(exchange.reply, Claim) and len(resolved) > 1:
+                mentioned = _names(resolved[-2]._replace(reply=exchange.reply))
             continue
         asked = [exchange.agent, exchange.thing, exchange.place]
         for slot, forms in enumerate((ASKS_AGENT, ASKS_THING, ASKS_PLACE)):
@@ -541,11 +557,16 @@ def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
                 (asked[slot],) = mentioned[slot]
         agent, thing, place = asked
         resolved.append(exchange._replace(agent=agent, thing=thing, place=place))
-        claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
-        odd_place = exchange.oddity.place if exchange.oddity else None
-        mentioned = [
-            {agent, claim.source, *claim.agents} - {None},
-            {thing, *claim.things} - {None},
-            {place, odd_place, *claim.places} - {None},
-        ]
+        mentioned = _names(resolved[-1])
     return resolved
+
+
+def _names(exchange: Exchange) -> list[set[str | None]]:
+    """Return the people, the things and the places that an exchange mentions."""
+    claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
+    odd_place = exchange.oddity.place if exchange.oddity else None
+    return [
+        {exchange.agent, claim.source, claim.origin, *claim.agents} - {None},
+        {exchange.thing, *claim.things} - {None},
+        {exchange.place, odd_place, claim.then, *claim.places} - {None},
+    ]

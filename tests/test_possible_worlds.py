@@ -68,7 +68,7 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
     def renamed(exchange: Exchange) -> Exchange:
         reply = exchange.reply
         claim = exchange.claim
-        for name in (exchange.agent, claim.source, *claim.agents):
+        for name in (exchange.agent, *claim.people):
             people.setdefault(name, rng.choice(("Ivy", "Finn")))
         for name in (exchange.thing, *claim.things):
             things.setdefault(name, rng.choice(("figs", "vases")))
@@ -77,6 +77,7 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
                 agents=tuple(people[name] for name in reply.agents),
                 things=tuple(things[name] for name in reply.things),
                 source=reply.source and people[reply.source],
+                origin=reply.origin and people[reply.origin],
             )
         return exchange._replace(
             agent=exchange.agent and people[exchange.agent],
@@ -95,6 +96,16 @@ def devices(dialogue: Dialogue) -> Iterator[str]:
         yield f"{exchange.form}: {'claim' if isinstance(reply, Claim) else reply}"
         if isinstance(reply, Claim):
             yield f"amount: {reply.amount.kind}"
+            if reply.then:
+                yield f"then: {exchange.form}, {'denied' if reply.denied else 'done'}"
+            if reply.origin:
+                yield "second hand"
+            if reply.container:
+                yield "container"
+            if exchange.form in ("did", "went") and reply.places and not reply.connective:
+                yield f"contrast: {exchange.form}, places"
+            if exchange.form == "did" and reply.things:
+                yield "contrast: things"
             if reply.denied:
                 yield f"denied: {'source' if reply.source else exchange.form}"
             elif reply.source:

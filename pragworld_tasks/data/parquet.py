@@ -1,7 +1,7 @@
 """Parquet files of documents: the form in which the benchmark is a dataset of the Hugging Face Hub.
 
-A file has a column for each field of `Document` but `turns_ago` and `basis`, which released splits lack. The
-manual split has further columns: what the three readers of its labels answered.
+A file has a column for each field of `Document` but `turns_ago` and `basis`, which released splits
+lack. The manual split has further columns: what the three readers of its labels answered.
 """
 
 import io

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import WOMEN, Names
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Names, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     MOST_NUMBER,
@@ -209,7 +209,7 @@ def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
         if name is not None and name != REPLIER:
             yield _Variable(position, slot, "question", 0, name)
     if isinstance(exchange.reply, Claim):
-        agents, things, places, _, _, source, _ = exchange.reply
+        agents, things, places, _, _, source, *_ = exchange.reply
         claimed: tuple[tuple[Slot, tuple[str, ...]], ...]
         claimed = (("agents", agents), ("things", things), ("places", places))
         for slot, names in claimed:
@@ -247,6 +247,8 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
 
 def _interchangeable(slot: Slot, name: str, other: str) -> bool:
     """Return whether one name can replace the other while "she" remains "she"."""
+    if slot == "things":
+        return name != other and number_of(name) == number_of(other)
     return name != other and (slot != "agents" or (name in WOMEN) == (other in WOMEN))
 
 

@@ -8,20 +8,23 @@ from zlib import crc32
 from pragworld_tasks.dialogues.grammar import verbalize
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.styles import STYLES
 from pragworld_tasks.dialogues.topics import MIX, TOPICS, Scene
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Names
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
+    ASKS_THING,
     NOTHING_SAID,
     REPLIER,
     Exchange,
     Unclear,
     interpret,
+    latest,
     resolve,
     resolve_one,
 )
 
-_CLOSINGS = ("Thank you.", "All right, thanks.", "I see.")
+_CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
 _ATTEMPTS = 10_000  # a few are enough, unless the topics exclude each other
 
 
@@ -51,7 +54,7 @@ class Dialogue:
         """The utterances, each with its speaker's label. Raises `Unclear`."""
         lines = verbalize(self.exchanges, self.resolved, self.domain, self.cast)
         if self.closing:
-            lines.append(f"{self.cast.labels[0]}: {self.closing}")
+            lines.append(f"{self.cast.labels[0]}: {STYLES[self.domain].written(self.closing)}")
         return tuple(lines)
 
 
@@ -93,26 +96,49 @@ def compose(
             things=rng.sample(vocabulary.things, 2 * length + 2),
             places=rng.sample(vocabulary.places, 3 + rng.below(2)),
         )
-        parts: list[list[Exchange]] = []
-        room = length
-        for name in topics:
-            parts.append(TOPICS[name](scene)[: max(room, 1)])
-            room -= len(parts[-1])
-        while room > 0:
-            parts.append(TOPICS[rng.choice(MIX)](scene)[:room])
-            room -= len(parts[-1])
-        parts = _with_opening_in(shares, rng.shuffled(parts))
-        exchanges = [exchange for part in parts for exchange in part][:length]
-        if not exchanges:
-            continue
         try:
-            exchanges = _with_pronouns(exchanges, rng)
+            parts = _parts(scene, topics, length, rng)
+            parts = _with_opening_in(shares, rng.shuffled(parts))
+            exchanges = _with_pronouns(_interleaved(parts, rng)[:length], rng)
             interpret(resolve(exchanges))
         except Unclear:
             continue
-        closing = rng.choice(_CLOSINGS) if rng.happens(0.3) else ""
+        if not exchanges:
+            continue
+        closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
         return Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
+
+
+def _parts(
+    scene: Scene, topics: Sequence[str], length: int, rng: StableRandom
+) -> list[list[Exchange]]:
+    """Return the exchanges of the topics, and of more topics until there are enough."""
+    parts: list[list[Exchange]] = []
+    room = length
+    for name in topics:
+        parts.append(TOPICS[name](scene)[: max(room, 1)])
+        room -= len(parts[-1])
+    while room > 0:
+        parts.append(TOPICS[rng.choice(MIX)](scene)[:room])
+        room -= len(parts[-1])
+    return parts
+
+
+def _interleaved(parts: Sequence[list[Exchange]], rng: StableRandom) -> list[Exchange]:
+    """Join the parts. The rest of a part may wait until another one is over."""
+    exchanges: list[Exchange] = []
+    waiting: list[Exchange] = []
+    for part in parts:
+        # "Are you sure?" follows what it is about.
+        cut = 2 if len(part) > 1 and part[1].form == "sure" else 1
+        if not waiting and len(part) > cut and exchanges and rng.happens(0.25):
+            exchanges += part[:cut]
+            waiting = part[cut:]
+        else:
+            exchanges += [*part, *waiting]
+            waiting = []
+    return exchanges + waiting
 
 
 def _with_opening_in(shares: Sequence[int], parts: list[list[Exchange]]) -> list[list[Exchange]]:
@@ -126,7 +152,7 @@ def _with_opening_in(shares: Sequence[int], parts: list[list[Exchange]]) -> list
 
 
 def _with_pronouns(exchanges: list[Exchange], rng: StableRandom) -> list[Exchange]:
-    """Replace some names that the exchange before has mentioned by "there", "he" or "she"."""
+    """Replace some names that the exchange before has mentioned by pronouns or "there"."""
     replaced: list[Exchange] = []
     before = NOTHING_SAID
     for exchange in exchanges:
@@ -136,7 +162,9 @@ def _with_pronouns(exchanges: list[Exchange], rng: StableRandom) -> list[Exchang
             has_agent = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
             if has_agent and set(before.agents) == {exchange.agent} and rng.happens(0.7):
                 exchange = exchange._replace(agent=None)
+            has_thing = exchange.form in ASKS_THING
+            if has_thing and set(before.things) == {exchange.thing} and rng.happens(0.8):
+                exchange = exchange._replace(thing=None)
         replaced.append(exchange)
-        if exchange.form != "sure":
-            before = resolve_one(exchange, before)
+        before = latest(resolve_one(exchange, before), before)
     return replaced

@@ -23,9 +23,11 @@ def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False)
     >>> from tempfile import TemporaryDirectory
     >>> from pragworld_tasks.dialogues.generate import generate
     >>> from pragworld_tasks.dialogues.settings import GeneratorSettings
+    >>> groups = list(generate(GeneratorSettings(groups=3)))
     >>> with TemporaryDirectory() as folder:
-    ...     write_groups(generate(GeneratorSettings(groups=3)), Path(folder, "train.csv"))
-    17
+    ...     rows = write_groups(groups, Path(folder, "train.csv"))
+    >>> rows == sum(len(group.variants) for group in groups)
+    True
 
     Args:
         groups: The groups, in order.

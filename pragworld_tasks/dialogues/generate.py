@@ -113,8 +113,8 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
     """Yield the documents of the groups: for each group, the original and then its variants.
 
     >>> document = next(documents(generate(GeneratorSettings(seed=7))))
-    >>> document.question, document.answer
-    ('Are there notebooks in the storeroom?', 'yes')
+    >>> document.group, document.is_original, document.alteration
+    (0, True, None)
     """
     row = 0
     for group in groups:
@@ -352,6 +352,11 @@ class _Draft:
         if alteration != "Injecting Inconsistent Data" and any(
             max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
         ):
+            return None
+        try:
+            # Where people went may contradict what is said of things that are not altered.
+            interpret(dialogue.resolved)
+        except Unclear:
             return None
         return Variant(dialogue, answer, rests_on, alteration, effect, changes)
 

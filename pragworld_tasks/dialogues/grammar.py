@@ -5,100 +5,31 @@ Each form of exchange has several phrases. The exchange records which of them it
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain
-from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Connective, Exchange
+from pragworld_tasks.dialogues.styles import STYLES, Style
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain, number_of, singular
+from pragworld_tasks.dialogues.world import (
+    NOTHING_SAID,
+    REPLIER,
+    Amount,
+    Claim,
+    Exchange,
+    latest,
+)
 
 T = TypeVar("T")
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """The phrases that people use in one domain.
-
-    Attributes:
-        verbs: Verbs for putting something somewhere, in the base form and in the past tense.
-        where: Questions that ask for the place of `{things}`.
-        small_talk: Remarks or questions, each with a reply.
-    """
-
-    verbs: tuple[tuple[str, str], ...]
-    where: tuple[str, ...]
-    small_talk: tuple[tuple[str, str], ...]
-
-
-STYLES: dict[Domain, Style] = {
-    "household": Style(
-        verbs=(("leave", "left"), ("put", "put"), ("place", "placed")),
-        where=(
-            "Where are {things}?",
-            "Where can I find {things}?",
-            "Do you know where {things} are?",
-            "Any idea where {things} are?",
-        ),
-        small_talk=(
-            ("Did you sleep well?", "Like a log."),
-            ("It's cold today.", "It is. I might light the fire."),
-            ("I still have to water the plants.", "There's plenty of time."),
-            ("The neighbours are mowing the lawn again.", "I can hear it."),
-            ("Shall I make some tea?", "That would be lovely."),
-            ("What a long week.", "Tell me about it."),
-        ),
-    ),
-    "shop": Style(
-        verbs=(("leave", "left"), ("put", "put"), ("store", "stored")),
-        where=(
-            "Where are {things}?",
-            "Where would I find {things}?",
-            "Could you tell me where {things} are?",
-            "I'm looking for {things}. Where are {they}?",
-        ),
-        small_talk=(
-            ("It's busy today.", "It always is before the holidays."),
-            ("Is parking free here?", "For the first hour."),
-            ("I like the new sign.", "Thank you. It went up last week."),
-            ("How late is the shop open?", "Until eight."),
-            ("The music is nice.", "The radio chooses it."),
-            ("Is it still raining?", "Only a little."),
-        ),
-    ),
-    "clinic": Style(
-        verbs=(("leave", "left"), ("put", "put"), ("store", "stored")),
-        where=(
-            "Where are {things}?",
-            "Do you happen to know where {things} are?",
-            "Where might {things} be?",
-            "I need {things}. Where are {they}?",
-        ),
-        small_talk=(
-            ("The new plants are nice.", "They like the light here."),
-            ("It's warm in here.", "I'll open a window."),
-            ("Is the lift working again?", "Since this morning."),
-            ("It's a long way from the car park.", "A good walk, though."),
-            ("It has been a quiet morning.", "Let's hope it stays that way."),
-            ("The coffee here is terrible.", "The tea is better."),
-        ),
-    ),
-}
-
 _ODD_AND_STAYING = (
-    "The {things} hum whenever somebody laughs.",
-    "At midnight the {things} turn into silver, and at dawn back again.",
-    "The {things} glow in the dark and recite poems.",
-    "The {things} are older than the moon.",
-    "When nobody is looking, the {things} sing.",
+    "At midnight {things} turned into silver, and at dawn back again.",
+    "Once, when nobody was looking, {things} sang.",
 )
 _ODD_AND_MOVING = (
-    "But since then the {things} have walked over to the {place} by themselves.",
-    "But the {things} have since grown legs and moved to the {place} on their own.",
-    "But since then the {things} have flown to the {place} on tiny wings.",
-    "But the {things} have since melted and taken shape again in the {place}.",
+    "But since then {things} walked over to {place} without any help.",
+    "But then {things} grew legs and moved to {place}.",
 )
-_UNKNOWN = ("I don't know.", "I couldn't say.", "I have no idea.", "Hard to say.")
 
 
 def verbalize(
@@ -108,7 +39,7 @@ def verbalize(
 
     >>> from pragworld_tasks.dialogues.vocabulary import CASTS
     >>> exchange = Exchange("where", thing="pears", reply=Claim(places=("hall",)))
-    >>> verbalize([exchange], [exchange], "household", CASTS[0])
+    >>> verbalize([exchange], [exchange], "shop", CASTS[0])
     ['Alice: Where are the pears?', 'Bob: They are in the hall.']
 
     Args:
@@ -120,21 +51,35 @@ def verbalize(
     utterances = []
     style = STYLES[domain]
     asker, replier = cast.labels
+    before = NOTHING_SAID
     for exchange, meant in zip(exchanges, resolved, strict=True):
-        phrases = _PHRASES[exchange.form](exchange, meant, style)
-        question = next(phrases)
-        if exchange.reply == "unknown" and exchange.form != "chat":
-            reply = _choose(_UNKNOWN, exchange.wordings[1])
-        else:
-            reply = next(phrases)
-        if exchange.oddity:
-            place, wording = exchange.oddity
-            _, things, _ = meant.claimed
-            phrase = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
-            reply += " " + phrase.format(things=things[0], place=place)
-        utterances.append(f"{asker}: {question[0].upper()}{question[1:]}")
-        utterances.append(f"{replier}: {reply[0].upper()}{reply[1:]}")
+        question, reply = _utterances(_Turn(exchange, meant, before, style))
+        utterances.append(f"{asker}: {style.written(question)}")
+        utterances.append(f"{replier}: {style.written(reply)}")
+        before = latest(meant, before)
     return utterances
+
+
+def _utterances(turn: "_Turn") -> tuple[str, str]:
+    """Return the question and the reply."""
+    exchange = turn.exchange
+    phrases = _PHRASES[exchange.form](turn)
+    question = next(phrases)
+    if exchange.form == "chat":
+        return question, next(phrases)
+    if exchange.reply == "unknown":
+        reply = _unknown(turn)
+    elif exchange.reply == "likely":
+        reply = _choose(_LIKELY, exchange.wordings[1])
+    else:
+        reply = next(phrases)
+    if exchange.oddity:
+        place, wording = exchange.oddity
+        _, things, _ = turn.meant.claimed
+        sentence = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
+        to = turn.style.named(place) if place else ""
+        reply += " " + sentence.format(things=f"the {things[0]}", place=to)
+    return question, reply
 
 
 def is_one(amount: Amount) -> bool:
@@ -145,31 +90,88 @@ def is_one(amount: Amount) -> bool:
 # Parts of sentences -------------------------------------------------------------------------------
 
 
+class _Turn(NamedTuple):
+    """An exchange to put into words.
+
+    Attributes:
+        exchange: The exchange, in which None becomes "them" or "there".
+        meant: The same exchange with names.
+        before: The last exchange before it that it may leave out words because of.
+        style: The phrases of the domain.
+    """
+
+    exchange: Exchange
+    meant: Exchange
+    before: Exchange
+    style: Style
+
+    @property
+    def claim(self) -> Claim:
+        """The reply if it is a claim, or else an empty claim."""
+        return self.exchange.claim
+
+    @property
+    def verb(self) -> tuple[str, str]:
+        """The verb for putting something somewhere that the question uses."""
+        return _choose(self.style.verbs, self.exchange.wordings[0])
+
+    @property
+    def things(self) -> str:
+        """The things of the question: "the pears", or "them"."""
+        thing = self.exchange.thing
+        return f"the {thing}" if thing else _them(self.meant.thing)
+
+    @property
+    def they(self) -> str:
+        """The things of the question as the reply refers to them: "they" or "it"."""
+        return "they" if _is_plural(self.meant.thing) else "it"
+
+    @property
+    def are(self) -> str:
+        """The form of "to be" that agrees with the things of the question."""
+        return "are" if _is_plural(self.meant.thing) else "is"
+
+    @property
+    def place(self) -> str:
+        """The place of the question: "in the hall", or "there"."""
+        return self.style.where_it_is(self.exchange.place)
+
+    @property
+    def inside(self) -> str:
+        """The same after "are there", where "there" would be repeated."""
+        place, style = self.exchange.place, self.style
+        return style.where_it_is(place) if place else f"in {style.there}"
+
+    @property
+    def goal(self) -> str:
+        """The place of the question as the goal of putting something."""
+        return self.style.where_it_was_put(self.exchange.place)
+
+    @property
+    def subjects(self) -> tuple[str, str]:
+        """The agent of the question as the question and as the reply refer to the agent."""
+        assert self.meant.agent is not None
+        pronoun = _pronoun(self.meant.agent)
+        asked = "you" if pronoun == "I" else pronoun
+        named = self.exchange.agent
+        return asked if named is None or named == REPLIER else named, pronoun
+
+
 def _choose(phrases: Sequence[T], wording: int) -> T:
     return phrases[wording % len(phrases)]
 
 
+def _is_plural(thing: str | None) -> bool:
+    assert thing is not None
+    return number_of(thing) == "plural"
+
+
+def _them(thing: str | None) -> str:
+    return "them" if _is_plural(thing) else "it"
+
+
 def _pronoun(agent: str) -> str:
     return "I" if agent == REPLIER else "she" if agent in WOMEN else "he"
-
-
-def _subjects(exchange: Exchange, meant: Exchange) -> tuple[str, str]:
-    """Return the agent of the question as the question and as the reply refer to it."""
-    assert meant.agent is not None
-    pronoun = _pronoun(meant.agent)
-    return exchange.agent or pronoun, pronoun
-
-
-def _the(thing: str | None) -> str:
-    return f"the {thing}" if thing else "them"
-
-
-def _in(place: str | None) -> str:
-    return f"in the {place}" if place else "there"
-
-
-def _nouns(names: Sequence[str], connective: Connective | None) -> str:
-    return "the " + f" {connective} the ".join(names)
 
 
 def _agents(claim: Claim) -> str:
@@ -183,195 +185,321 @@ def _number(amount: Amount) -> str:
     return f"at least {numbers}" if amount.kind == "at least" else numbers
 
 
-def _quantity(amount: Amount, thing: str | None, pronoun: str = "them") -> str:
-    """Return "three of the pears", "some of them", or, for all, "the pears" or the pronoun."""
-    if amount.kind == "the":
-        return f"the {thing}" if thing else pronoun
-    quantity = amount.kind if amount.kind in ("all", "some", "any") else _number(amount)
-    return f"{quantity} of {_the(thing)}"
+def _quantity(amount: Amount) -> str:
+    return amount.kind if amount.kind in ("all", "some", "any") else _number(amount)
 
 
-def _objects(claim: Claim, pronoun: str = "them") -> str:
+def _objects(turn: _Turn, is_subject: bool = False) -> str:
+    """Return what a claim is about: "the pears", "three of the pears", or "some of them"."""
+    claim = turn.claim
     if len(claim.things) > 1:
-        return _nouns(claim.things, claim.connective)
-    return _quantity(claim.amount, claim.things[0] if claim.things else None, pronoun)
+        return "the " + f" {claim.connective} the ".join(claim.things)
+    if claim.amount.kind != "the":
+        of = f"the {claim.things[0]}" if claim.things else _them(turn.meant.thing)
+        return f"{_quantity(claim.amount)} of {of}"
+    if claim.things:
+        return f"the {claim.things[0]}"
+    return turn.they if is_subject else _them(turn.meant.thing)
 
 
-def _places(claim: Claim) -> str:
-    if claim.connective == "if not" and len(claim.places) > 1:
-        return f"in the {claim.places[0]} if not in the {claim.places[1]}"
-    if claim.places:
-        return f"in {_nouns(claim.places, claim.connective)}"
-    return "there"
+def _agreement(turn: _Turn) -> str:
+    """Return the form of "to be" that agrees with what a claim is about."""
+    claim = turn.claim
+    thing = claim.things[0] if claim.things else turn.meant.thing
+    is_single = is_one(claim.amount) or not _is_plural(thing)
+    return "is" if is_single and (len(claim.things) < 2 or claim.connective != "and") else "are"
 
 
-def _statement(claim: Claim, meant: Exchange, verb: tuple[str, str]) -> str:
+def _places(turn: _Turn, preposition: str, there: str) -> str:
+    claim, style = turn.claim, turn.style
+    places = [f"{preposition} {style.named(place)}" for place in claim.places]
+    if claim.connective == "if not" and len(places) > 1:
+        return " if not ".join(places)
+    if places:
+        names = f" {claim.connective} ".join(map(style.named, claim.places))
+        return f"{preposition} {names}"
+    return there
+
+
+def _statement(turn: _Turn, verb: tuple[str, str]) -> str:
     """Return a claim as a whole sentence."""
-    agent = claim.agents[0] if claim.agents else meant.agent
-    if agent:
-        named = claim.agents and claim.agents != (claim.source,)
+    claim, meant, style = turn.claim, turn.meant, turn.style
+    agent = claim.agents[0] if claim.agents else meant.agent if meant.form != "amount" else None
+    if agent and not claim.container:
+        reporter = claim.origin or claim.source
+        named = claim.agents and claim.agents != (reporter,)
         subject = _agents(claim) if named else _pronoun(agent)
         predicate = f"didn't {verb[0]}" if claim.denied else verb[1]
-        sentence = f"{subject} {predicate} {_objects(claim)} {_places(claim)}."
+        sentence = f"{subject} {predicate} {_objects(turn)} "
+        sentence += _places(turn, style.put_at, style.put_there)
     else:
-        are = ("is" if is_one(claim.amount) else "are") + ("n't" if claim.denied else "")
-        sentence = f"{_objects(claim, 'they')} {are} {_places(claim)}."
-    return f"{_attribution(claim, meant)}{sentence}"
+        are = _agreement(turn) + ("n't" if claim.denied else "")
+        subject = _objects(turn, is_subject=True)
+        if claim.container:
+            subject, are = "there", f"is a {claim.container}"
+        elif claim.source and claim.amount.kind in ("some", "all") and not claim.origin:
+            subject, are = f"{_pronoun(claim.source)} saw", _objects(turn)  # "she saw some of them"
+        sentence = f"{subject} {are} {_places(turn, style.at, style.there)}"
+    if claim.then:
+        sentence += f" and {_choose(_WENT, meant.wordings[0])} to {style.named(claim.then)}"
+    return f"{_attribution(turn)}{sentence}."
 
 
-def _attribution(claim: Claim, meant: Exchange) -> str:
+def _attribution(turn: _Turn) -> str:
+    claim, meant = turn.claim, turn.meant
     if claim.source is None:
         return ""
-    return f"{_pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
+    said = f"{_pronoun(claim.source) if claim.source == meant.agent else claim.source} said "
+    if claim.origin is None:
+        return said
+    return f"{said}{claim.origin} told {_him(claim.source)} "
 
 
 def _yes_or_no(exchange: Exchange, clause: str, *longer: str) -> str:
     """Return a reply of yes or no. The clause is its subject and verb, as in "she did"."""
     clause += "n't" if exchange.reply == "no" else ""
-    phrases = (f"{exchange.reply}.", f"{clause}.", f"{exchange.reply}, {clause}.", *longer)
+    phrases = (f"{exchange.reply}.", f"{exchange.reply}, {clause}.", f"{clause}.", *longer)
     return _choose(phrases, exchange.wordings[1])
 
 
-def _with_amount(claim: Claim, meant: Exchange, style: Style, number_suffices: bool) -> str:
+def _with_amount(turn: _Turn, number_suffices: bool) -> str:
     """Return a claim of an amount, which may leave out what the question has said."""
-    wording = meant.wordings[1]
-    sentence = _statement(claim, meant, _choose(style.verbs, wording))
-    if claim.agents or claim.source:
+    claim, wording = turn.claim, turn.meant.wordings[1]
+    sentence = _statement(turn, _choose(turn.style.verbs, wording))
+    if claim.agents or claim.source or claim.amount.kind == "the":
         return sentence
-    are = "is" if is_one(claim.amount) else "are"
+    thing, place = turn.meant.thing, turn.style.where_it_is(turn.meant.place)
+    assert thing is not None
+    there, are = turn.style.there, _agreement(turn)
+    noun = singular(thing) if is_one(claim.amount) else thing
     if claim.amount.kind in ("all", "some"):
-        return _choose((sentence, f"{claim.amount.kind} of them {are}."), wording)
+        what = f"all of the {thing}" if claim.amount.kind == "all" else f"some {thing}"
+        phrases = (
+            sentence,
+            f"{claim.amount.kind} of {_them(thing)} {are}.",
+            f"{what} {are} {place}.",
+            f"{claim.amount.kind} of the {thing} {are} {there}.",
+            f"I saw {claim.amount.kind} of {_them(thing)} {there}.",
+        )
+        return _choose(phrases, wording)
     amount = _number(claim.amount)
-    phrases = (sentence, f"{amount} {are} there.", f"there {are} {amount} there.", f"{amount}.")
-    return _choose(phrases if number_suffices else phrases[:2], wording)
+    phrases = (
+        sentence,
+        f"{amount} {are} {there}.",
+        f"{amount} {noun} {are} {place}.",
+        f"there {are} {amount}.",
+        f"{amount}.",
+    )
+    return _choose(phrases if number_suffices else phrases[:3], wording)
+
+
+_WENT = ("went", "walked")
+_LIKELY = ("it is likely.", "probably.", "I think so.", "most likely.")
+_UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
+
+
+def _unknown(turn: _Turn) -> str:
+    form, answer = turn.exchange.form, turn.meant.wordings[1]
+    phrases: tuple[str, ...] = _UNKNOWN
+    if form in ("where", "amount", "count"):
+        phrases = (*_UNKNOWN, f"I didn't see {_them(turn.meant.thing)}.")
+    elif form in ("went", "where to") and turn.meant.agent is not None:
+        phrases = (*_UNKNOWN, f"I didn't see {_him(turn.meant.agent)}.")
+    return _choose(phrases, answer)
 
 
 # Forms of exchanges: each yields the question and then the reply, unless it is "I don't know" -----
 
 
-def _did(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    verb = base, past = _choose(style.verbs, exchange.wordings[0])
-    who, he = _subjects(exchange, meant)
-    yield f"did {who} {base} {_the(exchange.thing)} {_in(exchange.place)}?"
-    claim = exchange.reply
+def _did(turn: _Turn) -> Iterator[str]:
+    exchange, meant, claim = turn.exchange, turn.meant, turn.exchange.reply
+    base, past = turn.verb
+    who, he = turn.subjects
+    yield f"did {who} {base} {turn.things} {turn.goal}?"
+    them, there = _them(meant.thing), turn.style.put_there
     if not isinstance(claim, Claim):
         did = past if claim == "yes" else f"didn't {base}"
-        yield _yes_or_no(exchange, f"{he} did", f"{he} {did} them there.")
+        yield _yes_or_no(exchange, f"{he} did", f"{he} {did} {them} {there}.")
+    elif claim.denied and claim.then and not claim.agents:
+        was = f"was in {turn.style.named(claim.then)}"
+        if claim.then == meant.place:
+            was = _choose(("didn't go there", "never went there"), exchange.wordings[1])
+        yield f"{_attribution(turn)}{he} {was}."
     elif claim.source and claim.denied and not claim.agents:
-        yield f"{_attribution(claim, meant)}{he} didn't."
-    elif claim.agents and not (claim.source or claim.places or claim.things):
+        yield f"{_attribution(turn)}{he} didn't."
+    elif claim.agents and not (claim.source or claim.places or claim.things or claim.then):
         names = _agents(claim)
-        yield _choose((f"{names} did.", f"{names} {past} them there."), exchange.wordings[1])
+        yield _choose((f"{names} did.", f"{names} {past} {them} {there}."), exchange.wordings[1])
     else:
-        yield _statement(claim, meant, verb)
+        yield _statement(turn, turn.verb)
 
 
-def _where(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    ask, answer = exchange.wordings
-    if exchange.thing:
-        yield _choose(style.where, ask).format(things=f"the {exchange.thing}", they="they")
+def _where(turn: _Turn) -> Iterator[str]:
+    (ask, answer), thing = turn.exchange.wordings, turn.exchange.thing
+    if thing:
+        phrases = turn.style.where
+        if turn.before.form == "where":
+            phrases = (*phrases, *turn.style.where_next, *turn.style.where_next)
+        phrase = _choose(phrases, ask)
+        yield phrase.format(things=f"the {thing}", they=turn.they, are=turn.are)
     else:
-        yield "where are they?"
-    claim = exchange.claim
-    sentence = short = _statement(claim, meant, _choose(style.verbs, answer))
-    if not (claim.agents or claim.source) and claim.amount.kind == "the":
-        short = f"{'not ' if claim.denied else ''}{_places(claim)}."
-    yield _choose((sentence, short), answer)
+        yield f"where {turn.are} {turn.they}?"
+    claim = turn.claim
+    sentence = short = _statement(turn, _choose(turn.style.verbs, answer))
+    if not claim.people and claim.amount.kind == "the" and not claim.container:
+        short = f"{'not ' if claim.denied else ''}{_places(turn, turn.style.at, '')}."
+    named = sentence
+    if claim.amount.kind == "the" and not claim.people and not claim.things:
+        named = f"the {turn.meant.thing}{sentence.removeprefix(turn.they)}"
+    yield _choose((sentence, named, short), answer)
 
 
-def _amount(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    asks_any = exchange.amount.kind == "any"
-    they = "they"
-    if asks_any and exchange.thing:
+def _amount(turn: _Turn) -> Iterator[str]:
+    exchange, amount = turn.exchange, turn.exchange.amount
+    they, are = turn.they, turn.are
+    if amount.kind == "any" and exchange.thing:
         they = "there"
-        place = _in(exchange.place) if exchange.place else "in there"
-        yield f"are there any {exchange.thing} {place}?"
+        yield f"{are} there any {exchange.thing} {turn.inside}?"
+    elif amount.kind == "the":
+        yield f"{are} {turn.things if exchange.thing else they} {turn.place}?"
     else:
-        yield f"are {_quantity(exchange.amount, exchange.thing)} {_in(exchange.place)}?"
+        yield f"{are} {_quantity(amount)} of {turn.things} {turn.place}?"
     if isinstance(exchange.reply, Claim):
-        yield _with_amount(exchange.reply, meant, style, number_suffices=asks_any)
+        yield _with_amount(turn, number_suffices=amount.kind == "any")
     else:
+        if amount.kind == "some" and exchange.reply == "yes":
+            they = "some"
         nt = "n't" if exchange.reply == "no" else ""
-        phrases = (f"{exchange.reply}.", f"{exchange.reply}, {they} are{nt}.")
+        phrases = (f"{exchange.reply}.", f"{exchange.reply}, {they} {are}{nt}.")
         yield _choose(phrases, exchange.wordings[1])
 
 
-def _count(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
+def _count(turn: _Turn) -> Iterator[str]:
+    exchange, ask = turn.exchange, turn.exchange.wordings[0]
     if exchange.thing:
-        place = _in(exchange.place) if exchange.place else "in there"
-        many = _choose((exchange.thing, f"of the {exchange.thing}"), exchange.wordings[0])
-        yield f"how many {many} are {place}?"
+        many = _choose((exchange.thing, exchange.thing, f"of the {exchange.thing}"), ask)
+        yield f"how many {many} are {turn.inside}?"
     else:
-        of_them = _choose(("of them ", ""), exchange.wordings[0])
-        yield f"how many {of_them}are {_in(exchange.place)}?"
-    yield _with_amount(exchange.claim, meant, style, number_suffices=True)
+        questions = [f"how many of them are {turn.place}?", f"how many are {turn.place}?"]
+        if exchange.place is None:
+            questions.append("how many?")
+        yield _choose(questions, ask)
+    yield _with_amount(turn, number_suffices=True)
 
 
-def _what(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    ask, answer = exchange.wordings
-    verb = _choose(style.verbs, ask)
-    place = _in(exchange.place) if exchange.place else "in there"
-    yield f"what did {exchange.agent} {verb[0]} {place}?" if exchange.agent else f"what is {place}?"
-    claim = exchange.claim
-    sentence = _statement(claim, meant, verb)
-    yield _choose((sentence, sentence if claim.denied else f"{_objects(claim)}."), answer)
+def _what(turn: _Turn) -> Iterator[str]:
+    exchange, answer = turn.exchange, turn.exchange.wordings[1]
+    base, _ = turn.verb
+    if exchange.agent:
+        goal = turn.goal if exchange.place else f"in {turn.goal}"
+        yield f"what did {exchange.agent} {base} {goal}?"
+    else:
+        yield f"what is {turn.inside}?"
+    sentence = _statement(turn, turn.verb)
+    yield _choose((sentence, sentence if turn.claim.denied else f"{_objects(turn)}."), answer)
 
 
-def _who(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    ask, answer = exchange.wordings
-    _, past = _choose(style.verbs, ask)
-    yield f"who {past} {_the(exchange.thing)} {_in(exchange.place)}?"
-    claim = exchange.claim
+def _who(turn: _Turn) -> Iterator[str]:
+    _, past = turn.verb
+    yield f"who {past} {turn.things} {turn.goal}?"
+    claim = turn.claim
     names, nt = _agents(claim), "n't" if claim.denied else ""
     did = f"{names} did{nt}."
-    yield _choose((did, did if names == "I" else f"it was{nt} {names}."), answer)
+    yield _choose((did, did if names == "I" else f"it was{nt} {names}."), turn.exchange.wordings[1])
 
 
-def _still(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    they = "they" if exchange.thing is None else _the(exchange.thing)
-    yield f"are {they} still {_in(exchange.place)}?"
+def _still(turn: _Turn) -> Iterator[str]:
+    exchange, they = turn.exchange, turn.they
+    yield f"{turn.are} {turn.things if exchange.thing else they} still {turn.place}?"
     claim, answer = exchange.reply, exchange.wordings[1]
     if isinstance(claim, Claim):
         has = "have" if claim.agents == (REPLIER,) else "has"
-        moved = _choose(("moved", f"{has} taken"), answer)
-        yield f"no, {_agents(claim)} {moved} them to the {claim.places[0]}."
+        moved = _choose(("moved", f"{has} moved"), answer)
+        to = turn.style.named(claim.places[0])
+        yield f"no, {_agents(claim)} {moved} {_them(turn.meant.thing)} to {to}."
     else:
-        yield _choose(("yes, they are.", "yes."), answer)
+        yield _choose((f"yes, {they} {turn.are}.", "yes."), answer)
 
 
-def _knows(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    who, he = _subjects(exchange, meant)
-    yield f"does {who} know where {f'the {exchange.thing}' if exchange.thing else 'they'} are?"
+def _knows(turn: _Turn) -> Iterator[str]:
+    exchange = turn.exchange
+    who, he = turn.subjects
+    things = turn.things if exchange.thing else turn.they
+    yield f"does {who} know {turn.style.wh} {things} {turn.are}?"
     knows = "knows" if exchange.reply == "yes" else "doesn't know"
     yield _yes_or_no(exchange, f"{he} does", f"{he} {knows}.")
 
 
-def _sure(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    ask, answer = exchange.wordings
-    yield _choose(("are you sure?", "are you certain?", "and you are sure?"), ask)
+def _sure(turn: _Turn) -> Iterator[str]:
+    exchange, (ask, answer) = turn.exchange, turn.exchange.wordings
+    yield _choose(("are you sure?", "are you certain?", "really?"), ask)
+    if isinstance(exchange.reply, Claim):
+        yield _correction(turn)
+        return
     i_am = "I am" if exchange.reply == "yes" else "I'm not"
-    yield _choose((f"{exchange.reply}, {i_am}.", f"{exchange.reply}.", f"{i_am}."), answer)
+    if ask % 3 == 2:  # "really?"
+        i_am = "I'm sure" if exchange.reply == "yes" else "I'm not sure"
+    yield _choose((f"{exchange.reply}, {i_am}.", f"{i_am}."), answer)
 
 
-def _went(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    who, he = _subjects(exchange, meant)
-    yield f"did {who} go {f'to the {exchange.place}' if exchange.place else 'there'}?"
-    yield _yes_or_no(exchange, f"{he} did")
+def _correction(turn: _Turn) -> str:
+    """Return the right answer to the question before, which the last reply got wrong."""
+    claim, style = turn.claim, turn.style
+    if claim.places:
+        correct = f"{style.where_it_is(claim.places[0])}"
+    elif claim.agents:
+        correct = f"it was {_agents(claim)}"
+    else:
+        correct = _number(claim.amount)
+    sorry = _choose(("no, sorry,", "no, wait,", "no, I mean"), turn.exchange.wordings[1])
+    return f"{sorry} {correct}."
 
 
-def _where_to(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    ask, answer = exchange.wordings
-    who, he = _subjects(exchange, meant)
-    yield _choose((f"where did {who} go?", f"any idea where {who} went?"), ask)
-    to = f"to {_nouns(exchange.claim.places, exchange.claim.connective)}"
-    yield _choose((f"{he} went {to}.", f"{to}."), answer)
+def _went(turn: _Turn) -> Iterator[str]:
+    exchange, ask = turn.exchange, turn.exchange.wordings[0]
+    who, he = turn.subjects
+    to = f"to {turn.style.named(exchange.place)}" if exchange.place else "there"
+    was = "were" if who == "you" else "was"
+    yield _choose((f"did {who} go {to}?", f"{was} {who} {turn.place}?"), ask)
+    if isinstance(exchange.reply, Claim):
+        yield _journey(turn, he)
+    else:
+        clause = (f"{he} did", f"{he} was")[ask % 2]
+        yield _yes_or_no(exchange, clause)
 
 
-def _chat(exchange: Exchange, meant: Exchange, style: Style) -> Iterator[str]:
-    yield from _choose(style.small_talk, exchange.wordings[0])
+def _where_to(turn: _Turn) -> Iterator[str]:
+    who, he = turn.subjects
+    was = "were" if who == "you" else "was"
+    questions = [f"where did {who} go?", f"where {was} {who}?"]
+    if who != "you":
+        whom = turn.exchange.agent or _him(turn.meant.agent)
+        questions.append(f"how can I find {whom}?")
+    yield _choose(questions, turn.exchange.wordings[0])
+    yield _journey(turn, he)
 
 
-_PHRASES: dict[str, Callable[[Exchange, Exchange, Style], Iterator[str]]] = {
+def _him(agent: str | None) -> str:
+    return "her" if agent in WOMEN else "him"
+
+
+def _journey(turn: _Turn, he: str) -> str:
+    claim, style, answer = turn.claim, turn.style, turn.exchange.wordings[1]
+    names = f" {claim.connective} ".join(map(style.named, claim.places))
+    if claim.connective == "if not":
+        names = f" if not {style.at} ".join(map(style.named, claim.places))
+        return f"{_attribution(turn)}{he} was {style.at} {names}."
+    went = [f"went to {names}", f"walked to {names}"]
+    if len(claim.places) == 1:
+        went.append(f"was {style.at} {names}")
+    return f"{_attribution(turn)}{he} {_choose(went, answer)}."
+
+
+def _chat(turn: _Turn) -> Iterator[str]:
+    yield from _choose(turn.style.small_talk, turn.exchange.wordings[0])
+
+
+_PHRASES: dict[str, Callable[[_Turn], Iterator[str]]] = {
     "did": _did,
     "where": _where,
     "amount": _amount,

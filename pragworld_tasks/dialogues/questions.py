@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.dialogues.grammar import NUMBERS
-from pragworld_tasks.dialogues.vocabulary import Cast, Names, singular
+from pragworld_tasks.dialogues.vocabulary import Cast, Names, NounNumber, number_of, singular
 from pragworld_tasks.dialogues.world import REPLIER, Cell, State
 
 Fact = Literal[
@@ -72,6 +72,15 @@ FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "other": ("went", "moved", "told"),
 }
 _FACTS: frozenset[str] = frozenset(get_args(Fact))
+# The forms that can ask about things whose noun has this number.
+_OF_ALL: frozenset[QuestionForm] = frozenset(
+    ("any", "left", "where", "who", "agent knows", "moved", "told")
+)
+_ASKED: dict[NounNumber, frozenset[QuestionForm]] = {
+    "plural": frozenset(form for forms in FORMS.values() for form in forms),
+    "mass": _OF_ALL | frozenset(("all", "some", "left all", "left some")),
+    "singular": _OF_ALL,
+}
 
 
 # The answer ---------------------------------------------------------------------------------------
@@ -79,6 +88,16 @@ _FACTS: frozenset[str] = frozenset(get_args(Fact))
 
 def evaluate(question: Question, state: State) -> bool | None:
     """Return whether the answer is yes, or None if people would not agree on an answer."""
+    holds = _is_established(question, state)
+    if holds is False and (question.thing or question.agent) in state.doubted:
+        # Nobody is sure of what was only likely or was taken back. Whether it is so is open.
+        is_about_speaker = question.kind in ("sure", "know") and question.form != "agent knows"
+        if not is_about_speaker and not _is_excluded(question, state):
+            return None
+    return holds
+
+
+def _is_established(question: Question, state: State) -> bool | None:
     form, _, agent, thing, place, number, *_ = question
     if form in _FACTS:
         if form.startswith("left"):
@@ -91,7 +110,10 @@ def evaluate(question: Question, state: State) -> bool | None:
             return cell.counts == (number,)
         if form == "more than":
             return cell.least > number
-        return cell.whole is True if form in ("all", "left all") else True
+        if form in ("all", "left all"):
+            # "Three are there" may be all of them, unless there are more elsewhere.
+            return False if len(state.cells[thing]) > 1 else cell.whole
+        return True
     if form == "where":
         return _is_located(state, thing)
     if form in ("who", "how many"):
@@ -151,8 +173,8 @@ def _is_known_absent(state: State, thing: str, place: str) -> bool:
 def basis(question: Question, state: State) -> Basis | None:
     """Return what the answer rests on, or None if people would not agree on an answer.
 
-    What was said excludes that a speaker is sure of something or knows it if the dialogue asks about
-    it and leaves it open.
+    What was said excludes that a speaker is sure of something or knows it if the dialogue asks
+    about it and leaves it open.
     """
     holds = evaluate(question, state)
     if holds is None:
@@ -276,7 +298,7 @@ def _possible_questions(
         if form in ("agent knows", "told"):
             agents = tuple(agent for agent in agents if agent != REPLIER)
     if form != "went":
-        things = names.things
+        things = tuple(thing for thing in names.things if form in _ASKED[number_of(thing)])
     if form not in ("where", "agent knows", "told"):
         places = names.places
     if form in ("exactly", "left exactly", "more than"):
@@ -308,13 +330,15 @@ def question_text(question: Question, cast: Cast) -> str:
         "number": NUMBERS[number],
         "knower": cast.names[knower],
     }
+    noun = number_of(thing) if thing else "plural"
+    slots["are"] = "are" if noun == "plural" else "is"
     key: str = form
     if kind in ("sure", "know"):
         key = f"{kind} {form}"
         if form in _FACTS:
             key = f"{kind} that"
-            slots["fact"] = _PHRASES[f"that {form}"][0].format_map(slots)
-    phrases = _PHRASES[key]
+            slots["fact"] = _phrases_for(f"that {form}", noun)[0].format_map(slots)
+    phrases = _phrases_for(key, noun)
     text = phrases[wording % len(phrases)].format_map(slots)
     if number == 1 and thing:
         text = text.replace(f"one {thing}", f"one {singular(thing)}")
@@ -324,6 +348,10 @@ def question_text(question: Question, cast: Cast) -> str:
         else:
             text = text.replace("Are there more", "Is there more")
     return text[0].upper() + text[1:]
+
+
+def _phrases_for(key: str, noun: NounNumber) -> list[str]:
+    return _PHRASES.get(f"{noun} {key}") or _PHRASES[key]
 
 
 def _phrases(table: str) -> dict[str, list[str]]:
@@ -348,15 +376,28 @@ some: Are at least some of the {things} in the {place}?
 some: Is it true that at least some of the {things} are in the {place}?
 left: Did {agent} put any {things} in the {place}?
 left: Did {agent} leave any {things} in the {place}?
+singular any: Is the {things} in the {place}?
+singular any: Is it true that the {things} is in the {place}?
+mass any: Is there any {things} in the {place}?
+mass all: Is all of the {things} in the {place}?
+mass all: Is all the {things} in the {place}?
+mass some: Is at least some of the {things} in the {place}?
+singular left: Did {agent} put the {things} in the {place}?
+singular left: Did {agent} leave the {things} in the {place}?
+singular that any: the {things} is in the {place}
+mass that any: there is {things} in the {place}
+mass that all: all of the {things} is in the {place}
+singular that left: {agent} put the {things} in the {place}
 left exactly: Did {agent} put exactly {number} {things} in the {place}?
 left exactly: Did {agent} leave exactly {number} {things} in the {place}?
 left all: Did {agent} put all of the {things} in the {place}?
 left all: Did {agent} leave all the {things} in the {place}?
 left some: Did {agent} put at least some of the {things} in the {place}?
 left some: Did {agent} leave at least some of the {things} in the {place}?
-went: Did {agent} go to the {place}?
+went: Has {agent} been to the {place}?
+went: Is it true that {agent} has been to the {place}?
 moved: Did {agent} move the {things} to the {place}?
-told: Did {agent} say where the {things} are?
+told: Did {agent} say where the {things} {are}?
 sure that: Is {knower} sure that {fact}?
 sure that: Can {knower} be sure that {fact}?
 know that: Does {knower} know that {fact}?
@@ -364,10 +405,10 @@ that any: there are {things} in the {place}
 that exactly: there are exactly {number} {things} in the {place}
 that all: all of the {things} are in the {place}
 that left: {agent} put {things} in the {place}
-sure where: Is {knower} sure where the {things} are?
-sure where: Is {knower} sure about where the {things} are?
-know where: Does {knower} know where the {things} are?
-know agent knows: Does {agent} know where the {things} are?
+sure where: Is {knower} sure where the {things} {are}?
+sure where: Is {knower} sure about where the {things} {are}?
+know where: Does {knower} know where the {things} {are}?
+know agent knows: Does {agent} know where the {things} {are}?
 sure who: Is {knower} sure who put the {things} in the {place}?
 know who: Does {knower} know who put the {things} in the {place}?
 know who: Does {knower} know who left the {things} in the {place}?

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import WOMEN, NounNumber, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,
-    MOST_NUMBER,
     REPLIER,
     SOME,
     THE,
@@ -21,14 +21,21 @@ from pragworld_tasks.dialogues.world import (
     Exchange,
     ExchangeForm,
     Reply,
+    Unclear,
 )
 
 _SMALL_TALK = 6  # phrases for small talk in each domain
-_WORDINGS = 12  # a multiple of every number of phrases in `grammar`
+_WORDINGS = 5040  # large enough for all numbers of phrases in `grammar` to be equally likely
+_MOST = 5  # the largest number that dialogues start from
 
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
 _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "or", "or", "if not")
-_ANSWERS: tuple[Reply, ...] = ("yes", "yes", "no", "no", "unknown")
+_ANSWERS: tuple[Reply, ...] = (*("yes",) * 4, *("no",) * 4, "unknown", "likely")
+_CONTAINERS = tuple(
+    f"{color} {container}"
+    for color in ("green", "red", "blue", "white", "yellow")
+    for container in ("box", "crate", "basket", "drawer", "suitcase", "bucket", "bag", "cupboard")
+)
 
 
 class Scene:
@@ -41,7 +48,7 @@ class Scene:
         self.agents = agents
         self.things = things
         self.places = places
-        self._travellers = list(agents)
+        self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(_SMALL_TALK))
 
     def exchange(
@@ -70,9 +77,17 @@ class Scene:
         """Return a person whose journey the dialogue has not mentioned, as long as there is one."""
         return self._travellers.pop() if self._travellers else self.person()
 
-    def thing(self) -> str:
-        """Return things that the dialogue has not mentioned, as long as there are any."""
-        return self.things.pop() if len(self.things) > 1 else self.rng.choice(self.things)
+    def thing(self, *numbers: NounNumber) -> str:
+        """Return things that the dialogue has not mentioned, as long as there are any.
+
+        Args:
+            numbers: The numbers that the noun may have. Any by default.
+        """
+        things = self.things
+        for position in range(len(things) - 1, -1, -1):
+            if not numbers or number_of(things[position]) in numbers:
+                return things[position] if len(things) < 3 else things.pop(position)
+        raise Unclear("no things of which the topic can speak")
 
     def place(self, other_than: str | None = None) -> str:
         """Return a place, other than the given one."""
@@ -88,22 +103,37 @@ class Scene:
 
     def number(self) -> Amount:
         """Return an exact number."""
-        return Amount("number", (1 + self.rng.below(MOST_NUMBER),))
+        return Amount("number", (1 + self.rng.below(_MOST),))
 
     def either(self) -> Amount:
         """Return a choice between two consecutive numbers."""
-        low = 1 + self.rng.below(7)
+        low = 1 + self.rng.below(_MOST - 1)
         return Amount("either", (low, low + 1))
 
-    def amount(self) -> Amount:
+    def two_of_other_gender(self) -> tuple[str, str]:
+        """Return a woman and a man, or a man and a woman.
+
+        Raises:
+            Unclear: The dialogue has no such two people.
+        """
+        first = self.person()
+        others = [name for name in self.agents if (name in WOMEN) != (first in WOMEN)]
+        if not others:
+            raise Unclear("nobody else who would be he or she")
+        return first, self.rng.choice(others)
+
+    def amount(self, thing: str) -> Amount:
         """Return an amount other than "the": a quantifier, a number, or a range of numbers."""
-        kind = self.rng.below(8)
+        number = number_of(thing)
+        if number == "singular":
+            return THE
+        kind = self.rng.below(8 if number == "plural" else 2)
         if kind < 2:
             return ALL if kind else SOME
         if kind == 6:
             return self.either()
         if kind == 7:
-            return Amount("at least", (2 + self.rng.below(6),))
+            return Amount("at least", (2 + self.rng.below(_MOST - 2),))
         return self.number()
 
 
@@ -122,15 +152,18 @@ def _somewhere(scene: Scene) -> list[Exchange]:
         source = scene.person() if rng.happens(0.2) else None
         if source and (not agents or rng.happens(0.5)):
             agents = (source,) if rng.happens(0.5) else ()
-        reply = Claim(agents=agents, places=(scene.place(),), source=source)
+        then = scene.place() if agents and rng.happens(0.4) else None
+        reply = Claim(agents=agents, places=(scene.place(),), source=source, then=then)
     elif kind < 6:
         connective = rng.choice(_CONNECTIVES)
+        if number_of(thing) == "singular":
+            connective = "or"
         agents = (scene.person(),) if rng.happens(0.4) else ()
         reply = Claim(agents=agents, places=scene.two(scene.places), connective=connective)
     elif kind < 7:
         reply = Claim(places=(scene.place(),), denied=True)
     elif kind < 8:
-        reply = Claim(places=(scene.place(),), amount=scene.amount())
+        reply = Claim(places=(scene.place(),), amount=scene.amount(thing))
     else:
         reply = "unknown"
     return _continued(scene, scene.exchange("where", thing=thing, reply=reply))
@@ -142,24 +175,32 @@ def _did(scene: Scene) -> list[Exchange]:
     kind = rng.below(12)
     reply: Reply
     other_place = scene.place(other_than=place)
-    if kind < 3:
+    if kind < 2:
         reply = "yes"
-    elif kind < 6:
+    elif kind < 3:
+        reply = Claim(then=scene.place(other_than=place))
+    elif kind < 5:
         reply = "no"
+    elif kind < 6:
+        reply = _was_elsewhere(scene, agent, place)
     elif kind < 7:
-        reply = "unknown" if agent != REPLIER else "yes"
+        reply = rng.choice(("unknown", "likely")) if agent != REPLIER else "yes"
     elif kind < 8:
         reply = Claim(things=(scene.thing(),))
     elif kind < 9:
         reply = Claim(places=(other_place,))
+        if agent != REPLIER and rng.happens(0.4):
+            either: Connective = "or" if rng.happens(0.5) else "if not"
+            reply = Claim(places=scene.two(scene.places), connective=either)
     elif kind < 10:
         reply = Claim(agents=(rng.choice([name for name in scene.agents if name != agent]),))
     elif kind < 11:
-        reply = Claim(amount=scene.amount())
+        amount = scene.amount(thing)
+        reply = Claim(amount=amount) if amount != THE else "yes"
     elif agent != REPLIER:
         reply = Claim(source=agent, denied=rng.happens(0.4))
         if not reply.denied and rng.happens(0.5):
-            reply = reply._replace(amount=scene.amount())
+            reply = reply._replace(amount=scene.amount(thing))
     else:
         reply = "no"
     return _continued(scene, scene.exchange("did", agent, thing, place, reply=reply))
@@ -167,12 +208,12 @@ def _did(scene: Scene) -> list[Exchange]:
 
 def _quantity(scene: Scene) -> list[Exchange]:
     """How many of the things are in the hall? Three."""
-    rng, thing, place = scene.rng, scene.thing(), scene.place()
+    rng, thing, place = scene.rng, scene.thing("plural"), scene.place()
     if rng.happens(0.15):
         return [scene.exchange("count", thing=thing, place=place, reply="unknown")]
-    amount = scene.amount()
+    amount = scene.amount(thing)
     while not amount.numbers:
-        amount = scene.amount()
+        amount = scene.amount(thing)
     source = scene.person() if rng.happens(0.2) else None
     agents = (scene.agent(),) if rng.happens(0.3) or source else ()
     if source and rng.happens(0.6):
@@ -185,7 +226,7 @@ def _quantity(scene: Scene) -> list[Exchange]:
 
 def _quantifier(scene: Scene) -> list[Exchange]:
     """Are all of the things in the hall? Some of them are."""
-    rng, thing, place = scene.rng, scene.thing(), scene.place()
+    rng, thing, place = scene.rng, scene.thing("plural", "mass"), scene.place()
     kind = rng.below(6)
     reply: Reply
     amount = rng.choice((SOME, ALL))
@@ -204,7 +245,8 @@ def _presence(scene: Scene) -> list[Exchange]:
     """Are there any of the things in the hall? Yes, there are."""
     reply = scene.rng.choice(_ANSWERS)
     thing, place = scene.thing(), scene.place()
-    return _continued(scene, scene.exchange("amount", None, thing, place, ANY, reply=reply))
+    amount = THE if number_of(thing) == "singular" else ANY
+    return _continued(scene, scene.exchange("amount", None, thing, place, amount, reply=reply))
 
 
 def _contents(scene: Scene) -> list[Exchange]:
@@ -215,15 +257,20 @@ def _contents(scene: Scene) -> list[Exchange]:
         connective = rng.choice(_AND_OR)
         reply = Claim(things=(scene.thing(), scene.thing()), connective=connective)
     else:
-        amount = scene.amount() if rng.happens(0.5) else THE
-        reply = Claim(things=(scene.thing(),), amount=amount)
+        thing = scene.thing()
+        amount = scene.amount(thing) if rng.happens(0.5) else THE
+        reply = Claim(things=(thing,), amount=amount)
     return [scene.exchange("what", agent, place=scene.place(), reply=reply)]
 
 
 def _act(scene: Scene, denied: bool) -> list[Exchange]:
     """Did somebody leave the things in the hall? She did. Or, if denied: She did not."""
     agent, thing, place = scene.agent(), scene.thing(), scene.place()
-    if scene.rng.happens(0.6):
+    if scene.rng.happens(0.3):
+        then = Claim(then=scene.place(other_than=place))
+        reply = _was_elsewhere(scene, agent, place) if denied else then
+        return [scene.exchange("did", agent, thing, place, reply=reply)]
+    if scene.rng.happens(0.5):
         return [scene.exchange("did", agent, thing, place, reply="no" if denied else "yes")]
     reply = Claim(agents=(agent,), places=(place,), denied=denied)
     return [scene.exchange("where", thing=thing, reply=reply)]
@@ -231,6 +278,10 @@ def _act(scene: Scene, denied: bool) -> list[Exchange]:
 
 def _went(scene: Scene, reply: Reply) -> list[Exchange]:
     """Did somebody go to the hall? He did, or did not."""
+    if reply == "no" and scene.rng.happens(0.4):
+        place = scene.place()
+        reply = Claim(places=(scene.place(other_than=place),))
+        return [scene.exchange("went", scene.traveller(), place=place, reply=reply)]
     return [scene.exchange("went", scene.traveller(), place=scene.place(), reply=reply)]
 
 
@@ -254,6 +305,8 @@ def _polar(scene: Scene, denied: bool) -> list[Exchange]:
         return [scene.exchange("did", scene.agent(), scene.thing(), scene.place(), reply=reply)]
     if kind < 4:
         thing, place, amount = scene.thing(), scene.place(), rng.choice((ANY, ANY, SOME))
+        if number_of(thing) == "singular":
+            amount = THE
         return [scene.exchange("amount", None, thing, place, amount, reply=reply)]
     if kind < 5:
         return _knows(scene, reply)
@@ -267,7 +320,7 @@ def _quantified(scene: Scene, amount: Amount, by_agent: bool) -> list[Exchange]:
     """Are all of them there? All of them are. Or, by an agent: Somebody left all of them there."""
     rng = scene.rng
     agents = (scene.agent(),) if by_agent or rng.happens(0.2) else ()
-    thing, place = scene.thing(), scene.place()
+    thing, place = scene.thing("plural", "mass"), scene.place()
     if not by_agent and rng.happens(0.3):
         return [scene.exchange("amount", None, thing, place, amount, reply="yes")]
     asked_amount = rng.choice((amount, amount, SOME, ALL))
@@ -286,6 +339,7 @@ def _connected(scene: Scene, connective: Connective, by_agent: bool) -> list[Exc
         return [scene.exchange("what", agent, place=scene.place(), reply=claim)]
     if slot == 3:
         return _went_to_two(scene, connective)
+    thing = scene.thing() if slot == 1 or connective == "or" else scene.thing("plural", "mass")
     if slot == 2:
         places = scene.two(scene.places)
         if by_agent or rng.happens(0.4):
@@ -294,7 +348,7 @@ def _connected(scene: Scene, connective: Connective, by_agent: bool) -> list[Exc
         agents = scene.two([*scene.agents, *((REPLIER,) if connective == "and" else ())])
         places = (scene.place(),)
     claim = Claim(agents=agents, places=places, connective=connective)
-    return [scene.exchange("where", thing=scene.thing(), reply=claim)]
+    return [scene.exchange("where", thing=thing, reply=claim)]
 
 
 def _moved(scene: Scene) -> list[Exchange]:
@@ -308,7 +362,7 @@ def _moved(scene: Scene) -> list[Exchange]:
         first = scene.exchange("where", thing=thing, reply=claim)
     else:
         first = scene.exchange("did", agent, thing, place, reply="yes")
-    return [first, scene.exchange("still", reply=move)]
+    return [first, scene.exchange("still", None, thing, place, reply=move)]
 
 
 def _report(scene: Scene) -> list[Exchange]:
@@ -321,27 +375,33 @@ def _report(scene: Scene) -> list[Exchange]:
     if rng.happens(0.5):
         claim = Claim(agents=agents, places=(scene.place(),), source=person)
         return [scene.exchange("where", thing=scene.thing(), reply=claim)]
-    claim = Claim(agents=agents, amount=scene.amount(), source=person)
-    return [scene.exchange("count", None, scene.thing(), scene.place(), reply=claim)]
+    thing = scene.thing("plural")
+    claim = Claim(agents=agents, amount=scene.amount(thing), source=person)
+    return [scene.exchange("count", None, thing, scene.place(), reply=claim)]
 
 
 def _quantity_left(scene: Scene) -> list[Exchange]:
     """Did somebody leave the things in the hall? She left three of them there."""
-    agent, thing, place = scene.agent(), scene.thing(), scene.place()
+    agent, thing, place = scene.agent(), scene.thing("plural"), scene.place()
     return [scene.exchange("did", agent, thing, place, reply=Claim(amount=scene.number()))]
 
 
 def _journey(scene: Scene) -> list[Exchange]:
     """Where did somebody go? To the hall."""
     rng, agent = scene.rng, scene.traveller()
+    is_replier = agent == REPLIER
+    source = agent if not is_replier and rng.happens(0.3) else None
     if rng.happens(0.5):
-        reply = rng.choice(_ANSWERS)
-        return [scene.exchange("went", agent, place=scene.place(), reply=reply)]
-    if rng.happens(0.4):
-        claim = Claim(places=(scene.place(),))
+        place = scene.place()
+        reply = rng.choice(_ANSWERS[: 8 if is_replier else 10])
+        if rng.happens(0.4):
+            reply = Claim(places=(scene.place(other_than=place),), source=source)
+        return [scene.exchange("went", agent, place=place, reply=reply)]
+    if rng.happens(0.6):
+        claim = Claim(places=(scene.place(),), source=source)
     else:
-        connective = rng.choice(_AND_OR)
-        claim = Claim(places=scene.two(scene.places), connective=connective)
+        connective = "and" if is_replier else rng.choice(_CONNECTIVES)
+        claim = Claim(places=scene.two(scene.places), connective=connective, source=source)
     return [scene.exchange("where to", agent, reply=claim)]
 
 
@@ -351,8 +411,128 @@ def _knowledge(scene: Scene) -> list[Exchange]:
     thing, person = scene.thing(), scene.person()
     if scene.rng.happens(0.5):
         where = scene.exchange("where", thing=thing, reply="unknown")
-        return [where, scene.exchange("knows", person, reply=reply)]
+        return [where, scene.exchange("knows", person, thing, reply=reply)]
     return [scene.exchange("knows", person, thing, reply=reply)]
+
+
+def _was_elsewhere(scene: Scene, agent: str, place: str) -> Claim:
+    """Return the reply that the agent was somewhere else, or did not go to the place."""
+    source = agent if agent != REPLIER and scene.rng.happens(0.5) else None
+    instead = place if scene.rng.happens(0.4) else scene.place(other_than=place)
+    return Claim(denied=True, then=instead, source=source)
+
+
+def _alibi(scene: Scene) -> list[Exchange]:
+    """Did somebody leave the things in the hall? He said he was in the den."""
+    agent, thing, place = scene.agent(), scene.thing(), scene.place()
+    reply = _was_elsewhere(scene, agent, place)
+    first = scene.exchange("did", agent, thing, place, reply=reply)
+    return [first, *_others(scene, thing, place, agent)]
+
+
+def _contrast(scene: Scene) -> list[Exchange]:
+    """Did somebody leave the things in the hall? She left other things there."""
+    agent, thing, place = scene.agent(), scene.thing(), scene.place()
+    reply = Claim(things=(scene.thing(),))
+    first = scene.exchange("did", agent, thing, place, reply=reply)
+    return [first, *_others(scene, thing, place, agent)]
+
+
+def _others(scene: Scene, thing: str, place: str, agent: str) -> list[Exchange]:
+    """Return perhaps another question about things that somebody did not leave in the place."""
+    rng = scene.rng
+    if not rng.happens(0.5):
+        return []
+    other = rng.choice([name for name in scene.agents if name != agent])
+    if rng.happens(0.5):
+        return [scene.exchange("did", other, thing, place, reply=rng.choice(("yes", "no")))]
+    return [_found(scene, thing)]
+
+
+def _found(scene: Scene, thing: str) -> Exchange:
+    """Return a question where the things are, and a statement that they are somewhere."""
+    source = scene.person() if scene.rng.happens(0.4) else None
+    claim = Claim(places=(scene.place(),), source=source)
+    return scene.exchange("where", thing=thing, reply=claim)
+
+
+def _container(scene: Scene) -> list[Exchange]:
+    """Where are the things? There is a green box in the hall."""
+    rng, thing = scene.rng, scene.thing("plural", "mass")
+    place, container = scene.place(), rng.choice(_CONTAINERS)
+    source = scene.person() if rng.happens(0.4) else None
+    claim = Claim(places=(place,), amount=ANY, source=source, container=container)
+    exchanges = [scene.exchange("where", thing=thing, reply=claim)]
+    if rng.happens(0.5):
+        reply: Reply = rng.choice(("yes", "no"))
+        if rng.happens(0.3):
+            reply = Claim(then=scene.place(other_than=place))
+        exchanges.append(scene.exchange("did", scene.agent(), thing, place, reply=reply))
+    if rng.happens(0.5) and number_of(thing) == "plural":
+        amount = rng.choice((scene.number(), scene.either(), SOME, ALL))
+        exchanges.append(scene.exchange("count", None, thing, place, reply=Claim(amount=amount)))
+    return exchanges
+
+
+def _second_hand(scene: Scene) -> list[Exchange]:
+    """Where are the things? She said he told her they are in the hall."""
+    source, origin = scene.two_of_other_gender()
+    agents = (origin,) if scene.rng.happens(0.5) else ()
+    claim = Claim(agents=agents, places=(scene.place(),), source=source, origin=origin)
+    first = scene.exchange("where", thing=scene.thing(), reply=claim)
+    return _continued(scene, first)
+
+
+def _hedge(scene: Scene) -> list[Exchange]:
+    """Did somebody leave the things in the hall? Probably."""
+    rng, thing, place = scene.rng, scene.thing(), scene.place()
+    amount = THE if number_of(thing) == "singular" else ANY
+    kind = rng.below(3)
+    if kind == 0:
+        return [scene.exchange("did", scene.person(), thing, place, reply="likely")]
+    if kind == 1:
+        return [scene.exchange("amount", None, thing, place, amount, reply="likely")]
+    return [scene.exchange("went", scene.traveller(), place=place, reply="likely")]
+
+
+def _correction(scene: Scene) -> list[Exchange]:
+    """Where are the things? In the hall. Are you sure? No, sorry, in the den."""
+    rng = scene.rng
+    kind = rng.below(3)
+    if kind == 0:
+        thing, (wrong, right) = scene.thing("plural"), rng.sample(range(1, _MOST + 1), 2)
+        first = Claim(amount=Amount("number", (wrong,)))
+        second = Claim(amount=Amount("number", (right,)))
+        question = scene.exchange("count", None, thing, scene.place(), reply=first)
+    elif kind == 1:
+        places = scene.two(scene.places)
+        first, second = (Claim(places=(place,)) for place in places)
+        question = scene.exchange("where", thing=scene.thing(), reply=first)
+    else:
+        agent, other = rng.sample(scene.agents, 2)
+        second = Claim(agents=(other,))
+        question = scene.exchange("did", agent, scene.thing(), scene.place(), reply="yes")
+    return [question, scene.exchange("sure", reply=second)]
+
+
+def _chain(scene: Scene) -> list[Exchange]:
+    """Did somebody leave them there? No. Where are they? In the den. How many? Four."""
+    rng, thing = scene.rng, scene.thing("plural")
+    agent, place, other = scene.person(), *rng.sample(scene.places, 2)
+    exchanges = [scene.exchange("did", agent, thing, other, reply="no")]
+    source = scene.person() if rng.happens(0.3) else None
+    exchanges.append(
+        scene.exchange("where", thing=thing, reply=Claim(places=(place,), source=source))
+    )
+    steps: list[tuple[ExchangeForm, Reply]] = [
+        ("who", _who_reply(scene)),
+        ("count", _count_reply(scene)),
+        ("did", rng.choice((*_ANSWERS, Claim(then=scene.place(other_than=place))))),
+    ]
+    for form, reply in rng.sample(steps, 1 + rng.below(2)):
+        asked = scene.person() if form == "did" else None
+        exchanges.append(scene.exchange(form, asked, thing, place, reply=reply))
+    return exchanges
 
 
 def _small_talk(scene: Scene) -> list[Exchange]:
@@ -364,7 +544,7 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     """Return the exchange, and perhaps more exchanges about the same things."""
     rng = scene.rng
     exchanges = [first]
-    if first.reply != "unknown" and rng.happens(0.12):
+    if first.reply not in ("unknown", "likely") and rng.happens(0.08):
         reply: Reply = rng.choice(("yes", "no"))
         exchanges.append(scene.exchange("sure", reply=reply))
         if reply == "no":
@@ -381,13 +561,14 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
         or (claim.things and first.thing)
         or (claim.places and first.place)
         or claim.amount.numbers == (1,)  # "Are they still there?" needs several
+        or claim.then
     ):
         return exchanges
-    forms: list[ExchangeForm] = ["still", "still"]
+    forms: list[ExchangeForm] = ["still"]
     if not agents:
-        forms += ["who"] * 3
-    if not claim.amount.numbers:
-        forms += ["count"] * 2
+        forms += ["who"] * 2
+    if not claim.amount.numbers and number_of(things[0]) == "plural":
+        forms += ["count"] * 4
     for form in rng.sample(list(dict.fromkeys(rng.shuffled(forms))), 1 + rng.below(2)):
         if form == "count":
             reply = _count_reply(scene)
@@ -398,7 +579,7 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
             if rng.happens(0.6):
                 to = scene.place(other_than=places[0])
                 reply = Claim(agents=(scene.agent(),), places=(to,))
-        exchanges.append(scene.exchange(form, reply=reply))
+        exchanges.append(scene.exchange(form, None, things[0], places[0], reply=reply))
         if form == "still" and reply != "yes":
             break
     return exchanges
@@ -408,7 +589,7 @@ def _count_reply(scene: Scene) -> Reply:
     kind = scene.rng.below(4)
     if kind == 0:
         return "unknown"
-    several = Amount("number", (2 + scene.rng.below(8),))
+    several = Amount("number", (2 + scene.rng.below(_MOST - 1),))
     return Claim(amount=scene.either() if kind == 1 else several)
 
 
@@ -435,6 +616,13 @@ TOPICS: dict[str, Topic] = {
     "journey": _journey,
     "knowledge": _knowledge,
     "small talk": _small_talk,
+    "alibi": _alibi,
+    "contrast": _contrast,
+    "container": _container,
+    "second hand": _second_hand,
+    "hedge": _hedge,
+    "correction": _correction,
+    "chain": _chain,
     "moved": _moved,
     "report": _report,
     "affirmed": partial(_polar, denied=False),
@@ -458,16 +646,23 @@ TOPICS: dict[str, Topic] = {
     "done or": partial(_connected, connective="or", by_agent=True),
 }
 MIX = (
-    *("somewhere",) * 4,
-    *("asked about",) * 4,
+    *("somewhere",) * 6,
+    *("asked about",) * 6,
     *("quantity",) * 3,
-    *("quantifier",) * 2,
+    *("quantifier",) * 4,
     *("presence",) * 2,
-    *("contents",) * 2,
+    "contents",
     "and",
-    "or",
+    *("or",) * 2,
     "moved",
-    *("journey",) * 2,
-    *("knowledge",) * 2,
-    *("small talk",) * 2,
+    *("journey",) * 6,
+    "knowledge",
+    "small talk",
+    *("alibi",) * 2,
+    *("contrast",) * 2,
+    *("container",) * 4,
+    *("second hand",) * 2,
+    "hedge",
+    "correction",
+    *("chain",) * 4,
 )

@@ -35,8 +35,8 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
     """Generate entity-tracking documents.
 
     >>> document = next(tracking_documents(GeneratorSettings(groups=1, seed=7)))
-    >>> document.question, document.answer, document.turns_ago
-    ('Did Hannah put any kettles in the lobby?', 'yes', 2)
+    >>> document.group, document.is_original, document.split
+    (0, True, 'generated_entity_tracking')
 
     Args:
         settings: The settings of a generated split. `groups` is the number of dialogues; the

@@ -1,4 +1,4 @@
-"""The vocabulary of the generated dialogues: people, things and places in three domains.
+"""The vocabulary of the generated dialogues: people, things and places.
 
 Each word list has two parts. The held-out words occur in the split `test_vocabulary` and nowhere
 else.
@@ -6,10 +6,12 @@ else.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple, get_args
 
 Domain = Literal["household", "shop", "clinic"]
 VocabularyPart = Literal["regular", "held out"]
+NounNumber = Literal["plural", "singular", "mass"]
 
 
 class Names(NamedTuple):
@@ -17,7 +19,7 @@ class Names(NamedTuple):
 
     Attributes:
         agents: People's names.
-        things: What people put somewhere, in the plural.
+        things: What people put somewhere: nouns in the plural or the singular, or mass nouns.
         places: Rooms and other places that things are "in".
     """
 
@@ -61,18 +63,22 @@ _AGENTS: dict[VocabularyPart, tuple[str, ...]] = {
     "held out": _HELD_OUT_WOMEN + _HELD_OUT_MEN,
 }
 
-# The things and the places of each domain.
-_NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str]]] = {
+# The things, in the plural, in the singular and mass nouns, and the places of each domain.
+_NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
     "household": {
         "regular": (
             "oranges apples grapes peaches limes pears plums turnips cabbages pumpkins beans "
             "carrots onions potatoes watermelons strawberries lettuces eggplants cherries bananas "
             "mangoes lemons radishes tomatoes",
+            "pineapple grapefruit persimmon coconut cauliflower pomegranate melon leek",
+            "asparagus celery corn spinach rice flour honey broccoli",
             "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
             "workshop,closet,den",
         ),
         "held out": (
-            "apricots figs parsnips walnuts olives melons shallots quinces",
+            "apricots figs parsnips walnuts olives courgettes shallots quinces",
+            "papaya avocado artichoke",
+            "oatmeal cinnamon kale",
             "larder,conservatory,nursery,greenhouse,laundry room",
         ),
     },
@@ -81,11 +87,15 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str]]] = {
             "lamps kettles mirrors blankets candles cushions teapots vases clocks umbrellas "
             "notebooks scarves baskets tablecloths mugs frames stools curtains toasters backpacks "
             "helmets gloves hats suitcases",
+            "telescope ladder globe typewriter guitar rug tent bicycle",
+            "ribbon,string,paint,wrapping paper,glue,fabric,wool,tape",
             "lobby,storeroom,basement,warehouse,showroom,back room,stockroom,front aisle,"
             "back office,loading bay,delivery van,sale corner,upper gallery,annexe",
         ),
         "held out": (
             "lanterns ladles doormats corkscrews hammocks easels saucers padlocks",
+            "harp anvil accordion",
+            "varnish charcoal twine",
             "shed,courtyard,vault,kiosk,side passage",
         ),
     },
@@ -94,15 +104,26 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str]]] = {
             "tablets bandages syringes samples prescriptions thermometers plasters crutches charts "
             "letters slings inhalers swabs needles masks aprons splints capsules ointments towels "
             "pillows forms gowns lancets",
+            "wheelchair microscope stretcher file walker monitor trolley toolbox",
+            "gauze,cotton wool,disinfectant,soap,insulin,saline,bleach,lotion",
             "pharmacy,laboratory,waiting room,ward,treatment room,ambulance,staff room,"
             "consulting room,reception area,X-ray room,examination room,linen room,changing room,"
             "archive",
         ),
         "held out": (
             "catheters stethoscopes vials pipettes bedpans wristbands scalpels braces",
+            "incubator defibrillator centrifuge",
+            "iodine plasma talcum",
             "isolation room,scanner room,infirmary,dispensary,recovery room",
         ),
     },
+}
+_NUMBERS: dict[str, NounNumber] = {
+    thing: number
+    for parts in _NOUNS.values()
+    for nouns in parts.values()
+    for number, text in zip(get_args(NounNumber), nouns, strict=False)
+    for thing in _split(text)
 }
 DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)
 
@@ -114,8 +135,17 @@ def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
     >>> domain_vocabulary("shop", "held out").places
     ('shed', 'courtyard', 'vault', 'kiosk', 'side passage')
     """
-    things, places = _NOUNS[domain][part]
-    return Names(_AGENTS[part], _split(things), _split(places))
+    *things, places = map(_split, _NOUNS[domain][part])
+    return Names(_AGENTS[part], tuple(chain(*things)), places)
+
+
+def number_of(thing: str) -> NounNumber:
+    """Return whether a noun is in the plural or the singular, or a mass noun.
+
+    >>> number_of("pears"), number_of("ladder"), number_of("rice")
+    ('plural', 'singular', 'mass')
+    """
+    return _NUMBERS[thing]
 
 
 # Prompt 1 says that the conversation is "between Bob and Alice", so all of them are.
@@ -140,5 +170,5 @@ _SINGULARS = {
 
 
 def singular(thing: str) -> str:
-    """Return the singular of a noun that names things."""
+    """Return the singular of a noun in the plural."""
     return _SINGULARS.get(thing, thing.removesuffix("s"))

@@ -8,11 +8,16 @@ conventions of the PragWorld data:
   something.
 - Scalar implicature: "some of the pears" are not all of them, and "three pears" are exactly three.
 - "The pears" are all of the pears that the dialogue is about.
+- An answer that names something else than the question ("Did she leave the pears there?" "She left
+  the plums there.") means no, and so does one that tells where the person was instead.
+- A container that is named when things are looked for ("There is a green box in the hall.") has
+  some of them in it.
 - "A or B" and "A if not B" mean exactly one of the two and leave open which.
 - A reported statement is true, and the person who made it knows that it is.
 - Whoever puts things somewhere knows where they are until somebody else moves them. All things of
   one kind that are in one place were put there together.
-- "I don't know", or "no" to "are you sure?", leaves the question open.
+- "I don't know", "probably", or "no" to "are you sure?", leaves the question open. A correction
+  ("No, in the den.") takes the place of the reply before.
 
 A dialogue that contradicts itself raises `Unclear`. So does one that only an inference could make
 sense of, such as an alternative of which one half is denied elsewhere.
@@ -23,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
-from pragworld_tasks.dialogues.vocabulary import Names
+from pragworld_tasks.dialogues.vocabulary import Names, number_of
 
 ExchangeForm = Literal[
     "did",  # did the agent leave the things in the place?
@@ -47,7 +52,7 @@ ASKS_PLACE: frozenset[ExchangeForm] = frozenset(
     ("did", "amount", "count", "what", "who", "still", "went")
 )
 Connective = Literal["and", "or", "if not"]
-MOST_NUMBER = 9
+MOST_NUMBER = 6
 REPLIER = "you"  # the agent who is the speaker that replies
 
 
@@ -83,6 +88,10 @@ class Claim(NamedTuple):
         agents: Who put the things there.
         source: The person who is reported to have said so.
         denied: Whether the claim is negated. A negated claim has the amount "the".
+        then: Where the agent of the claim went afterwards, or, if it is denied, was instead. A
+            denied claim with the place of the question says that the agent did not go there.
+        origin: The person who told the source.
+        container: What is in the place, instead of the things themselves.
     """
 
     agents: tuple[str, ...] = ()
@@ -92,9 +101,18 @@ class Claim(NamedTuple):
     connective: Connective | None = None
     source: str | None = None
     denied: bool = False
+    then: str | None = None
+    origin: str | None = None
+    container: str | None = None
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """The people that the claim names."""
+        sources = (self.source, self.origin)
+        return (*self.agents, *(name for name in sources if name is not None))
 
 
-Reply = Literal["yes", "no", "unknown"] | Claim
+Reply = Literal["yes", "no", "unknown", "likely"] | Claim
 _NO_CLAIM = Claim()
 
 
@@ -118,7 +136,7 @@ class Exchange(NamedTuple):
         agent, thing, place: What the question asks about. If its form asks about such a thing,
             None stands for a pronoun ("she", "them", "there").
         amount: The amount that the form "amount" asks about.
-        reply: Yes, no, "unknown", or a claim.
+        reply: Yes, no, "unknown", "likely", or a claim.
         wordings: Numbers of the phrases for the question and for the reply.
     """
 
@@ -150,8 +168,7 @@ class Exchange(NamedTuple):
     @property
     def agents(self) -> tuple[str, ...]:
         """The people that question and reply name."""
-        claim = self.claim
-        named = claim.agents if claim.source is None else (*claim.agents, claim.source)
+        named = self.claim.people
         return named if self.agent is None else (self.agent, *named)
 
     @property
@@ -164,7 +181,8 @@ class Exchange(NamedTuple):
     @property
     def places(self) -> tuple[str, ...]:
         """The places that question and reply name."""
-        named = self.claim.places
+        claim = self.claim
+        named = claim.places if claim.then is None else (*claim.places, claim.then)
         if self.oddity and self.oddity.place:
             named = (*named, self.oddity.place)
         return named if self.place is None else (self.place, *named)
@@ -193,9 +211,18 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
     for exchange in exchanges:
         exchange = resolve_one(exchange, before)
         resolved.append(exchange)
-        if exchange.form != "sure":  # "are you sure?" is about the exchange before it
-            before = exchange
+        before = latest(exchange, before)
     return resolved
+
+
+def latest(exchange: Exchange, before: Exchange) -> Exchange:
+    """Return the exchange that pronouns refer to after a resolved exchange.
+
+    "Are you sure?" is about the exchange before it.
+    """
+    if exchange.form != "sure":
+        return exchange
+    return before._replace(reply=exchange.reply) if isinstance(exchange.reply, Claim) else before
 
 
 def resolve_one(exchange: Exchange, before: Exchange) -> Exchange:
@@ -225,7 +252,11 @@ def exchanges_about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator
     for exchange in exchanges:
         form = exchange.form
         if form != "sure":  # "are you sure?" belongs to the exchange before it
-            relevant = form in ("went", "where to") or not things.isdisjoint(exchange.things)
+            relevant = (
+                form in ("went", "where to")
+                or exchange.claim.then is not None
+                or not things.isdisjoint(exchange.things)
+            )
         if relevant:
             yield exchange
 
@@ -313,6 +344,8 @@ class State:
         maybe_knowers: Thing and agent who knows where they are unless the other alternative holds.
         reported: Thing and agent who said where the things are.
         unanswered: What was asked and got no reliable answer.
+        doubted: Things, and people whose journeys, the dialogue speaks of with a hedge or takes
+            something back of.
     """
 
     cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
@@ -334,6 +367,7 @@ class State:
     maybe_knowers: set[tuple[str, str]] = field(default_factory=set)
     reported: set[tuple[str, str]] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
+    doubted: set[str] = field(default_factory=set)
 
     def cell(self, thing: str, place: str) -> Cell | None:
         """Return what is known of the things in the place, or None if perhaps none are there."""
@@ -467,6 +501,36 @@ class State:
             self.moved.add((agent, thing, to))
             self.was_at.add((agent, place))
 
+    def visit(self, agent: str, places: Sequence[str]) -> None:
+        """Add that the agent went to the places."""
+        visits = {(agent, place) for place in places}
+        if not self.not_went.isdisjoint(visits):
+            raise Unclear("the agent went there, and did not")
+        self._check_journey(agent)
+        self.went |= visits
+
+    def deny_visit(self, agent: str, place: str) -> None:
+        """Add that the agent did not go to the place."""
+        if (agent, place) in self.went:
+            raise Unclear("the agent did not go there, and did")
+        self._check_journey(agent)
+        self.not_went.add((agent, place))
+
+    def leave_journey_open(self, agent: str, places: Sequence[str]) -> None:
+        """Add that the agent went to one of the places, or to unknown ones if there are none."""
+        self._check_journey(agent)
+        if any(agent == name for name, _ in self.went | self.not_went):
+            raise Unclear("more is known of where the agent went")
+        self.maybe_went |= {(agent, place) for place in places}
+        if not places:
+            self.unanswered.add(("where to", agent, ""))
+
+    def _check_journey(self, agent: str) -> None:
+        if ("where to", agent, "") in self.unanswered or any(
+            agent == name for name, _ in self.maybe_went
+        ):
+            raise Unclear("more is known of where the agent went")
+
 
 def interpret(exchanges: Sequence[Exchange]) -> State:
     """Return what resolved exchanges establish.
@@ -479,29 +543,91 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         Unclear: The exchanges contradict each other.
     """
     state = State()
+    if exchanges and exchanges[0].form == "sure" and isinstance(exchanges[0].reply, Claim):
+        raise Unclear("a correction of nothing")
     for exchange, after in pairwise((*exchanges, NOTHING_SAID)):
-        reply = exchange.reply
-        if isinstance(reply, Claim):
-            if reply.connective and any(len(set(names)) < len(names) for names in reply[:3]):
-                raise Unclear("the same name twice")
-            is_open = reply.connective in ("or", "if not")
-            forgets = is_open and REPLIER in (reply.agents or (exchange.agent,))
-        else:
-            forgets = reply == "unknown" and exchange.agent == REPLIER
-        if forgets:
-            raise Unclear("the replier does not know what he did himself")
         if after.form == "sure":
-            if exchange.oddity:
-                raise Unclear("sure of the reply, or of the oddity")
+            exchange = _confirmed(exchange, after.reply)
             if after.reply == "no":
-                exchange = exchange._replace(reply="unknown")
+                state.doubted.update(exchange.things or exchange.agents)
+        elif exchange.reply == "likely":
+            state.doubted.update(exchange.things or exchange.agents)
+        _check(exchange)
         _UPDATES[exchange.form](state, exchange)
-        if exchange.oddity and exchange.oddity.place:
-            _, things, places = exchange.claimed
-            if len(things) != 1 or len(places) != 1:
-                raise Unclear("several things or places for an oddity to move")
-            state.move(things[0], places[0], exchange.oddity.place, None)
+        _add_surroundings(state, exchange)
+    if any((agent, place) in state.not_went for agent, _, place in state.acts):
+        raise Unclear("the agent put things in a place where the agent did not go")
     return state
+
+
+def _confirmed(exchange: Exchange, confirmation: Reply) -> Exchange:
+    """Return an exchange as it counts after the reply to "are you sure?"."""
+    if exchange.oddity:
+        raise Unclear("sure of the reply, or of the oddity")
+    if confirmation == "no":
+        return exchange._replace(reply="unknown")
+    if isinstance(confirmation, Claim):
+        before = exchange.claim
+        if before.people or before.connective or before.then or before.container:
+            raise Unclear("a correction of one part of what was said")
+        amount = confirmation.amount.kind != "the"
+        corrected = bool(confirmation.agents), bool(confirmation.places), amount
+        if corrected != (
+            exchange.form == "did",
+            exchange.form == "where",
+            exchange.form == "count",
+        ):
+            raise Unclear("a correction of something else than what was said")
+        if before == confirmation or exchange.reply in ("unknown", "likely"):
+            raise Unclear("a correction that corrects nothing")
+        return exchange._replace(reply=confirmation)
+    return exchange
+
+
+def _check(exchange: Exchange) -> None:
+    """Raise `Unclear` if the exchange makes no sense whatever the state is."""
+    form, agent, _, _, amount, reply, *_ = exchange
+    forgets = reply in ("unknown", "likely") and agent == REPLIER
+    amounts = (amount, THE)
+    if isinstance(reply, Claim):
+        if reply.connective:
+            if any(len(set(names)) < len(names) for names in reply[:3]):
+                raise Unclear("the same name twice")
+            forgets = reply.connective != "and" and REPLIER in (reply.agents or (agent,))
+        amounts = (amount, reply.amount)
+    if forgets:
+        raise Unclear("the replier does not know what he did himself")
+    for thing in exchange.things:
+        number = number_of(thing)
+        if number == "plural":
+            if form == "amount" and amount == THE:
+                raise Unclear("are all of them there, or are any?")
+        elif form == "count" or any(amount.numbers for amount in amounts):
+            raise Unclear("a number of what cannot be counted")
+        elif number == "singular" and (
+            any(amount.kind in ("all", "some") for amount in amounts)
+            or (form == "amount" and amount != THE)
+            or (len(exchange.claim.places) > 1 and exchange.claim.connective == "and")
+        ):
+            raise Unclear("an amount of a single thing")
+
+
+def _add_surroundings(state: State, exchange: Exchange) -> None:
+    """Add where people went besides, and where things went by themselves."""
+    then, oddity = exchange.claim.then, exchange.oddity
+    if then is not None:
+        agents, _, places = exchange.claimed
+        if len(agents) != 1:
+            raise Unclear("several people went to a place, or nobody")
+        if exchange.claim.denied and then in places:
+            state.deny_visit(agents[0], then)
+        else:
+            state.visit(agents[0], (then,))
+    if oddity and oddity.place:
+        _, things, places = exchange.claimed
+        if len(things) != 1 or len(places) != 1:
+            raise Unclear("several things or places for an oddity to move")
+        state.move(things[0], places[0], oddity.place, None)
 
 
 def _question_slots(exchange: Exchange) -> tuple[str, str]:
@@ -523,10 +649,10 @@ def _add_claim(state: State, exchange: Exchange) -> None:
     """Add what the claim says, or what a yes affirms."""
     claim = exchange.claim
     agents, things, places = exchange.claimed
-    if claim.source is not None and not claim.denied:
-        for thing in things:
-            state.reported.add((thing, claim.source))
-            state.know(thing, claim.source)
+    if not claim.denied:
+        for thing, person in product(things, filter(None, (claim.source, claim.origin))):
+            state.reported.add((thing, person))
+            state.know(thing, person)
     if claim.denied:
         for thing, place in product(things, places):
             if agents:
@@ -560,9 +686,11 @@ def _did(state: State, exchange: Exchange) -> None:
         agents, things, places, *_ = exchange.reply
         if agents == (exchange.agent,) or things == (thing,) or places == (place,):
             raise Unclear("the reply repeats the question as if it said something else")
+        if things:
+            state.deny_act(exchange.agent, thing, place)
     if exchange.reply == "no":
         state.deny_act(exchange.agent, thing, place)
-    elif exchange.reply == "unknown":
+    elif exchange.reply in ("unknown", "likely"):
         state.leave_unanswered(("who", thing, place))
     else:
         _add_claim(state, exchange)
@@ -629,22 +757,26 @@ def _knows(state: State, exchange: Exchange) -> None:
 
 
 def _went(state: State, exchange: Exchange) -> None:
-    assert exchange.agent is not None
-    agent = exchange.agent
-    _, _, places = exchange.claimed
-    if ("where to", agent, "") in state.unanswered or any(
-        agent == name for name, _ in state.went | state.not_went | state.maybe_went
-    ):
-        raise Unclear("more is known of where the agent went")
-    visits = {(agent, place) for place in places}
-    if exchange.reply == "unknown":
-        state.unanswered.add(("where to", agent, ""))
-    elif exchange.claim.connective == "or":
-        state.maybe_went |= visits
-    elif exchange.reply == "no":
-        state.not_went |= visits
+    agent, place, reply = exchange.agent, exchange.place, exchange.reply
+    assert agent is not None
+    if reply in ("unknown", "likely"):
+        state.leave_journey_open(agent, ())
+    elif not isinstance(reply, Claim):
+        assert place is not None
+        if reply == "yes":
+            state.visit(agent, (place,))
+        else:
+            state.deny_visit(agent, place)
+    elif reply.connective in ("or", "if not"):
+        if place is not None:
+            raise Unclear("an alternative in reply to a question of yes or no")
+        state.leave_journey_open(agent, reply.places)
     else:
-        state.went |= visits
+        if place in reply.places:
+            raise Unclear("the reply repeats the question as if it said something else")
+        if place is not None:
+            state.deny_visit(agent, place)
+        state.visit(agent, reply.places)
 
 
 def _nothing(state: State, exchange: Exchange) -> None:

@@ -1,0 +1,116 @@
+"""How people talk in each domain: the phrases that `grammar` builds sentences from."""
+
+from dataclasses import dataclass
+
+from pragworld_tasks.dialogues.vocabulary import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The phrases that people use in one domain.
+
+    Attributes:
+        verbs: Verbs for putting something somewhere, in the base form and in the past tense.
+        where: Questions that ask for the place of `{things}`. `{are}` and `{they}` agree with it.
+        where_next: Further ones, after another question of this form.
+        small_talk: Remarks or questions, each with a reply.
+        openers: What questions may begin with.
+        afterthoughts: What replies that are not "I don't know" may end with.
+        wh: The word that asks for a place.
+        article: The article of a place.
+        at, put_at: Prepositions for where things are and where people put them.
+        there, put_there: Adverbs for the same.
+        is_plain: Whether people write in lower case and without full stops and question marks.
+    """
+
+    verbs: tuple[tuple[str, str], ...]
+    where: tuple[str, ...]
+    where_next: tuple[str, ...]
+    small_talk: tuple[tuple[str, str], ...]
+    openers: tuple[str, ...] = ("",)
+    afterthoughts: tuple[str, ...] = ("",)
+    wh: str = "where"
+    article: str = "the "
+    at: str = "in"
+    put_at: str = "in"
+    there: str = "there"
+    put_there: str = "there"
+    is_plain: bool = False
+
+    def named(self, place: str) -> str:
+        """Return the name of a place with its article."""
+        return self.article + place
+
+    def where_it_is(self, place: str | None) -> str:
+        """Return "in the hall", or "there" for None."""
+        return f"{self.at} {self.article}{place}" if place else self.there
+
+    def where_it_was_put(self, place: str | None) -> str:
+        """Return "in the hall", or "there" for None, as the goal of putting something."""
+        return f"{self.put_at} {self.article}{place}" if place else self.put_there
+
+    def written(self, text: str) -> str:
+        """Return a text, which starts in lower case unless with a name, as people write it."""
+        return text.rstrip(".?") if self.is_plain else text[0].upper() + text[1:]
+
+
+STYLES: dict[Domain, Style] = {
+    "household": Style(
+        verbs=(("leave", "left"), ("put", "put"), ("place", "placed")),
+        where=(
+            "where {are} {things}?",
+            "where can I find {things}?",
+            "where can I get {things}?",
+            "did you see {things}?",
+            "any idea where {things} {are}?",
+        ),
+        where_next=("how about {things}?", "what about {things}?"),
+        small_talk=(
+            ("did you sleep well?", "like a log."),
+            ("it's cold today.", "yes, I might light the fire."),
+            ("I still have to water the plants.", "there's plenty of time."),
+            ("the neighbours are mowing the lawn again.", "I can hear it."),
+            ("shall I make some tea?", "that would be lovely."),
+            ("what a long week.", "tell me about it."),
+        ),
+        is_plain=True,
+    ),
+    "shop": Style(
+        verbs=(("leave", "left"), ("put", "put"), ("store", "stored")),
+        where=(
+            "where {are} {things}?",
+            "where would I find {things}?",
+            "could you tell me where {things} {are}?",
+            "I'm looking for {things}. Where {are} {they}?",
+            "a customer wants {things}. Where {are} {they}?",
+        ),
+        where_next=("and {things}?", "what about {things}?"),
+        small_talk=(
+            ("it's busy today.", "It always is before the holidays."),
+            ("is parking free here?", "For the first hour."),
+            ("I like the new sign.", "It went up last week."),
+            ("how late are we open?", "Until eight."),
+            ("the music is nice.", "The radio chooses it."),
+            ("is it still raining?", "Only a little."),
+        ),
+    ),
+    "clinic": Style(
+        verbs=(("leave", "left"), ("put", "put"), ("store", "stored")),
+        where=(
+            "where {are} {things}?",
+            "do you happen to know where {things} {are}?",
+            "where might {things} be?",
+            "I need {things}. Where {are} {they}?",
+            "have you seen {things}?",
+        ),
+        where_next=("and {things}?", "how about {things}?"),
+        small_talk=(
+            ("the new plants are nice.", "They like the light here."),
+            ("it's warm in here.", "I'll open a window."),
+            ("is the lift working again?", "Since this morning."),
+            ("it's a long way from the car park.", "A good walk, though."),
+            ("it has been a quiet morning.", "Let's hope it stays that way."),
+            ("the coffee here is terrible.", "The tea is better."),
+        ),
+    ),
+}
