@@ -90,6 +90,9 @@ def check_balance(test: Sequence[Document], limits: Limits) -> None:
     """Check the share of yes in every class, and the scores of answers that ignore the dialogue."""
     print(f"share of yes, {len(test)} documents of the test split")
     limits.check("all", yes_percent(test), *YES_OVERALL)
+    for effect in ("flip", "invariant"):
+        members = [document for document in test if document.effect == effect]
+        limits.check(f"effect: {effect} ({len(members)})", yes_percent(members), *YES_OVERALL)
     for name, (class_of, classes) in BREAKDOWNS.items():
         for class_name in classes:
             members = [document for document in test if class_of(document) == class_name]

@@ -134,7 +134,7 @@ class Plan:
         which it is no, two of each, for a flip and for a variant without one.
         """
         first = self.flips[0]
-        topics = [*_topics(first, self.form)] * 2
+        topics = [*dict.fromkeys(_topics(first, self.form))] * 2
         for name in self.invariants:
             if name != first and name in _MATERIAL:
                 topics.append(rng.choice(_MATERIAL[name]))
