@@ -311,7 +311,7 @@ class PossibleWorlds:
             assert agent is not None
             stayed_away = reply.denied and reply.then in (place, *reply.places)
             self._trips[agent].append(((reply.then,), 0 if stayed_away else 1))
-        if exchange.oddity and exchange.oddity.place:
+        if exchange.oddity and exchange.oddity.place is not None:
             claim = reply if isinstance(reply, Claim) else Claim()
             (thing,), (place,) = claim.things or (thing,), claim.places or (place,)
             assert thing is not None
@@ -564,7 +564,7 @@ def _resolved(exchanges: Sequence[Exchange]) -> list[Exchange]:
 def _names(exchange: Exchange) -> list[set[str | None]]:
     """Return the people, the things and the places that an exchange mentions."""
     claim = exchange.reply if isinstance(exchange.reply, Claim) else Claim()
-    odd_place = exchange.oddity.place if exchange.oddity else None
+    odd_place = (exchange.oddity.place if exchange.oddity else None) or None
     return [
         {exchange.agent, claim.source, claim.origin, *claim.agents} - {None},
         {exchange.thing, *claim.things} - {None},

@@ -23,8 +23,9 @@ from pragworld_tasks.dialogues.compose import compose, opening_share
 from pragworld_tasks.dialogues.display import select_groups
 from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
+from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_plan
-from pragworld_tasks.dialogues.questions import FORMS, evaluate
+from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
 from pragworld_tasks.dialogues.settings import (
     ALTERATION_SHARES,
     GENERATED_SPLITS,
@@ -40,14 +41,14 @@ from pragworld_tasks.dialogues.vocabulary import (
     number_of,
     singular,
 )
-from pragworld_tasks.dialogues.world import interpret
+from pragworld_tasks.dialogues.world import NOWHERE, Claim, Exchange, Oddity, interpret
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.evaluation.scoring import score
 
 # Checksum of the documents of five groups of every split. If it changes, change
 # `GENERATOR_VERSION`.
-CHECKSUM = "dd9323813ebfcfca70932dc74b8551be14c57123d2814f5135f29210d07a4691"
+CHECKSUM = "9d854af7b20b4737bcde899252435c87158a019d1941821be2d3b64aed530649"
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +297,42 @@ def test_all_types_of_questions_and_alterations_occur(all_documents: list[Docume
 def test_the_breakdown_recognizes_the_kind_of_every_question(groups: list[Group]) -> None:
     for group, document in zip(groups, (next(documents([group])) for group in groups), strict=True):
         assert question_type(document) == group.question.kind, document.question
+
+
+def test_inconsistent_data_has_at_least_forty_sentences_of_which_half_change_the_world() -> None:
+    sentences = {
+        place: {
+            inconsistent_sentence(Oddity(place, wording), "the <things>", "the <place>")
+            for wording in range(100)
+        }
+        for place in (None, "hall", NOWHERE)
+    }
+    assert sum(map(len, sentences.values())) >= 40
+    assert len(sentences["hall"]) + len(sentences[NOWHERE]) >= 20
+    for place, texts in sentences.items():
+        for text in texts:
+            assert "the <things>" in text
+            assert ("the <place>" in text) == (place == "hall")
+            assert text[0].isupper()
+            assert text[-1] == "."
+
+
+@pytest.mark.parametrize(
+    ("place", "in_hall", "in_den"),
+    [(None, True, False), ("den", False, True), (NOWHERE, False, False)],
+)
+def test_inconsistent_data_moves_things_or_makes_them_vanish(
+    place: str | None, in_hall: bool, in_den: bool
+) -> None:
+    claim = Claim(agents=("Mia",), places=("hall",))
+    oddity = Oddity(place, 0)
+    state = interpret([Exchange("where", thing="pears", reply=claim, oddity=oddity)])
+    for name, holds in (("hall", in_hall), ("den", in_den)):
+        assert evaluate(Question("all", "universal", thing="pears", place=name), state) == holds
+    assert evaluate(Question("left", "other", "Mia", "pears", "hall"), state)
+    # Nobody can say whether Bob knows where things are that no longer exist.
+    knows = evaluate(Question("where", "know", thing="pears"), state)
+    assert knows is (None if place == NOWHERE else True)
 
 
 def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -> None:

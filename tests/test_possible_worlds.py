@@ -16,6 +16,7 @@ from pragworld_tasks.dialogues.questions import FORMS, Question, basis, evaluate
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
 from pragworld_tasks.dialogues.world import (
+    NOWHERE,
     REPLIER,
     Claim,
     Exchange,
@@ -114,7 +115,7 @@ def devices(dialogue: Dialogue) -> Iterator[str]:
                 if len(getattr(reply, slot)) > 1:
                     yield f"joined: {exchange.form}, {slot}, {reply.connective}"
         if exchange.oddity:
-            moved = "moving" if exchange.oddity.place else "staying"
+            moved = {None: "staying", NOWHERE: "vanishing"}.get(exchange.oddity.place, "moving")
             is_withdrawn = after is not None and after.form == "sure" and after.reply == "no"
             yield f"oddity: {moved}{', withdrawn' if is_withdrawn else ''}"
 
@@ -189,7 +190,7 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
         assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
     for form, found in bases.items():
         assert found["undetermined"] >= 50, (form, found)
-        assert found["excluded"] >= (0 if form == "told" else 10), (form, found)
+        assert found["excluded"] >= (0 if form == "told" else 5), (form, found)
     for device, times in tried.items():
         assert understood[device] >= times // 10, (device, times)
 

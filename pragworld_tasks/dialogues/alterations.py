@@ -14,6 +14,7 @@ from pragworld_tasks.dialogues.vocabulary import WOMEN, Names, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     MOST_NUMBER,
+    NOWHERE,
     REPLIER,
     SOME,
     THE,
@@ -22,6 +23,8 @@ from pragworld_tasks.dialogues.world import (
     Exchange,
     Oddity,
 )
+
+_WORDINGS = 1000  # far more than there are sentences with inconsistent data
 
 Slot = Literal["agents", "things", "places"]
 Exchanges = tuple[Exchange, ...]
@@ -170,9 +173,10 @@ def _inconsistent_data(original: _Original) -> Iterator[Edit]:
         after = original.exchanges[position + 1 : position + 2]
         if after and after[0].form == "sure":
             continue  # "are you sure?" would be ambiguous between the reply and the oddity
-        for place in (*places[:2], None):
-            oddity = Oddity(place, original.rng.below(20))
-            direction = "moving" if place else "staying"
+        directions = {None: "staying", NOWHERE: "vanishing"}
+        for place in original.rng.shuffled((*places[:2], NOWHERE, None)):
+            oddity = Oddity(place, original.rng.below(_WORDINGS))
+            direction = directions.get(place, "moving")
             yield original.edit({position: exchange._replace(oddity=oddity)}, direction)
 
 

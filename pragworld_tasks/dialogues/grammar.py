@@ -7,6 +7,7 @@ Each form of exchange has several phrases. The exchange records which of them it
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.styles import STYLES, Style
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain, number_of, singular
 from pragworld_tasks.dialogues.world import (
@@ -21,15 +22,6 @@ from pragworld_tasks.dialogues.world import (
 T = TypeVar("T")
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-_ODD_AND_STAYING = (
-    "At midnight {things} turned into silver, and at dawn back again.",
-    "Once, when nobody was looking, {things} sang.",
-)
-_ODD_AND_MOVING = (
-    "But since then {things} walked over to {place} without any help.",
-    "But then {things} grew legs and moved to {place}.",
-)
 
 
 def verbalize(
@@ -74,11 +66,10 @@ def _utterances(turn: "_Turn") -> tuple[str, str]:
     else:
         reply = next(phrases)
     if exchange.oddity:
-        place, wording = exchange.oddity
         _, things, _ = turn.meant.claimed
-        sentence = _choose(_ODD_AND_MOVING if place else _ODD_AND_STAYING, wording)
-        to = turn.style.named(place) if place else ""
-        reply += " " + sentence.format(things=f"the {things[0]}", place=to)
+        to = exchange.oddity.place
+        named = turn.style.named(to) if to else ""
+        reply += " " + inconsistent_sentence(exchange.oddity, f"the {things[0]}", named)
     return question, reply
 
 

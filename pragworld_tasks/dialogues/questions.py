@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import Cast, Names, NounNumber, number_of, singular
-from pragworld_tasks.dialogues.world import REPLIER, Cell, State
+from pragworld_tasks.dialogues.world import NOWHERE, REPLIER, Cell, State
 
 Fact = Literal[
     "any",  # there are things in the place
@@ -114,6 +114,8 @@ def _is_established(question: Question, state: State) -> bool | None:
             # "Three are there" may be all of them, unless there are more elsewhere.
             return False if len(state.cells[thing]) > 1 else cell.whole
         return True
+    if form in ("where", "agent knows", "told") and state.cell(thing, NOWHERE):
+        return None  # whether anybody knows where they are, now that they do not exist
     if form == "where":
         return _is_located(state, thing)
     if form in ("who", "how many"):

@@ -53,6 +53,7 @@ ASKS_PLACE: frozenset[ExchangeForm] = frozenset(
 )
 Connective = Literal["and", "or", "if not"]
 MOST_NUMBER = 6
+NOWHERE = ""  # where things are that no longer exist
 REPLIER = "you"  # the agent who is the speaker that replies
 
 
@@ -120,8 +121,8 @@ class Oddity(NamedTuple):
     """An addition to a reply that contradicts common sense.
 
     Attributes:
-        place: The place that the things moved to by themselves, or None if the oddity leaves the
-            world unchanged.
+        place: The place that the things moved to by themselves, `NOWHERE` if they no longer exist,
+            or None if the oddity leaves the world unchanged.
         wording: Number of the phrase.
     """
 
@@ -623,7 +624,7 @@ def _add_surroundings(state: State, exchange: Exchange) -> None:
             state.deny_visit(agents[0], then)
         else:
             state.visit(agents[0], (then,))
-    if oddity and oddity.place:
+    if oddity and oddity.place is not None:
         _, things, places = exchange.claimed
         if len(things) != 1 or len(places) != 1:
             raise Unclear("several things or places for an oddity to move")
