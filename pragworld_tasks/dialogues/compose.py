@@ -17,6 +17,7 @@ from pragworld_tasks.dialogues.world import (
     NOTHING_SAID,
     REPLIER,
     Exchange,
+    State,
     Unclear,
     interpret,
     latest,
@@ -48,6 +49,19 @@ class Dialogue:
     def resolved(self) -> list[Exchange]:
         """The exchanges with names instead of pronouns. Raises `Unclear`."""
         return resolve(self.exchanges)
+
+    @cached_property
+    def state(self) -> State:
+        """What the dialogue establishes. Raises `Unclear`."""
+        return interpret(self.resolved)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the dialogue has a meaning: it contradicts itself nowhere, for example."""
+        try:
+            return self.state is not None
+        except Unclear:
+            return False
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
@@ -100,13 +114,12 @@ def compose(
             parts = _parts(scene, topics, length, rng)
             parts = _with_opening_in(shares, rng.shuffled(parts))
             exchanges = _with_pronouns(_interleaved(parts, rng)[:length], rng)
-            interpret(resolve(exchanges))
         except Unclear:
             continue
-        if not exchanges:
-            continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
-        return Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
+        dialogue = Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
+        if exchanges and dialogue.is_clear:
+            return dialogue
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
 

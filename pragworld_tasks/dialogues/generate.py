@@ -37,7 +37,7 @@ from pragworld_tasks.dialogues.world import (
     exchanges_about,
     interpret,
     mentioned,
-    resolve,
+    resolve_altered,
 )
 
 _MOST_WORDS = 4  # words that an alteration may change in an utterance, inserted sentences aside
@@ -244,14 +244,9 @@ class _Draft:
     keeps_undetermined: bool
     rng: StableRandom
 
-    @cached_property
-    def state(self) -> State:
-        """What the original establishes."""
-        return interpret(self.dialogue.resolved)
-
     def basis(self, question: Question) -> Basis | None:
         """Return what the answer to the question about the original rests on."""
-        return basis(question, self.state)
+        return basis(question, self.dialogue.state)
 
     def answer(self, rests_on: Basis | None) -> Answer | None:
         """Return the answer that rests on this, or None if there is none to use."""
@@ -263,7 +258,7 @@ class _Draft:
         """Return a question and the variants of the plan, or None if there are none."""
         plan = self.plan
         names = mentioned(self.dialogue.resolved)
-        questions = questions_by_answer(plan.form, plan.kind, names, self.state)
+        questions = questions_by_answer(plan.form, plan.kind, names, self.dialogue.state)
         if not self.keeps_undetermined:
             questions["no"] = [item for item in questions["no"] if self.basis(item) == "excluded"]
         if not (questions["yes"] and questions["no"]):
@@ -317,10 +312,11 @@ class _Draft:
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
-        candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
+        original, before = self.dialogue.exchanges, self.dialogue.resolved
+        candidates = edits(alteration, original, self.vocabulary, focus, self.rng)
         for edit in islice(candidates, _MOST_EDITS):
             try:
-                resolved = resolve(edit.exchanges)
+                resolved = resolve_altered(edit.exchanges, original, before)
             except Unclear:
                 continue
             yield _Altered(alteration, edit, resolved, self._altered_things(resolved))

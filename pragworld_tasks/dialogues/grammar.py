@@ -5,6 +5,7 @@ Each form of exchange has several phrases. The exchange records which of them it
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
@@ -45,16 +46,19 @@ def verbalize(
     asker, replier = cast.labels
     before = NOTHING_SAID
     for exchange, meant in zip(exchanges, resolved, strict=True):
-        question, reply = _utterances(_Turn(exchange, meant, before, style))
+        question, reply = _utterances(exchange, meant, before, domain)
         utterances.append(f"{asker}: {style.written(question)}")
         utterances.append(f"{replier}: {style.written(reply)}")
         before = latest(meant, before)
     return utterances
 
 
-def _utterances(turn: "_Turn") -> tuple[str, str]:
+@lru_cache(maxsize=500)  # the variants of a group have nearly all of their exchanges in common
+def _utterances(
+    exchange: Exchange, meant: Exchange, before: Exchange, domain: Domain
+) -> tuple[str, str]:
     """Return the question and the reply."""
-    exchange = turn.exchange
+    turn = _Turn(exchange, meant, before, STYLES[domain])
     phrases = _PHRASES[exchange.form](turn)
     question = next(phrases)
     if exchange.form == "chat":

@@ -8,7 +8,7 @@ verb, so they fit one thing as well as several.
 from pragworld_tasks.dialogues.world import NOWHERE, Oddity
 
 # `{things}` stands for the things with their article, `{place}` for a place with its article.
-_STAYING = (
+_STAYING: tuple[str, ...] = (
     "Whenever somebody laughs, {things} will hum.",
     "At midnight {things} turned into silver, and at dawn back again.",
     "In the dark {things} will glow and recite poems.",
@@ -31,7 +31,7 @@ _STAYING = (
     "Since the last eclipse {things} could be heard whispering.",
     "A doctor found that {things} had a heartbeat.",
 )
-_MOVING = (
+_MOVING: tuple[str, ...] = (
     "But later {things} walked over to {place} without any help.",
     "But then {things} grew legs and moved to {place}.",
     "But an hour later {things} flew to {place} on tiny wings.",
@@ -47,7 +47,7 @@ _MOVING = (
     "But at the stroke of thirteen {things} tiptoed to {place}.",
     "But a rainbow came by and brought {things} to {place}.",
 )
-_VANISHING = (
+_VANISHING: tuple[str, ...] = (
     "But at midnight {things} vanished into thin air.",
     "But then {things} turned into smoke and blew away.",
     "But a moment later {things} dissolved in a beam of moonlight.",

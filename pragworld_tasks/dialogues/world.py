@@ -216,6 +216,29 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
     return resolved
 
 
+def resolve_altered(
+    exchanges: Sequence[Exchange], original: Sequence[Exchange], resolved: Sequence[Exchange]
+) -> list[Exchange]:
+    """Resolve an altered dialogue, as `resolve` does, in less time.
+
+    Args:
+        exchanges: The altered dialogue.
+        original: The dialogue that it was altered from. Most exchanges are the same objects.
+        resolved: What `resolve` makes of the original.
+
+    Raises:
+        Unclear: The exchange before a pronoun names nothing that it stands for, or several.
+    """
+    altered: list[Exchange] = []
+    before = before_original = NOTHING_SAID
+    for exchange, unaltered, meant in zip(exchanges, original, resolved, strict=True):
+        same = exchange is unaltered and before is before_original
+        altered.append(meant if same else resolve_one(exchange, before))
+        before = latest(altered[-1], before)
+        before_original = latest(meant, before_original)
+    return altered
+
+
 def latest(exchange: Exchange, before: Exchange) -> Exchange:
     """Return the exchange that pronouns refer to after a resolved exchange.
 
