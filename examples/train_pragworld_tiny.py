@@ -51,8 +51,15 @@ from pragworld_tasks.dialogues.questions import (
 )
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.topics import TOPICS
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, WOMEN, Names, domain_vocabulary
+from pragworld_tasks.dialogues.topics import MIXES
+from pragworld_tasks.dialogues.vocabulary import (
+    DOMAINS,
+    WOMEN,
+    Names,
+    domain_vocabulary,
+    is_event,
+    number_of,
+)
 from pragworld_tasks.dialogues.world import REPLIER, State, interpret, mentioned
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
@@ -216,9 +223,11 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
     domain = rng.choice(DOMAINS) if rng.happens(2 * breadth) else "household"
     vocabulary = _limited(domain_vocabulary(domain, "regular"), breadth)
     if rng.happens(2 * breadth):  # as in the test split: a few given topics, then any
-        topics = rng.sample(tuple(TOPICS), rng.below(3))
+        topics = rng.sample(tuple(dict.fromkeys(MIXES[domain])), rng.below(3))
     else:
         simple = _SIMPLE_TOPICS[: 1 + round(4 * min(1.0, 3 * breadth))]
+        if domain == "everyday":
+            simple = tuple(topic for topic in simple if topic != "quantity")
         topics = [rng.choice(simple) for _ in range(length)]
     dialogue = compose(domain, vocabulary, length, topics, rng, SPLIT_SHARES["train"])
     state, names = interpret(dialogue.resolved), mentioned(dialogue.resolved)
@@ -283,6 +292,8 @@ def _about_others(
     for _ in range(300):
         slot = rng.choice([slot for slot in ("agent", "thing", "place") if getattr(question, slot)])
         known, used = getattr(vocabulary, f"{slot}s"), getattr(names, f"{slot}s")
+        if slot == "thing":
+            known = [name for name in known if number_of(name) == number_of(question.thing)]
         replacement: dict[str, Any] = {
             slot: rng.choice([name for name in known if name not in used] or known)
         }
@@ -326,8 +337,8 @@ def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str
     for thing, cells in state.cells.items():
         for place, cell in cells.items():
             if cell.whole:
-                yield f"Where are the {thing}?", place
-            if len(cell.counts) <= 1:
+                yield _where(thing), place
+            if len(cell.counts) <= 1 and number_of(thing) == "plural":
                 count = NUMBERS[cell.counts[0]] if cell.counts else "unknown"
                 yield f"How many {thing} are in the {place}?", count
             if len(cell.agents) == 1:
@@ -335,10 +346,16 @@ def _open_questions(state: State, dialogue: Dialogue) -> Iterator[tuple[str, str
             elif not cell.by_itself and not cell.agents:
                 yield f"Who put the {thing} in the {place}?", "unknown"
     for thing in state.alternatives:
-        yield f"Where are the {thing}?", "unknown"
+        yield _where(thing), "unknown"
     for agent, place in sorted(state.went):
         if agent != REPLIER:
             yield f"Where did {agent} go?", place
+
+
+def _where(thing: str) -> str:
+    if is_event(thing):
+        return f"When is the {thing}?"
+    return f"Where {'are' if number_of(thing) == 'plural' else 'is'} the {thing}?"
 
 
 # Batches ------------------------------------------------------------------------------------------

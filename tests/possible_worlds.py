@@ -287,6 +287,11 @@ class PossibleWorlds:
         elif form == "knows" and agent and thing:
             story = self._stories[thing]
             (story.knowing if reply == "yes" else story.ignorant).add((story.now, agent))
+        elif form == "shall" and thing and place:
+            if reply == "yes":
+                self._stories[thing].amounts(place, Amount("the"))
+            else:
+                self._stories[thing].counts(place, lambda count: not count)
         elif form == "still" and thing and place:
             self._stories[thing].counts(place, bool)
             if isinstance(reply, Claim):
@@ -326,6 +331,7 @@ class PossibleWorlds:
             "count": "count",
             "did": "who",
             "who": "who",
+            "shall": "whether",
         }
         if exchange.form in kinds:
             kind = kinds[exchange.form]

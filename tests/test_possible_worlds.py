@@ -14,7 +14,7 @@ from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose
 from pragworld_tasks.dialogues.questions import FORMS, Question, basis, evaluate, question_text
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
+from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary, is_event
 from pragworld_tasks.dialogues.world import (
     NOWHERE,
     REPLIER,
@@ -72,7 +72,8 @@ def jumbled(dialogue: Dialogue, rng: StableRandom) -> Dialogue:
         for name in (exchange.agent, *claim.people):
             people.setdefault(name, rng.choice(("Ivy", "Finn")))
         for name in (exchange.thing, *claim.things):
-            things.setdefault(name, rng.choice(("figs", "vases")))
+            kinds = ("quiz", "picnic") if name and is_event(name) else ("figs", "vases")
+            things.setdefault(name, rng.choice(kinds))
         if isinstance(reply, Claim):
             reply = reply._replace(
                 agents=tuple(people[name] for name in reply.agents),

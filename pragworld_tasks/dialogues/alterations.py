@@ -165,7 +165,7 @@ def _inconsistent_data(original: _Original) -> Iterator[Edit]:
             exchange.form not in ("did", "where", "amount", "count", "what")
             or exchange.oddity
             or len(things) != 1
-            or exchange.reply in ("unknown", "no")
+            or exchange.reply in ("unknown", "likely", "no")
             or exchange.claim.denied
             or is_one(exchange.claim.amount)
         ):

@@ -9,7 +9,7 @@ from pragworld_tasks.dialogues.grammar import verbalize
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import STYLES
-from pragworld_tasks.dialogues.topics import MIX, TOPICS, Scene
+from pragworld_tasks.dialogues.topics import MIXES, TOPICS, Scene
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Names
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
@@ -109,11 +109,12 @@ def compose(
             agents=rng.sample(vocabulary.agents, 3 + rng.below(2)),
             things=rng.sample(vocabulary.things, 2 * length + 2),
             places=rng.sample(vocabulary.places, 3 + rng.below(2)),
+            small_talk=len(STYLES[domain].small_talk),
         )
         try:
-            parts = _parts(scene, topics, length, rng)
+            parts = _parts(scene, topics, MIXES[domain], length, rng)
             parts = _with_opening_in(shares, rng.shuffled(parts))
-            exchanges = _with_pronouns(_interleaved(parts, rng)[:length], rng)
+            exchanges = _with_pronouns(_interleaved(parts, rng)[:length], scene.has_rooms, rng)
         except Unclear:
             continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
@@ -124,7 +125,7 @@ def compose(
 
 
 def _parts(
-    scene: Scene, topics: Sequence[str], length: int, rng: StableRandom
+    scene: Scene, topics: Sequence[str], mix: Sequence[str], length: int, rng: StableRandom
 ) -> list[list[Exchange]]:
     """Return the exchanges of the topics, and of more topics until there are enough."""
     parts: list[list[Exchange]] = []
@@ -133,7 +134,7 @@ def _parts(
         parts.append(TOPICS[name](scene)[: max(room, 1)])
         room -= len(parts[-1])
     while room > 0:
-        parts.append(TOPICS[rng.choice(MIX)](scene)[:room])
+        parts.append(TOPICS[rng.choice(mix)](scene)[:room])
         room -= len(parts[-1])
     return parts
 
@@ -164,13 +165,13 @@ def _with_opening_in(shares: Sequence[int], parts: list[list[Exchange]]) -> list
     return parts if len(small_talk) == len(parts) else []
 
 
-def _with_pronouns(exchanges: list[Exchange], rng: StableRandom) -> list[Exchange]:
+def _with_pronouns(exchanges: list[Exchange], has_rooms: bool, rng: StableRandom) -> list[Exchange]:
     """Replace some names that the exchange before has mentioned by pronouns or "there"."""
     replaced: list[Exchange] = []
     before = NOTHING_SAID
     for exchange in exchanges:
         if exchange.form not in ("chat", "sure"):
-            if set(before.places) == {exchange.place} and rng.happens(0.7):
+            if has_rooms and set(before.places) == {exchange.place} and rng.happens(0.7):
                 exchange = exchange._replace(place=None)
             has_agent = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
             if has_agent and set(before.agents) == {exchange.agent} and rng.happens(0.7):

@@ -59,16 +59,23 @@ def _utterances(
 ) -> tuple[str, str]:
     """Return the question and the reply."""
     turn = _Turn(exchange, meant, before, STYLES[domain])
-    phrases = _PHRASES[exchange.form](turn)
+    phrases = (_OF_TIMES if turn.style.is_of_times else _PHRASES)[exchange.form](turn)
     question = next(phrases)
     if exchange.form == "chat":
         return question, next(phrases)
+    # What people say around a sentence does not depend on the phrase that they choose for it.
+    ask, answer = (wording // _MOST_PHRASES for wording in exchange.wordings)
+    is_elliptical = exchange.form == "sure" or question.startswith(("and ", "what about"))
+    if not is_elliptical:
+        question = _choose(turn.style.openers, ask) + question
     if exchange.reply == "unknown":
         reply = _unknown(turn)
     elif exchange.reply == "likely":
         reply = _choose(_LIKELY, exchange.wordings[1])
     else:
         reply = next(phrases)
+        if exchange.form in _FOLLOWED:
+            reply += _choose(turn.style.afterthoughts, answer)
     if exchange.oddity:
         _, things, _ = turn.meant.claimed
         to = exchange.oddity.place
@@ -288,6 +295,8 @@ def _with_amount(turn: _Turn, number_suffices: bool) -> str:
     return _choose(phrases if number_suffices else phrases[:3], wording)
 
 
+_MOST_PHRASES = 60  # more than any sentence has
+_FOLLOWED = frozenset(("did", "where", "amount", "what", "who", "still"))  # by afterthoughts
 _WENT = ("went", "walked")
 _LIKELY = ("it is likely.", "probably.", "I think so.", "most likely.")
 _UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
@@ -296,7 +305,9 @@ _UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
 def _unknown(turn: _Turn) -> str:
     form, answer = turn.exchange.form, turn.meant.wordings[1]
     phrases: tuple[str, ...] = _UNKNOWN
-    if form in ("where", "amount", "count"):
+    if turn.style.is_of_times:
+        phrases = _NOT_SETTLED if form == "shall" else (*_UNKNOWN, "nobody has told me yet.")
+    elif form in ("where", "amount", "count"):
         phrases = (*_UNKNOWN, f"I didn't see {_them(turn.meant.thing)}.")
     elif form in ("went", "where to") and turn.meant.agent is not None:
         phrases = (*_UNKNOWN, f"I didn't see {_him(turn.meant.agent)}.")
@@ -494,6 +505,78 @@ def _chat(turn: _Turn) -> Iterator[str]:
     yield from _choose(turn.style.small_talk, turn.exchange.wordings[0])
 
 
+# The same about events and times ------------------------------------------------------------------
+
+
+def _shall(turn: _Turn) -> Iterator[str]:
+    exchange, (ask, answer), style = turn.exchange, turn.exchange.wordings, turn.style
+    when = turn.place
+    if exchange.thing:
+        time = turn.meant.place
+        asked: tuple[str, ...] = (
+            f"shall we say {time} for {turn.things}?",
+            f"how about {time} for {turn.things}?",
+            f"why don't we plan {turn.things} for {time}?",
+            f"is {time} all right with you for {turn.things}?",
+            f"could we do {turn.things} {when}?",
+        )
+    else:
+        asked = (f"shall we say {turn.meant.place} then?", f"then how about {turn.meant.place}?")
+    yield _choose(asked, ask)
+    if exchange.reply == "yes":
+        yield _choose(_AGREED, answer)
+    elif exchange.reply == "no":
+        yield _choose(_TURNED_DOWN, answer)
+    else:
+        other = style.named(turn.claim.places[0])
+        yield _choose(_COUNTERED, answer).format(no=_choose(_TURNED_DOWN, ask), other=other)
+
+
+_NOT_SETTLED = ("let me check first.", "I'll have to ask at home.", "I can't say yet.")
+_AGREED = (
+    "good idea.",
+    "yes, let's do that.",
+    "that suits me well.",
+    "fine with me.",
+    "sure, why not?",
+    "all right, it's a deal.",
+)
+_TURNED_DOWN = (
+    "I'm afraid I can't, my parents are visiting.",
+    "no, that won't work.",
+    "sorry, I have to work.",
+    "no, I'd rather not.",
+    "that's a bad time for me.",
+)
+_COUNTERED = ("{no} Could we do {other}?", "{no} Would {other} be possible?")
+
+
+def _free(turn: _Turn) -> Iterator[str]:
+    who, he = turn.subjects
+    are, am = ("are", "I'm") if who == "you" else ("is", f"{he} is")
+    ask = turn.exchange.wordings[0]
+    yield _choose((f"{are} {who} free {turn.place}?", f"{are} {who} available {turn.place}?"), ask)
+    if isinstance(turn.exchange.reply, Claim):
+        yield _free_when(turn, am)
+    elif he == "I":
+        yield _choose(("yes, I am.", "I am."), ask) if turn.exchange.reply == "yes" else "I'm not."
+    else:
+        yield _yes_or_no(turn.exchange, f"{he} is")
+
+
+def _when_free(turn: _Turn) -> Iterator[str]:
+    who, he = turn.subjects
+    are, am = ("are", "I'm") if who == "you" else ("is", f"{he} is")
+    ask = turn.exchange.wordings[0]
+    yield _choose((f"when {are} {who} free?", f"when {are} {who} available?"), ask)
+    yield _free_when(turn, am)
+
+
+def _free_when(turn: _Turn, am: str) -> str:
+    when = _places(turn, turn.style.at, "")
+    return f"{_attribution(turn)}{am} free {when}."
+
+
 _PHRASES: dict[str, Callable[[_Turn], Iterator[str]]] = {
     "did": _did,
     "where": _where,
@@ -508,3 +591,4 @@ _PHRASES: dict[str, Callable[[_Turn], Iterator[str]]] = {
     "where to": _where_to,
     "chat": _chat,
 }
+_OF_TIMES = {**_PHRASES, "shall": _shall, "went": _free, "where to": _when_free}

@@ -72,6 +72,7 @@ def inconsistent_sentence(oddity: Oddity, things: str, place: str) -> str:
         things: The things, with their article.
         place: The place of the oddity with its article, or "" if it has none.
     """
+    sentences: tuple[str, ...]
     if oddity.place is None:
         sentences = _STAYING
     else:

@@ -5,28 +5,38 @@ allow for the plan is replaced by another one. That keeps the answers balanced a
 invariants, whatever the shares of the alterations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 
-from pragworld_tasks.dialogues.questions import FORMS, QuestionForm, QuestionKind
-from pragworld_tasks.dialogues.settings import LONG_LENGTHS, GeneratorSettings, Undetermined
+from pragworld_tasks.dialogues.questions import EVERYDAY_FORMS, FORMS, QuestionForm, QuestionKind
+from pragworld_tasks.dialogues.settings import (
+    LONG_LENGTHS,
+    OF_AMOUNTS,
+    GeneratorSettings,
+    Undetermined,
+)
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import Domain
 
-_LENGTHS = (3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 10)  # exchanges in a dialogue
+# The numbers of exchanges in a dialogue, about things and about events, as in the manual split.
+_LENGTHS = (7, 8, 9, 9, 10, 10, 10, 11, 12)
+_EVERYDAY_LENGTHS = (4, 5, 5, 6, 6, 7, 8)
+# How often people talk about each domain.
+_DOMAINS: dict[Domain, float] = {"household": 38, "shop": 10, "clinic": 10, "everyday": 42}
 # How many variants of a group flip the answer, each with its share of the groups.
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
-# The kinds of questions, in percent of the groups.
+# The kinds of questions about things and about events, in percent of the groups.
 _KINDS: dict[QuestionKind, float] = {
-    "sure": 18,
-    "know": 17,
-    "quantity": 4,
-    "universal": 3,
-    "existential": 5,
-    "only-entity": 20,
-    "other": 33,
+    "sure": 24,
+    "know": 22,
+    "quantity": 6,
+    "universal": 5,
+    "existential": 8,
+    "only-entity": 30,
+    "other": 5,
 }
+_EVERYDAY_KINDS: dict[QuestionKind, float] = {"sure": 11, "know": 11, "other": 78}
 # How often an alteration is the only flip of a group, relative to its share of the variants.
 _FLIP_RATES = {
     "Negation": 5.0,
@@ -161,20 +171,29 @@ def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
     if held_out and settings.in_training:
         shares.pop(held_out, None)
         held_out = None
+    domains = _domains(settings.domains, {held_out} if held_out else set(shares))
+    domain = rng.weighted_choice(domains)
+    is_everyday = domain == "everyday"
+    everyday = domains.get("everyday", 0) / sum(domains.values())
+    shares = _shares_in(is_everyday, shares, everyday)
     universal = {name: share for name, share in shares.items() if name in UNIVERSAL}
     number = rng.weighted_choice(_FLIPS) if universal and held_out in (None, *universal) else 1
     size = max(number + 1, rng.rounded(number / settings.flips) + rng.choice((-1, 0, 0, 1)))
     first = held_out or rng.weighted_choice(_only_flips(shares) if number == 1 else universal)
-    forms = {kind: _forms(kind, first, number, settings.undetermined) for kind in _KINDS}
-    kind = rng.weighted_choice({kind: share for kind, share in _KINDS.items() if forms[kind]})
+    kinds, by_kind = (_EVERYDAY_KINDS, EVERYDAY_FORMS) if is_everyday else (_KINDS, FORMS)
+    forms = {kind: _forms(by_kind[kind], first, number, settings.undetermined) for kind in kinds}
+    if is_everyday and first == "Logical Connective Change":
+        forms["other"].remove("went")  # "free on Monday or Tuesday" may mean both
+    kind = rng.weighted_choice({kind: share for kind, share in kinds.items() if forms[kind]})
     form = rng.choice(forms[kind])
+    lengths = _EVERYDAY_LENGTHS if is_everyday else _LENGTHS
     further = [rng.weighted_choice(universal) for _ in range(number - 1)]
     partner = [] if first in UNIVERSAL else [first]
     others = _other_invariants(shares, settings.flips)
     drawn = [rng.weighted_choice(others) for _ in range(size - number - len(partner))]
     return Plan(
-        domain=rng.choice(settings.domains),
-        length=rng.choice(LONG_LENGTHS if settings.split == "test_long" else _LENGTHS),
+        domain=domain,
+        length=rng.choice(LONG_LENGTHS if settings.split == "test_long" else lengths),
         kind=kind,
         form=form,
         flips=(first, *further),
@@ -183,13 +202,41 @@ def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
     )
 
 
+def _domains(domains: Sequence[Domain], alterations: Set[str]) -> dict[Domain, float]:
+    """Return how often to choose each of the domains that one of the alterations applies to."""
+    return {
+        domain: _DOMAINS[domain]
+        for domain in domains
+        if domain != "everyday" or not alterations <= OF_AMOUNTS
+    }
+
+
+def _shares_in(is_everyday: bool, shares: Mapping[str, float], everyday: float) -> dict[str, float]:
+    """Return the shares of alterations that make up the given ones over all domains.
+
+    Args:
+        is_everyday: Whether the dialogue is of the domain "everyday", which has no amounts.
+        shares: The shares over all domains.
+        everyday: The share of dialogues of that domain.
+    """
+    shares = _normalized(shares)
+    of_amounts = sum(share for name, share in shares.items() if name in OF_AMOUNTS)
+    if is_everyday or of_amounts == 1:
+        return {name: share for name, share in shares.items() if name not in OF_AMOUNTS} or shares
+    others = max(0.1, 1 - of_amounts / (1 - everyday)) / (1 - of_amounts)
+    return {
+        name: share / (1 - everyday) if name in OF_AMOUNTS else share * others
+        for name, share in shares.items()
+    }
+
+
 def _forms(
-    kind: QuestionKind, alteration: str, number: int, undetermined: Undetermined
+    forms: Sequence[QuestionForm], alteration: str, number: int, undetermined: Undetermined
 ) -> list[QuestionForm]:
-    """Return the forms of a kind of questions that an alteration can flip as many times."""
+    """Return those of the forms that an alteration can flip as many times."""
     return [
         form
-        for form in FORMS[kind]
+        for form in forms
         if form in _FLIPPABLE[alteration]
         and (number == 1 or form not in _FLIPPED_ONCE)
         and (undetermined == "keep" or form not in _NEVER_EXCLUDED)

@@ -12,7 +12,15 @@ from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.dialogues.grammar import NUMBERS
-from pragworld_tasks.dialogues.vocabulary import Cast, Names, NounNumber, number_of, singular
+from pragworld_tasks.dialogues.vocabulary import (
+    Cast,
+    Names,
+    NounNumber,
+    is_event,
+    is_time,
+    number_of,
+    singular,
+)
 from pragworld_tasks.dialogues.world import NOWHERE, REPLIER, Cell, State
 
 Fact = Literal[
@@ -71,6 +79,13 @@ FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "only-entity": ("any", "left"),
     "other": ("went", "moved", "told"),
 }
+_OF_AGENTS = frozenset(("left", "who", "moved"))  # forms about who puts an event at a time
+# The forms of questions about events and about when people are free.
+EVERYDAY_FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
+    "sure": ("where", "who", "any"),
+    "know": ("where", "who", "agent knows", "left"),
+    "other": ("any", "any", "left", "went", "moved", "told"),
+}
 _FACTS: frozenset[str] = frozenset(get_args(Fact))
 # The forms that can ask about things whose noun has this number.
 _OF_ALL: frozenset[QuestionForm] = frozenset(
@@ -89,6 +104,8 @@ _ASKED: dict[NounNumber, frozenset[QuestionForm]] = {
 def evaluate(question: Question, state: State) -> bool | None:
     """Return whether the answer is yes, or None if people would not agree on an answer."""
     holds = _is_established(question, state)
+    if not holds and question.thing in state.agreed and question.form in _OF_AGENTS:
+        return None  # whoever agrees on the time of an event may be said to arrange it
     if holds is False and (question.thing or question.agent) in state.doubted:
         # Nobody is sure of what was only likely or was taken back. Whether it is so is open.
         is_about_speaker = question.kind in ("sure", "know") and question.form != "agent knows"
@@ -332,7 +349,7 @@ def question_text(question: Question, cast: Cast) -> str:
         "number": NUMBERS[number],
         "knower": cast.names[knower],
     }
-    noun = number_of(thing) if thing else "plural"
+    noun = _noun_class(thing, place)
     slots["are"] = "are" if noun == "plural" else "is"
     key: str = form
     if kind in ("sure", "know"):
@@ -352,7 +369,13 @@ def question_text(question: Question, cast: Cast) -> str:
     return text[0].upper() + text[1:]
 
 
-def _phrases_for(key: str, noun: NounNumber) -> list[str]:
+def _noun_class(thing: str, place: str) -> Literal[NounNumber, "event"]:
+    if is_event(thing) or is_time(place):
+        return "event"
+    return number_of(thing) if thing else "plural"
+
+
+def _phrases_for(key: str, noun: Literal[NounNumber, "event"]) -> list[str]:
     return _PHRASES.get(f"{noun} {key}") or _PHRASES[key]
 
 
@@ -390,6 +413,23 @@ singular that any: the {things} is in the {place}
 mass that any: there is {things} in the {place}
 mass that all: all of the {things} is in the {place}
 singular that left: {agent} put the {things} in the {place}
+event any: Is the {things} on {place}?
+event any: Is the {things} planned for {place}?
+event any: Is the {things} going to be on {place}?
+event left: Did {agent} arrange the {things} for {place}?
+event left: Was it {agent} who arranged the {things} for {place}?
+event went: Is {agent} free on {place}?
+event went: Is it true that {agent} is free on {place}?
+event moved: Did {agent} move the {things} to {place}?
+event told: Did {agent} say when the {things} is?
+event that any: the {things} is on {place}
+event that left: {agent} arranged the {things} for {place}
+event sure where: Is {knower} sure when the {things} is?
+event sure where: Is {knower} sure about when the {things} is?
+event know where: Does {knower} know when the {things} is?
+event know agent knows: Does {agent} know when the {things} is?
+event sure who: Is {knower} sure who arranged the {things} for {place}?
+event know who: Does {knower} know who arranged the {things} for {place}?
 left exactly: Did {agent} put exactly {number} {things} in the {place}?
 left exactly: Did {agent} leave exactly {number} {things} in the {place}?
 left all: Did {agent} put all of the {things} in the {place}?

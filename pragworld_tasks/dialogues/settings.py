@@ -35,7 +35,9 @@ ALTERATION_SHARES = {
     "Injecting Inconsistent Data": 5.0,
 }
 FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
-LONG_LENGTHS = (12, 13, 14, 15, 16)  # exchanges in a dialogue of the split `test_long`
+# Alterations of amounts, which dialogues of the domain "everyday" lack.
+OF_AMOUNTS = frozenset(("Quantity Change", "Quantifier Change"))
+LONG_LENGTHS = (14, 15, 16, 17, 18)  # exchanges in a dialogue of the split `test_long`
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,13 @@ class GeneratorSettings:
             raise InputError(
                 f"the only alteration, {self.held_out_alteration!r}, is held out of split "
                 f"{self.split!r}; add others to alterations, or use split 'test'"
+            )
+        held_out = self.held_out_alteration
+        first = set(self.alterations) - {held_out} if self.in_training else {held_out}
+        if domains == ("everyday",) and (first - {None} or set(self.alterations)) <= OF_AMOUNTS:
+            raise InputError(
+                "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
+                "or another alteration"
             )
         low, high = FLIP_LIMITS
         if not _is_number(self.flips) or not low <= self.flips <= high:

@@ -20,6 +20,7 @@ class Style:
         article: The article of a place.
         at, put_at: Prepositions for where things are and where people put them.
         there, put_there: Adverbs for the same.
+        is_of_times: Whether things are events and places are times.
         is_plain: Whether people write in lower case and without full stops and question marks.
     """
 
@@ -35,6 +36,7 @@ class Style:
     put_at: str = "in"
     there: str = "there"
     put_there: str = "there"
+    is_of_times: bool = False
     is_plain: bool = False
 
     def named(self, place: str) -> str:
@@ -112,5 +114,72 @@ STYLES: dict[Domain, Style] = {
             ("it has been a quiet morning.", "Let's hope it stays that way."),
             ("the coffee here is terrible.", "The tea is better."),
         ),
+    ),
+    "everyday": Style(
+        verbs=(("arrange", "arranged"), ("schedule", "scheduled"), ("plan", "planned")),
+        where=(
+            "when is {things}?",
+            "do you remember when {things} is?",
+            "could you tell me when {things} is?",
+            "I can't find {things} in my calendar. When is it?",
+            "I'm looking forward to {things}. When is it again?",
+            "my sister asked about {things}. Do you know when it is?",
+            "have they told you when {things} is?",
+        ),
+        where_next=("and {things}?", "what about {things}?"),
+        openers=(
+            *("",) * 12,
+            "by the way, ",
+            "oh, ",
+            "listen, ",
+            "before I forget: ",
+            "one more thing: ",
+            "I meant to ask you: ",
+            "I've been wondering, ",
+            "sorry to bother you again, but ",
+        ),
+        afterthoughts=(
+            *("",) * 10,
+            " I have it in my notes.",
+            " At least that's the latest.",
+            " I had to look that up myself.",
+            " We talked about it on the phone.",
+            " It's in the group chat.",
+            " You can tell your brother as well.",
+            " I hope that helps.",
+            " The invitation came by post.",
+            " I got a message about it an hour ago.",
+            " My cousin wants to know, too.",
+            " It took long enough to find out.",
+        ),
+        small_talk=(
+            ("you look tired today.", "I stayed up late with a good book."),
+            ("how was your weekend?", "Quiet, for once. I slept until ten."),
+            ("did you see the match last night?", "Only the second half, but what a half!"),
+            ("I really need a holiday.", "Who doesn't? Let's save up for the sea."),
+            ("is your mother feeling better?", "Much better, thanks. The doctor was very kind."),
+            ("my bicycle has a flat tyre again.", "You can borrow mine until it's repaired."),
+            ("what a lovely jacket!", "Thank you. It was half price at the department store."),
+            ("have you had lunch yet?", "Just a sandwich. I'm trying to eat less."),
+            ("it's pouring outside.", "And I left my umbrella on the bus."),
+            ("the new neighbours seem nice.", "They brought us a cake when they moved in."),
+            ("I failed to start the car this morning.", "It's probably the battery."),
+            ("did you finish the report?", "Almost. One page is still missing."),
+            ("how is your English course going?", "Well, I can order coffee without blushing."),
+            ("would you like something to drink?", "A glass of water would be great."),
+            ("I can't find my keys anywhere.", "Have you looked under the newspaper?"),
+            ("the train was late again.", "That's why I take the bus."),
+            ("my phone bill is twice as high as usual.", "Then call them and ask."),
+            ("your dog has grown a lot.", "He eats more than I do."),
+            ("I've started running before work.", "You must get up very early, then."),
+            ("do you know a good dentist?", "Mine is gentle, but not cheap."),
+        ),
+        wh="when",
+        article="",
+        at="on",
+        put_at="for",
+        there="then",
+        put_there="for then",
+        is_of_times=True,
     ),
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import WOMEN, NounNumber, number_of
+from pragworld_tasks.dialogues.vocabulary import WOMEN, Domain, NounNumber, is_time, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
     ANY,
@@ -24,7 +24,6 @@ from pragworld_tasks.dialogues.world import (
     Unclear,
 )
 
-_SMALL_TALK = 6  # phrases for small talk in each domain
 _WORDINGS = 5040  # large enough for all numbers of phrases in `grammar` to be equally likely
 _MOST = 5  # the largest number that dialogues start from
 
@@ -42,14 +41,19 @@ class Scene:
     """The people, things and places of a dialogue, to draw exchanges from."""
 
     def __init__(
-        self, rng: StableRandom, agents: list[str], things: list[str], places: list[str]
+        self,
+        rng: StableRandom,
+        agents: list[str],
+        things: list[str],
+        places: list[str],
+        small_talk: int,
     ) -> None:
         self.rng = rng
         self.agents = agents
         self.things = things
         self.places = places
         self._travellers = rng.shuffled([*agents, REPLIER])
-        self._small_talk = rng.shuffled(range(_SMALL_TALK))
+        self._small_talk = rng.shuffled(range(small_talk))
 
     def exchange(
         self,
@@ -100,6 +104,11 @@ class Scene:
     def small_talk(self) -> int:
         """Return the number of a phrase that the dialogue has not used, as long as there is one."""
         return self._small_talk.pop() if self._small_talk else 0
+
+    @property
+    def has_rooms(self) -> bool:
+        """Whether the places are such that people go there."""
+        return not is_time(self.places[0])
 
     def number(self) -> Amount:
         """Return an exact number."""
@@ -152,7 +161,7 @@ def _somewhere(scene: Scene) -> list[Exchange]:
         source = scene.person() if rng.happens(0.2) else None
         if source and (not agents or rng.happens(0.5)):
             agents = (source,) if rng.happens(0.5) else ()
-        then = scene.place() if agents and rng.happens(0.4) else None
+        then = scene.place() if agents and scene.has_rooms and rng.happens(0.4) else None
         reply = Claim(agents=agents, places=(scene.place(),), source=source, then=then)
     elif kind < 6:
         connective = rng.choice(_CONNECTIVES)
@@ -178,11 +187,11 @@ def _did(scene: Scene) -> list[Exchange]:
     if kind < 2:
         reply = "yes"
     elif kind < 3:
-        reply = Claim(then=scene.place(other_than=place))
+        reply = Claim(then=scene.place(other_than=place)) if scene.has_rooms else "yes"
     elif kind < 5:
         reply = "no"
     elif kind < 6:
-        reply = _was_elsewhere(scene, agent, place)
+        reply = _was_elsewhere(scene, agent, place) if scene.has_rooms else "no"
     elif kind < 7:
         reply = rng.choice(("unknown", "likely")) if agent != REPLIER else "yes"
     elif kind < 8:
@@ -266,7 +275,7 @@ def _contents(scene: Scene) -> list[Exchange]:
 def _act(scene: Scene, denied: bool) -> list[Exchange]:
     """Did somebody leave the things in the hall? She did. Or, if denied: She did not."""
     agent, thing, place = scene.agent(), scene.thing(), scene.place()
-    if scene.rng.happens(0.3):
+    if scene.has_rooms and scene.rng.happens(0.3):
         then = Claim(then=scene.place(other_than=place))
         reply = _was_elsewhere(scene, agent, place) if denied else then
         return [scene.exchange("did", agent, thing, place, reply=reply)]
@@ -301,6 +310,8 @@ def _polar(scene: Scene, denied: bool) -> list[Exchange]:
     rng = scene.rng
     kind = rng.below(6)
     reply: Reply = "no" if denied else "yes"
+    if not scene.has_rooms and rng.happens(0.5):
+        return _accepted(scene, reply)
     if kind < 2:
         return [scene.exchange("did", scene.agent(), scene.thing(), scene.place(), reply=reply)]
     if kind < 4:
@@ -400,7 +411,8 @@ def _journey(scene: Scene) -> list[Exchange]:
     if rng.happens(0.6):
         claim = Claim(places=(scene.place(),), source=source)
     else:
-        connective = "and" if is_replier else rng.choice(_CONNECTIVES)
+        is_settled = is_replier or not scene.has_rooms
+        connective = "and" if is_settled else rng.choice(_CONNECTIVES)
         claim = Claim(places=scene.two(scene.places), connective=connective, source=source)
     return [scene.exchange("where to", agent, reply=claim)]
 
@@ -606,7 +618,34 @@ def _who_reply(scene: Scene) -> Reply:
     )
 
 
+# Topics about events and times --------------------------------------------------------------------
+
+
+def _proposal(scene: Scene) -> list[Exchange]:
+    """Shall we have the event then? I can't. Would another time be possible? Yes."""
+    rng, thing, places = scene.rng, scene.thing(), scene.two(scene.places)
+    kind = rng.below(10)
+    if kind < 3:
+        return [scene.exchange("shall", None, thing, places[0], reply="yes")]
+    if kind < 4:
+        return [scene.exchange("shall", None, thing, places[0], reply="unknown")]
+    replies: tuple[Reply, Reply] = ("no", Claim(places=(places[1],)))
+    first = scene.exchange("shall", None, thing, places[0], reply=rng.choice(replies))
+    if rng.happens(0.3):
+        return [first]
+    reply: Reply = "yes" if rng.happens(0.8) else "no"
+    return [first, scene.exchange("shall", None, thing, places[1], reply=reply)]
+
+
+def _accepted(scene: Scene, reply: Reply) -> list[Exchange]:
+    """Shall we have the event then? Good idea. Or: I'd rather not."""
+    return [scene.exchange("shall", None, scene.thing(), scene.place(), reply=reply)]
+
+
 TOPICS: dict[str, Topic] = {
+    "proposal": _proposal,
+    "accepted": partial(_accepted, reply="yes"),
+    "turned down": partial(_accepted, reply="no"),
     "somewhere": _somewhere,
     "asked about": _did,
     "quantity": _quantity,
@@ -645,7 +684,7 @@ TOPICS: dict[str, Topic] = {
     "done and": partial(_connected, connective="and", by_agent=True),
     "done or": partial(_connected, connective="or", by_agent=True),
 }
-MIX = (
+_MIX = (
     *("somewhere",) * 6,
     *("asked about",) * 6,
     *("quantity",) * 3,
@@ -666,3 +705,24 @@ MIX = (
     "correction",
     *("chain",) * 4,
 )
+MIXES: dict[Domain, tuple[str, ...]] = {
+    "household": _MIX,
+    "shop": _MIX,
+    "clinic": _MIX,
+    "everyday": (
+        *("proposal",) * 8,
+        *("somewhere",) * 4,
+        *("asked about",) * 2,
+        "presence",
+        "contents",
+        "or",
+        *("moved",) * 3,
+        *("journey",) * 3,
+        *("knowledge",) * 2,
+        *("small talk",) * 7,
+        "contrast",
+        "second hand",
+        "correction",
+        "hedge",
+    ),
+}

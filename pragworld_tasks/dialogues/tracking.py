@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose
 from pragworld_tasks.dialogues.questions import (
+    EVERYDAY_FORMS,
     FORMS,
     Question,
     QuestionForm,
@@ -25,6 +26,7 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import is_event
 from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned
 
 _LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
@@ -80,9 +82,12 @@ def _one_of_each_answer(
 ) -> dict[Answer, Question]:
     """Return two questions about the same things, by their answer, or {} if there are none."""
     names = mentioned(exchanges)
-    forms: list[tuple[QuestionKind, QuestionForm]] = [
-        (kind, form) for kind in _KINDS for form in FORMS[kind]
-    ]
+    is_everyday = any(map(is_event, names.things))
+    forms: list[tuple[QuestionKind, QuestionForm]] = (
+        [("other", form) for form in EVERYDAY_FORMS["other"] if form not in ("went", "told")]
+        if is_everyday
+        else [(kind, form) for kind in _KINDS for form in FORMS[kind]]
+    )
     things = rng.shuffled(names.things)
     for kind, form in rng.shuffled(forms):
         for thing in things:

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
-Domain = Literal["household", "shop", "clinic"]
+Domain = Literal["household", "shop", "clinic", "everyday"]
 VocabularyPart = Literal["regular", "held out"]
 NounNumber = Literal["plural", "singular", "mass"]
 
@@ -20,7 +20,8 @@ class Names(NamedTuple):
     Attributes:
         agents: People's names.
         things: What people put somewhere: nouns in the plural or the singular, or mass nouns.
-        places: Rooms and other places that things are "in".
+        places: Rooms and other places that things are "in". In the domain "everyday", the things
+            are events, and the places are the times that they are at.
     """
 
     agents: tuple[str, ...]
@@ -43,7 +44,7 @@ class Cast:
 
 def _split(text: str) -> tuple[str, ...]:
     """Return the words of a text, or its comma-separated parts if it has commas."""
-    return tuple(text.split("," if "," in text else None))
+    return tuple(filter(None, text.split("," if "," in text else None)))
 
 
 _WOMEN = _split(
@@ -86,7 +87,7 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
         "regular": (
             "lamps kettles mirrors blankets candles cushions teapots vases clocks umbrellas "
             "notebooks scarves baskets tablecloths mugs frames stools curtains toasters backpacks "
-            "helmets gloves hats suitcases",
+            "helmets gloves belts suitcases",
             "telescope ladder globe typewriter guitar rug tent bicycle",
             "ribbon,string,paint,wrapping paper,glue,fabric,wool,tape",
             "lobby,storeroom,basement,warehouse,showroom,back room,stockroom,front aisle,"
@@ -105,7 +106,7 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
             "letters slings inhalers swabs needles masks aprons splints capsules ointments towels "
             "pillows forms gowns lancets",
             "wheelchair microscope stretcher file walker monitor trolley toolbox",
-            "gauze,cotton wool,disinfectant,soap,insulin,saline,bleach,lotion",
+            "gauze,cotton wool,disinfectant,shampoo,insulin,saline,bleach,lotion",
             "pharmacy,laboratory,waiting room,ward,treatment room,ambulance,staff room,"
             "consulting room,reception area,X-ray room,examination room,linen room,changing room,"
             "archive",
@@ -118,6 +119,31 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
         ),
     },
 }
+_DAYS = "Monday Tuesday Wednesday Thursday Friday"
+_NOUNS["everyday"] = {
+    "regular": (
+        "",
+        "picnic,barbecue,book club,rehearsal,birthday party,garden party,game night,"
+        "farewell dinner,housewarming,film night,hiking trip,yard sale,cooking class,"
+        "family lunch,staff meeting,photo session,quiz,bake sale,street fair,flat viewing,"
+        "video call,dance lesson,chess evening,team breakfast,choir practice,museum visit,"
+        "boat trip,parents' meeting,planning meeting,farewell drink,dentist appointment,"
+        "haircut,driving lesson,car inspection,eye test,vet visit,grocery run,"
+        "trip to the bank,house cleaning,passport renewal,piano lesson,parcel pickup",
+        "",
+        ",".join(f"{day} {part}" for day in _DAYS.split() for part in ("morning", "afternoon")),
+    ),
+    "held out": (
+        "",
+        "wine tasting,poetry reading,costume ball,pottery workshop,bicycle tour,brunch,jam session,"
+        "table tennis match,charity run,karaoke night,guided walk,language exchange,tyre change,"
+        "trip to the tailor,window cleaning",
+        "",
+        "Saturday evening,Sunday evening,Saturday night,Sunday night,Saturday noon,Sunday noon",
+    ),
+}
+_EVENTS = frozenset(_split(",".join(nouns[1] for nouns in _NOUNS["everyday"].values())))
+_TIMES = frozenset(_split(",".join(nouns[3] for nouns in _NOUNS["everyday"].values())))
 _NUMBERS: dict[str, NounNumber] = {
     thing: number
     for parts in _NOUNS.values()
@@ -167,6 +193,16 @@ _SINGULARS = {
     "scarves": "scarf",
     "crutches": "crutch",
 }
+
+
+def is_event(thing: str) -> bool:
+    """Return whether a noun names an event."""
+    return thing in _EVENTS
+
+
+def is_time(place: str) -> bool:
+    """Return whether a name of the slot for places names a time."""
+    return place in _TIMES
 
 
 def singular(thing: str) -> str:

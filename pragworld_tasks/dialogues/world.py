@@ -14,6 +14,8 @@ conventions of the PragWorld data:
   some of them in it.
 - "A or B" and "A if not B" mean exactly one of the two and leave open which.
 - A reported statement is true, and the person who made it knows that it is.
+- A proposal that is accepted is settled. One that is turned down is not, and whether the one made
+  instead is accepted remains open.
 - Whoever puts things somewhere knows where they are until somebody else moves them. All things of
   one kind that are in one place were put there together.
 - "I don't know", "probably", or "no" to "are you sure?", leaves the question open. A correction
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
-from pragworld_tasks.dialogues.vocabulary import Names, number_of
+from pragworld_tasks.dialogues.vocabulary import Names, is_event, is_time, number_of
 
 ExchangeForm = Literal[
     "did",  # did the agent leave the things in the place?
@@ -42,14 +44,15 @@ ExchangeForm = Literal[
     "sure",  # are you sure?
     "went",  # did the agent go to the place?
     "where to",  # where did the agent go?
+    "shall",  # shall we have the event at the time?
     "chat",  # small talk
 ]
 ASKS_AGENT: frozenset[ExchangeForm] = frozenset(("did", "knows", "went", "where to"))
 ASKS_THING: frozenset[ExchangeForm] = frozenset(
-    ("did", "where", "amount", "count", "who", "still", "knows")
+    ("did", "where", "amount", "count", "who", "still", "knows", "shall")
 )
 ASKS_PLACE: frozenset[ExchangeForm] = frozenset(
-    ("did", "amount", "count", "what", "who", "still", "went")
+    ("did", "amount", "count", "what", "who", "still", "went", "shall")
 )
 Connective = Literal["and", "or", "if not"]
 MOST_NUMBER = 6
@@ -368,6 +371,7 @@ class State:
         maybe_knowers: Thing and agent who knows where they are unless the other alternative holds.
         reported: Thing and agent who said where the things are.
         unanswered: What was asked and got no reliable answer.
+        agreed: Things whose place the speakers agreed on.
         doubted: Things, and people whose journeys, the dialogue speaks of with a hedge or takes
             something back of.
     """
@@ -391,6 +395,7 @@ class State:
     maybe_knowers: set[tuple[str, str]] = field(default_factory=set)
     reported: set[tuple[str, str]] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
+    agreed: set[str] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
 
     def cell(self, thing: str, place: str) -> Cell | None:
@@ -615,6 +620,8 @@ def _check(exchange: Exchange) -> None:
     amounts = (amount, THE)
     if isinstance(reply, Claim):
         if reply.connective:
+            if form == "where to" and reply.connective != "and" and is_time(reply.places[0]):
+                raise Unclear("free at one time or another: at both?")
             if any(len(set(names)) < len(names) for names in reply[:3]):
                 raise Unclear("the same name twice")
             forgets = reply.connective != "and" and REPLIER in (reply.agents or (agent,))
@@ -803,6 +810,26 @@ def _went(state: State, exchange: Exchange) -> None:
         state.visit(agent, reply.places)
 
 
+def _shall(state: State, exchange: Exchange) -> None:
+    thing, place = _question_slots(exchange)
+    if not is_event(thing):
+        raise Unclear("a proposal of where things are")
+    if state.cells.get(thing) or thing in state.alternatives or thing in state.asked_where:
+        raise Unclear("a proposal of what is settled")
+    if exchange.reply == "yes":
+        state.put(thing, place, THE)
+        state.agreed.add(thing)
+        return
+    if exchange.reply == "no" or isinstance(exchange.reply, Claim):
+        state.deny_place(thing, place)
+        if place in exchange.claim.places:
+            raise Unclear("a proposal of what is turned down")
+    else:
+        state.leave_unanswered(("whether", thing, place))
+    if exchange.reply != "no":
+        state.doubted.add(thing)
+
+
 def _nothing(state: State, exchange: Exchange) -> None:
     """Leave the state as it is: small talk; "are you sure?" counts with the exchange before."""
 
@@ -819,5 +846,6 @@ _UPDATES = {
     "sure": _nothing,
     "went": _went,
     "where to": _went,
+    "shall": _shall,
     "chat": _nothing,
 }
