@@ -1,7 +1,7 @@
 """Dialogues: random sequences of topics that make sense together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
@@ -20,6 +20,7 @@ from pragworld_tasks.dialogues.world import (
     State,
     Unclear,
     interpret,
+    is_possible,
     latest,
     resolve,
     resolve_one,
@@ -59,9 +60,15 @@ class Dialogue:
     def is_clear(self) -> bool:
         """Whether the dialogue has a meaning: it contradicts itself nowhere, for example."""
         try:
-            return self.state is not None
+            return is_possible(self.state.acts, self.state.not_went)
         except Unclear:
             return False
+
+    def altered(self, exchanges: tuple[Exchange, ...], resolved: list[Exchange]) -> "Dialogue":
+        """Return the dialogue with other exchanges, which are resolved already."""
+        dialogue = replace(self, exchanges=exchanges)
+        vars(dialogue)["resolved"] = resolved
+        return dialogue
 
     @cached_property
     def lines(self) -> tuple[str, ...]:

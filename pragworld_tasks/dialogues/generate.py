@@ -36,6 +36,7 @@ from pragworld_tasks.dialogues.world import (
     Unclear,
     exchanges_about,
     interpret,
+    is_possible,
     mentioned,
     resolve_altered,
 )
@@ -197,18 +198,18 @@ class _Altered:
     """
 
     def __init__(
-        self, alteration: str, edit: Edit, resolved: Sequence[Exchange], things: set[str]
+        self, alteration: str, edit: Edit, resolved: list[Exchange], things: set[str]
     ) -> None:
         self.alteration = alteration
         self.edit = edit
-        self._resolved = resolved
+        self.resolved = resolved
         self._things = things
 
     @cached_property
     def state(self) -> State | None:
         """The part of the state that may have changed, or None for a contradictory dialogue."""
         try:
-            return interpret(list(exchanges_about(self._things, self._resolved)))
+            return interpret(list(exchanges_about(self._things, self.resolved)))
         except Unclear:
             return None
 
@@ -328,7 +329,7 @@ class _Draft:
         things: set[str] = set()
         original = self.dialogue.resolved
         for position, (before, after) in enumerate(zip(original, resolved, strict=True)):
-            if before != after:
+            if before is not after and before != after:
                 if after.form == "sure":
                     before = after = original[position - 1]
                 things.update(before.things, after.things)
@@ -339,20 +340,22 @@ class _Draft:
     ) -> Variant | None:
         """Return the altered dialogue as a variant, or None if too many words change, or none."""
         original, alteration, exchanges = self.dialogue, altered.alteration, altered.edit.exchanges
-        if opening_share(exchanges) not in self.opening_shares:
+        before, after = original.state, altered.state
+        if not (
+            after is not None
+            # Where people went may contradict what is said of things that are not altered.
+            and is_possible(before.acts, after.not_went)
+            and is_possible(after.acts, before.not_went)
+            and opening_share(exchanges) in self.opening_shares
+        ):
             return None
-        dialogue = Dialogue(original.domain, original.cast, exchanges, original.closing)
+        dialogue = original.altered(exchanges, altered.resolved)
         changes = tuple(_changes(original.lines, dialogue.lines))
         if not 0 < len(changes) <= (2 if alteration == "Variable Swap" else 1):
             return None
         if alteration != "Injecting Inconsistent Data" and any(
             max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
         ):
-            return None
-        try:
-            # Where people went may contradict what is said of things that are not altered.
-            interpret(dialogue.resolved)
-        except Unclear:
             return None
         return Variant(dialogue, answer, rests_on, alteration, effect, changes)
 

@@ -576,11 +576,11 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
         or claim.then
     ):
         return exchanges
-    forms: list[ExchangeForm] = ["still"]
+    forms: list[ExchangeForm] = ["still"] if rng.happens(0.3) else []
     if not agents:
-        forms += ["who"] * 2
+        forms += ["who"]
     if not claim.amount.numbers and number_of(things[0]) == "plural":
-        forms += ["count"] * 4
+        forms += ["count"] * 2
     for form in rng.sample(list(dict.fromkeys(rng.shuffled(forms))), 1 + rng.below(2)):
         if form == "count":
             reply = _count_reply(scene)

@@ -25,7 +25,7 @@ A dialogue that contradicts itself raises `Unclear`. So does one that only an in
 sense of, such as an alternative of which one half is denied elsewhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
@@ -584,9 +584,12 @@ def interpret(exchanges: Sequence[Exchange]) -> State:
         _check(exchange)
         _UPDATES[exchange.form](state, exchange)
         _add_surroundings(state, exchange)
-    if any((agent, place) in state.not_went for agent, _, place in state.acts):
-        raise Unclear("the agent put things in a place where the agent did not go")
     return state
+
+
+def is_possible(acts: Iterable[tuple[str, str, str]], not_went: Set[tuple[str, str]]) -> bool:
+    """Return whether nobody put things in a place where they did not go."""
+    return not not_went or all((agent, place) not in not_went for agent, _, place in acts)
 
 
 def _confirmed(exchange: Exchange, confirmation: Reply) -> Exchange:
@@ -615,32 +618,39 @@ def _confirmed(exchange: Exchange, confirmation: Reply) -> Exchange:
 
 def _check(exchange: Exchange) -> None:
     """Raise `Unclear` if the exchange makes no sense whatever the state is."""
-    form, agent, _, _, amount, reply, *_ = exchange
-    forgets = reply in ("unknown", "likely") and agent == REPLIER
-    amounts = (amount, THE)
+    form, agent, thing, _, amount, reply, *_ = exchange
     if isinstance(reply, Claim):
-        if reply.connective:
-            if form == "where to" and reply.connective != "and" and is_time(reply.places[0]):
-                raise Unclear("free at one time or another: at both?")
-            if any(len(set(names)) < len(names) for names in reply[:3]):
-                raise Unclear("the same name twice")
-            forgets = reply.connective != "and" and REPLIER in (reply.agents or (agent,))
-        amounts = (amount, reply.amount)
-    if forgets:
+        _check_claim(exchange, reply)
+    elif agent == REPLIER and reply in ("unknown", "likely"):
         raise Unclear("the replier does not know what he did himself")
-    for thing in exchange.things:
+    if thing is not None and (amount is not THE or form in ("amount", "count")):
         number = number_of(thing)
         if number == "plural":
             if form == "amount" and amount == THE:
                 raise Unclear("are all of them there, or are any?")
-        elif form == "count" or any(amount.numbers for amount in amounts):
+        elif form == "count" or amount.numbers:
             raise Unclear("a number of what cannot be counted")
-        elif number == "singular" and (
-            any(amount.kind in ("all", "some") for amount in amounts)
-            or (form == "amount" and amount != THE)
-            or (len(exchange.claim.places) > 1 and exchange.claim.connective == "and")
-        ):
+        elif number == "singular" and amount != THE:
             raise Unclear("an amount of a single thing")
+
+
+def _check_claim(exchange: Exchange, claim: Claim) -> None:
+    """Raise `Unclear` if the claim makes no sense whatever the state is."""
+    connective, amount, places = claim.connective, claim.amount, claim.places
+    if connective:
+        if exchange.form == "where to" and connective != "and" and is_time(places[0]):
+            raise Unclear("free at one time or another: at both?")
+        if any(len(names) > 1 and len(set(names)) < len(names) for names in claim[:3]):
+            raise Unclear("the same name twice")
+        if connective != "and" and REPLIER in (claim.agents or (exchange.agent,)):
+            raise Unclear("the replier does not know what he did himself")
+    if amount != THE or (connective == "and" and len(places) > 1):
+        for thing in exchange.things:
+            number = number_of(thing)
+            if number != "plural" and amount.numbers:
+                raise Unclear("a number of what cannot be counted")
+            if number == "singular" and (amount.kind in ("all", "some") or len(places) > 1):
+                raise Unclear("an amount of a single thing")
 
 
 def _add_surroundings(state: State, exchange: Exchange) -> None:
