@@ -27,6 +27,8 @@ from pragworld_tasks.dialogues.world import (
 )
 
 _CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
+_HAS_SCENE = 0.85  # how often a dialogue of a domain with scenes has one
+_OPENS_WITH_TALK = 0.5
 _ATTEMPTS = 10_000  # a few are enough, unless the topics exclude each other
 
 
@@ -117,10 +119,13 @@ def compose(
             things=rng.sample(vocabulary.things, 2 * length + 2),
             places=rng.sample(vocabulary.places, 3 + rng.below(2)),
             small_talk=len(STYLES[domain].small_talk),
+            scenes=[len(pairs) for pairs in STYLES[domain].scenes],
         )
         try:
-            parts = _parts(scene, topics, MIXES[domain], length, rng)
-            parts = _with_opening_in(shares, rng.shuffled(parts))
+            parts = rng.shuffled(_parts(scene, topics, MIXES[domain], length, rng))
+            if rng.happens(_OPENS_WITH_TALK):
+                parts.sort(key=lambda part: part[0].form != "chat")
+            parts = _with_opening_in(shares, parts)
             exchanges = _with_pronouns(_interleaved(parts, rng)[:length], scene.has_rooms, rng)
         except Unclear:
             continue
@@ -137,6 +142,8 @@ def _parts(
     """Return the exchanges of the topics, and of more topics until there are enough."""
     parts: list[list[Exchange]] = []
     room = length
+    if "scene" in mix and rng.happens(_HAS_SCENE):
+        topics = ("scene", *topics)
     for name in topics:
         parts.append(TOPICS[name](scene)[: max(room, 1)])
         room -= len(parts[-1])
@@ -153,6 +160,8 @@ def _interleaved(parts: Sequence[list[Exchange]], rng: StableRandom) -> list[Exc
     for part in parts:
         # "Are you sure?" follows what it is about.
         cut = 2 if len(part) > 1 and part[1].form == "sure" else 1
+        if part[0].form == "chat":
+            cut = len(part)
         if not waiting and len(part) > cut and exchanges and rng.happens(0.25):
             exchanges += part[:cut]
             waiting = part[cut:]

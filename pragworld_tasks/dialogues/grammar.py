@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
+from pragworld_tasks.dialogues.scenes import scene_text
 from pragworld_tasks.dialogues.styles import STYLES, Style
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain, number_of, singular
 from pragworld_tasks.dialogues.world import (
@@ -502,7 +503,10 @@ def _journey(turn: _Turn, he: str) -> str:
 
 
 def _chat(turn: _Turn) -> Iterator[str]:
-    yield from _choose(turn.style.small_talk, turn.exchange.wordings[0])
+    style, (number, choice) = turn.style, turn.exchange.wordings
+    pairs = (*style.small_talk, *(pair for scene in style.scenes for pair in scene))
+    for text in _choose(pairs, number):
+        yield scene_text(text, choice)
 
 
 # The same about events and times ------------------------------------------------------------------

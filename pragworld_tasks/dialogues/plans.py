@@ -23,7 +23,7 @@ from pragworld_tasks.dialogues.vocabulary import Domain
 _LENGTHS = (7, 8, 9, 9, 10, 10, 10, 11, 12)
 _EVERYDAY_LENGTHS = (4, 5, 5, 6, 6, 7, 8)
 # How often people talk about each domain.
-_DOMAINS: dict[Domain, float] = {"household": 38, "shop": 10, "clinic": 10, "everyday": 42}
+_DOMAINS: dict[Domain, float] = {"household": 44, "shop": 7, "clinic": 7, "everyday": 42}
 # How many variants of a group flip the answer, each with its share of the groups.
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
 # The kinds of questions about things and about events, in percent of the groups.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pragworld_tasks.dialogues.scenes import SCENES
 from pragworld_tasks.dialogues.vocabulary import Domain
 
 
@@ -14,6 +15,7 @@ class Style:
         where: Questions that ask for the place of `{things}`. `{are}` and `{they}` agree with it.
         where_next: Further ones, after another question of this form.
         small_talk: Remarks or questions, each with a reply.
+        scenes: Conversations of several such pairs, for `scenes.scene_text`.
         openers: What questions may begin with.
         afterthoughts: What replies that are not "I don't know" may end with.
         wh: The word that asks for a place.
@@ -28,6 +30,7 @@ class Style:
     where: tuple[str, ...]
     where_next: tuple[str, ...]
     small_talk: tuple[tuple[str, str], ...]
+    scenes: tuple[tuple[tuple[str, str], ...], ...] = ()
     openers: tuple[str, ...] = ("",)
     afterthoughts: tuple[str, ...] = ("",)
     wh: str = "where"
@@ -128,7 +131,7 @@ STYLES: dict[Domain, Style] = {
         ),
         where_next=("and {things}?", "what about {things}?"),
         openers=(
-            *("",) * 12,
+            *("",) * 24,
             "by the way, ",
             "oh, ",
             "listen, ",
@@ -139,7 +142,7 @@ STYLES: dict[Domain, Style] = {
             "sorry to bother you again, but ",
         ),
         afterthoughts=(
-            *("",) * 10,
+            *("",) * 24,
             " I have it in my notes.",
             " At least that's the latest.",
             " I had to look that up myself.",
@@ -174,6 +177,7 @@ STYLES: dict[Domain, Style] = {
             ("I've started running before work.", "You must get up very early, then."),
             ("do you know a good dentist?", "Mine is gentle, but not cheap."),
         ),
+        scenes=SCENES,
         wh="when",
         article="",
         at="on",

@@ -47,6 +47,7 @@ class Scene:
         things: list[str],
         places: list[str],
         small_talk: int,
+        scenes: Sequence[int] = (),
     ) -> None:
         self.rng = rng
         self.agents = agents
@@ -54,6 +55,12 @@ class Scene:
         self.places = places
         self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(small_talk))
+        first = small_talk
+        numbered = []
+        for length in scenes:
+            numbered.append(range(first, first + length))
+            first += length
+        self._scenes = rng.shuffled(numbered)
 
     def exchange(
         self,
@@ -104,6 +111,16 @@ class Scene:
     def small_talk(self) -> int:
         """Return the number of a phrase that the dialogue has not used, as long as there is one."""
         return self._small_talk.pop() if self._small_talk else 0
+
+    def scene(self) -> Sequence[int]:
+        """Return the numbers of the phrases of a scene that the dialogue has not played.
+
+        Raises:
+            Unclear: There is none.
+        """
+        if not self._scenes:
+            raise Unclear("no scene that has not been played")
+        return self._scenes.pop()
 
     @property
     def has_rooms(self) -> bool:
@@ -552,6 +569,12 @@ def _small_talk(scene: Scene) -> list[Exchange]:
     return [Exchange("chat", wordings=(scene.small_talk(), 0))]
 
 
+def _scene(scene: Scene) -> list[Exchange]:
+    """You look tired. I hardly slept. Why is that? My neighbours are noisy."""
+    choice = scene.rng.below(_WORDINGS)
+    return [Exchange("chat", wordings=(number, choice)) for number in scene.scene()]
+
+
 def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     """Return the exchange, and perhaps more exchanges about the same things."""
     rng = scene.rng
@@ -655,6 +678,7 @@ TOPICS: dict[str, Topic] = {
     "journey": _journey,
     "knowledge": _knowledge,
     "small talk": _small_talk,
+    "scene": _scene,
     "alibi": _alibi,
     "contrast": _contrast,
     "container": _container,
@@ -719,7 +743,8 @@ MIXES: dict[Domain, tuple[str, ...]] = {
         *("moved",) * 3,
         *("journey",) * 3,
         *("knowledge",) * 2,
-        *("small talk",) * 7,
+        *("small talk",) * 3,
+        "scene",
         "contrast",
         "second hand",
         "correction",
