@@ -57,7 +57,7 @@ from pragworld_tasks.evaluation.scoring import score
 
 # Checksum of the documents of five groups of every split. If it changes, change
 # `GENERATOR_VERSION`.
-CHECKSUM = "6252cd4e993c17158d73e487e47cf1d46cb1ca9c9b6e02ba3e8ed967dde9a845"
+CHECKSUM = "6d7bda05a0f3c723735ccaaf91a374a63f47138e7817ae3691bb70888b7a2fbd"
 
 
 @pytest.fixture(scope="module")

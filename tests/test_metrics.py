@@ -45,6 +45,8 @@ def make_run(
         flips=flips,
         keeps=~is_original & ~flips,
         disputed=np.arange(len(gold)) % 3 == 1,
+        entailed=np.array(gold) == YES,
+        excluded=(np.array(gold) == NO) & (np.arange(len(gold)) % 4 != 0),
         undetermined=(np.array(gold) == NO) & (np.arange(len(gold)) % 4 == 0),
     )
 
@@ -84,6 +86,8 @@ def test_metrics_against_brute_force(run: Run) -> None:
         / len(undisputed),
         "acc_undisputed": share([i for i in places if not run.disputed[i]]),
         "determined_acc": share([i for i in places if not run.undetermined[i]]),
+        "entailed_acc": share([i for i in places if run.entailed[i]]),
+        "excluded_acc": share([i for i in places if run.excluded[i]]),
         "undetermined_acc": share([i for i in places if run.undetermined[i]]),
     }
     found = {name: one.share for name, one in tallies(run).items()}

@@ -120,6 +120,7 @@ def compose(
             places=rng.sample(vocabulary.places, 3 + rng.below(2)),
             small_talk=len(STYLES[domain].small_talk),
             scenes=[len(pairs) for pairs in STYLES[domain].scenes],
+            is_terse=domain == "household",
         )
         try:
             parts = rng.shuffled(_parts(scene, topics, MIXES[domain], length, rng))

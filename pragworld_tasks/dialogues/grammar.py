@@ -244,7 +244,7 @@ def _statement(turn: _Turn, verb: tuple[str, str]) -> str:
             subject, are = f"{_pronoun(claim.source)} saw", _objects(turn)  # "she saw some of them"
         sentence = f"{subject} {are} {_places(turn, style.at, style.there)}"
     if claim.then:
-        sentence += f" and {_choose(_WENT, meant.wordings[0])} to {style.named(claim.then)}"
+        sentence += f" and {_choose(style.went, meant.wordings[0])} to {style.named(claim.then)}"
     return f"{_attribution(turn)}{sentence}."
 
 
@@ -298,7 +298,6 @@ def _with_amount(turn: _Turn, number_suffices: bool) -> str:
 
 _MOST_PHRASES = 60  # more than any sentence has
 _FOLLOWED = frozenset(("did", "where", "amount", "what", "who", "still"))  # by afterthoughts
-_WENT = ("went", "walked")
 _LIKELY = ("it is likely.", "probably.", "I think so.", "most likely.")
 _UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
 
@@ -496,9 +495,9 @@ def _journey(turn: _Turn, he: str) -> str:
     if claim.connective == "if not":
         names = f" if not {style.at} ".join(map(style.named, claim.places))
         return f"{_attribution(turn)}{he} was {style.at} {names}."
-    went = [f"went to {names}", f"walked to {names}"]
+    went = [f"{verb} to {names}" for verb in style.went]
     if len(claim.places) == 1:
-        went.append(f"was {style.at} {names}")
+        went += [f"was {style.at} {names}"] * 2
     return f"{_attribution(turn)}{he} {_choose(went, answer)}."
 
 

@@ -18,6 +18,7 @@ class Style:
         scenes: Conversations of several such pairs, for `scenes.scene_text`.
         openers: What questions may begin with.
         afterthoughts: What replies that are not "I don't know" may end with.
+        went: Verbs for going somewhere, in the past tense.
         wh: The word that asks for a place.
         article: The article of a place.
         at, put_at: Prepositions for where things are and where people put them.
@@ -33,6 +34,7 @@ class Style:
     scenes: tuple[tuple[tuple[str, str], ...], ...] = ()
     openers: tuple[str, ...] = ("",)
     afterthoughts: tuple[str, ...] = ("",)
+    went: tuple[str, ...] = ("went", "walked")
     wh: str = "where"
     article: str = "the "
     at: str = "in"
@@ -78,6 +80,7 @@ STYLES: dict[Domain, Style] = {
             ("shall I make some tea?", "that would be lovely."),
             ("what a long week.", "tell me about it."),
         ),
+        went=("went", "walked", "travelled", "journeyed"),
         is_plain=True,
     ),
     "shop": Style(

@@ -32,8 +32,8 @@ _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = (*("yes",) * 4, *("no",) * 4, "unknown", "likely")
 _CONTAINERS = tuple(
     f"{color} {container}"
-    for color in ("green", "red", "blue", "white", "yellow")
-    for container in ("box", "crate", "basket", "drawer", "suitcase", "bucket", "bag", "cupboard")
+    for color in ("green", "red", "blue")
+    for container in ("box", "crate", "basket", "drawer", "suitcase", "bottle", "bag", "cupboard")
 )
 
 
@@ -47,12 +47,14 @@ class Scene:
         things: list[str],
         places: list[str],
         small_talk: int,
+        is_terse: bool,
         scenes: Sequence[int] = (),
     ) -> None:
         self.rng = rng
         self.agents = agents
         self.things = things
         self.places = places
+        self.is_terse = is_terse
         self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(small_talk))
         first = small_talk
@@ -241,7 +243,7 @@ def _quantity(scene: Scene) -> list[Exchange]:
     while not amount.numbers:
         amount = scene.amount(thing)
     source = scene.person() if rng.happens(0.2) else None
-    agents = (scene.agent(),) if rng.happens(0.3) or source else ()
+    agents = (scene.person(),) if rng.happens(0.3) or source else ()
     if source and rng.happens(0.6):
         agents = (source,)
     form: ExchangeForm = "count" if rng.happens(0.6) else "amount"
@@ -579,6 +581,8 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     """Return the exchange, and perhaps more exchanges about the same things."""
     rng = scene.rng
     exchanges = [first]
+    if scene.is_terse:
+        return [first, *_more_of_them(scene, first)]
     if first.reply not in ("unknown", "likely") and rng.happens(0.08):
         reply: Reply = rng.choice(("yes", "no"))
         exchanges.append(scene.exchange("sure", reply=reply))
@@ -617,6 +621,34 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
         exchanges.append(scene.exchange(form, None, things[0], places[0], reply=reply))
         if form == "still" and reply != "yes":
             break
+    return exchanges
+
+
+def _more_of_them(scene: Scene, first: Exchange) -> list[Exchange]:
+    """Return further questions about the same things, as people ask them in a household."""
+    rng, claim = scene.rng, first.claim
+    agents, things, places = first.claimed
+    is_settled = first.reply == "yes" or isinstance(first.reply, Claim)
+    if not is_settled or claim.denied or claim.connective or claim.then or len(places) != 1:
+        return []
+    thing, place = things[0], places[0]
+    if len(things) > 1 or (claim.things and first.thing) or (claim.places and first.place):
+        return []
+    exchanges = []
+    if claim.amount == THE and number_of(thing) == "plural" and rng.happens(0.4):
+        form: ExchangeForm = "count" if rng.happens(0.6) else "amount"
+        asked = rng.choice((SOME, ALL)) if form == "amount" else THE
+        reply = _count_reply(scene)
+        exchanges.append(scene.exchange(form, None, thing, place, asked, reply=reply))
+    if not agents and rng.happens(0.4):
+        agent, elsewhere = scene.agent(), scene.place(other_than=place)
+        answers: tuple[Reply, ...] = (
+            "yes",
+            "no",
+            Claim(then=elsewhere),
+            Claim(things=(scene.thing(),)),
+        )
+        exchanges.append(scene.exchange("did", agent, thing, place, reply=rng.choice(answers)))
     return exchanges
 
 
@@ -730,7 +762,22 @@ _MIX = (
     *("chain",) * 4,
 )
 MIXES: dict[Domain, tuple[str, ...]] = {
-    "household": _MIX,
+    "household": (
+        *("somewhere",) * 6,
+        *("asked about",) * 4,
+        *("quantity",) * 3,
+        *("quantifier",) * 5,
+        *("or",) * 3,
+        *("journey",) * 5,
+        *("alibi",) * 3,
+        *("contrast",) * 3,
+        *("container",) * 6,
+        *("chain",) * 4,
+        "presence",
+        "hedge",
+        "correction",
+        "second hand",
+    ),
     "shop": _MIX,
     "clinic": _MIX,
     "everyday": (

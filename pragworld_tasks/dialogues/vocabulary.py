@@ -72,9 +72,10 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
             "carrots onions potatoes watermelons strawberries lettuces eggplants cherries bananas "
             "mangoes lemons radishes tomatoes",
             "pineapple grapefruit persimmon coconut cauliflower pomegranate melon leek",
-            "asparagus celery corn spinach rice flour honey broccoli",
+            "asparagus celery corn broccoli",
             "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
-            "workshop,closet,den",
+            "workshop,closet,den,patio,porch,staircase,crawlspace,lounge,study,TV room,back yard,"
+            "front yard,bathroom,dining room,garden,basement",
         ),
         "held out": (
             "apricots figs parsnips walnuts olives courgettes shallots quinces",
