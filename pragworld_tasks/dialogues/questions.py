@@ -128,8 +128,10 @@ def _is_established(question: Question, state: State) -> bool | None:
         if form == "more than":
             return cell.least > number
         if form in ("all", "left all"):
-            # "Three are there" may be all of them, unless there are more elsewhere.
-            return False if len(state.cells[thing]) > 1 else cell.whole
+            if len(state.cells[thing]) > 1:
+                return False
+            # "Three are there" may be all of them, and "three of them" may be not all.
+            return None if cell.whole and cell.counted else cell.whole
         return True
     if form in ("where", "agent knows", "told") and state.cell(thing, NOWHERE):
         return None  # whether anybody knows where they are, now that they do not exist

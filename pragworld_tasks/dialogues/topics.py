@@ -634,12 +634,12 @@ def _more_of_them(scene: Scene, first: Exchange) -> list[Exchange]:
     thing, place = things[0], places[0]
     if len(things) > 1 or (claim.things and first.thing) or (claim.places and first.place):
         return []
+    if claim.amount.numbers == (1,):  # "them" stands for several
+        return []
     exchanges = []
     if claim.amount == THE and number_of(thing) == "plural" and rng.happens(0.4):
-        form: ExchangeForm = "count" if rng.happens(0.6) else "amount"
-        asked = rng.choice((SOME, ALL)) if form == "amount" else THE
         reply = _count_reply(scene)
-        exchanges.append(scene.exchange(form, None, thing, place, asked, reply=reply))
+        exchanges.append(scene.exchange("count", None, thing, place, reply=reply))
     if not agents and rng.happens(0.4):
         agent, elsewhere = scene.agent(), scene.place(other_than=place)
         answers: tuple[Reply, ...] = (

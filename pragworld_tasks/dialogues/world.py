@@ -600,7 +600,7 @@ def _confirmed(exchange: Exchange, confirmation: Reply) -> Exchange:
         return exchange._replace(reply="unknown")
     if isinstance(confirmation, Claim):
         before = exchange.claim
-        if before.people or before.connective or before.then or before.container:
+        if before.people or before.connective or before.then or before.container or before.denied:
             raise Unclear("a correction of one part of what was said")
         amount = confirmation.amount.kind != "the"
         corrected = bool(confirmation.agents), bool(confirmation.places), amount
