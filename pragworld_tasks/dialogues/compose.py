@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
-from pragworld_tasks.dialogues.grammar import verbalize
+from pragworld_tasks.dialogues.grammar import verbalize, verbalize_one
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import STYLES
@@ -67,9 +67,20 @@ class Dialogue:
             return False
 
     def altered(self, exchanges: tuple[Exchange, ...], resolved: list[Exchange]) -> "Dialogue":
-        """Return the dialogue with other exchanges, which are resolved already."""
+        """Return the dialogue with other exchanges, most of them the same, and resolved already."""
         dialogue = replace(self, exchanges=exchanges)
-        vars(dialogue)["resolved"] = resolved
+        lines = list(self.lines)
+        before = before_original = NOTHING_SAID
+        for position, (exchange, meant, original, original_meant) in enumerate(
+            zip(exchanges, resolved, self.exchanges, self.resolved, strict=True)
+        ):
+            is_same = exchange is original and meant is original_meant
+            if not is_same or before is not before_original:
+                said = verbalize_one(exchange, meant, before, self.domain, self.cast)
+                lines[2 * position : 2 * position + 2] = said
+            before = latest(meant, before)
+            before_original = latest(original_meant, before_original)
+        vars(dialogue).update(resolved=resolved, lines=tuple(lines))
         return dialogue
 
     @cached_property

@@ -36,6 +36,7 @@ from pragworld_tasks.dialogues.world import (
     Unclear,
     exchanges_about,
     interpret,
+    is_about_journey,
     is_possible,
     mentioned,
     resolve_altered,
@@ -195,21 +196,32 @@ class _Altered:
 
     One kind of things has no bearing on another, unless an exchange is about both. So only the
     state of the kinds in altered exchanges is computed, and only when it is needed.
+
+    Attributes:
+        alteration: The alteration.
+        edit: What it changes.
+        resolved: The altered exchanges, resolved.
     """
 
     def __init__(
-        self, alteration: str, edit: Edit, resolved: list[Exchange], things: set[str]
+        self,
+        alteration: str,
+        edit: Edit,
+        resolved: list[Exchange],
+        things: set[str],
+        journeys: bool,
     ) -> None:
         self.alteration = alteration
         self.edit = edit
         self.resolved = resolved
         self._things = things
+        self._journeys = journeys
 
     @cached_property
     def state(self) -> State | None:
         """The part of the state that may have changed, or None for a contradictory dialogue."""
         try:
-            return interpret(list(exchanges_about(self._things, self.resolved)))
+            return interpret(list(exchanges_about(self._things, self.resolved, self._journeys)))
         except Unclear:
             return None
 
@@ -320,20 +332,22 @@ class _Draft:
                 resolved = resolve_altered(edit.exchanges, original, before)
             except Unclear:
                 continue
-            yield _Altered(alteration, edit, resolved, self._altered_things(resolved))
+            yield _Altered(alteration, edit, resolved, *self._what_is_altered(resolved))
 
-    def _altered_things(self, resolved: Sequence[Exchange]) -> set[str]:
-        """Return the things that altered exchanges are about, before or after."""
+    def _what_is_altered(self, resolved: Sequence[Exchange]) -> tuple[set[str], bool]:
+        """Return the things that altered exchanges are about, and whether journeys are altered."""
         if self.plan.form == "went":
-            return {thing for exchange in resolved for thing in exchange.things}
+            return {thing for exchange in resolved for thing in exchange.things}, True
         things: set[str] = set()
+        journeys = False
         original = self.dialogue.resolved
         for position, (before, after) in enumerate(zip(original, resolved, strict=True)):
             if before is not after and before != after:
                 if after.form == "sure":
                     before = after = original[position - 1]
                 things.update(before.things, after.things)
-        return things
+                journeys = journeys or is_about_journey(before) or is_about_journey(after)
+        return things, journeys
 
     def variant(
         self, altered: _Altered, answer: Answer, rests_on: Basis, effect: Effect

@@ -5,7 +5,6 @@ Each form of exchange has several phrases. The exchange records which of them it
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
@@ -42,19 +41,32 @@ def verbalize(
         domain: The domain whose phrases to use.
         cast: The speakers.
     """
-    utterances = []
-    style = STYLES[domain]
-    asker, replier = cast.labels
+    utterances: list[str] = []
     before = NOTHING_SAID
     for exchange, meant in zip(exchanges, resolved, strict=True):
-        question, reply = _utterances(exchange, meant, before, domain)
-        utterances.append(f"{asker}: {style.written(question)}")
-        utterances.append(f"{replier}: {style.written(reply)}")
+        utterances += verbalize_one(exchange, meant, before, domain, cast)
         before = latest(meant, before)
     return utterances
 
 
-@lru_cache(maxsize=500)  # the variants of a group have nearly all of their exchanges in common
+def verbalize_one(
+    exchange: Exchange, meant: Exchange, before: Exchange, domain: Domain, cast: Cast
+) -> tuple[str, str]:
+    """Return the two utterances of one exchange, each with its speaker's label.
+
+    Args:
+        exchange: The exchange, in which None becomes "them" or "there".
+        meant: The same exchange with names.
+        before: The exchange before it from `world.latest`, without pronouns.
+        domain: The domain whose phrases to use.
+        cast: The speakers.
+    """
+    style = STYLES[domain]
+    asker, replier = cast.labels
+    question, reply = _utterances(exchange, meant, before, domain)
+    return f"{asker}: {style.written(question)}", f"{replier}: {style.written(reply)}"
+
+
 def _utterances(
     exchange: Exchange, meant: Exchange, before: Exchange, domain: Domain
 ) -> tuple[str, str]:

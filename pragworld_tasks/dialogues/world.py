@@ -273,19 +273,23 @@ def _only(names: Sequence[str]) -> str:
     return different.pop()
 
 
-def exchanges_about(things: set[str], exchanges: Sequence[Exchange]) -> Iterator[Exchange]:
-    """Yield the resolved exchanges that are about the things or about where people went."""
+def exchanges_about(
+    things: set[str], exchanges: Sequence[Exchange], journeys: bool
+) -> Iterator[Exchange]:
+    """Yield the resolved exchanges that are about the things or, if so wished, about journeys."""
     relevant = False
     for exchange in exchanges:
-        form = exchange.form
-        if form != "sure":  # "are you sure?" belongs to the exchange before it
-            relevant = (
-                form in ("went", "where to")
-                or exchange.claim.then is not None
-                or not things.isdisjoint(exchange.things)
+        if exchange.form != "sure":  # "are you sure?" belongs to the exchange before it
+            relevant = not things.isdisjoint(exchange.things) or (
+                journeys and is_about_journey(exchange)
             )
         if relevant:
             yield exchange
+
+
+def is_about_journey(exchange: Exchange) -> bool:
+    """Return whether an exchange tells where people went."""
+    return exchange.form in ("went", "where to") or exchange.claim.then is not None
 
 
 def mentioned(exchanges: Sequence[Exchange]) -> Names:
