@@ -267,6 +267,8 @@ def _substitution(original: _Original) -> Iterator[Edit]:
                 known[slot] = rng.shuffled(original.names(slot))
             near = [other for other in known[slot] if other in focus]
             far = [rng.choice(known[slot]), rng.choice(getattr(original.vocabulary, slot))]
+            if focus:
+                del far[rng.below(2)]  # one is enough to replace a name of the focus
             for other in dict.fromkeys([*near, *far]):
                 if not _interchangeable(slot, name, other):
                     continue

@@ -6,6 +6,7 @@ has to keep them apart.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Domain, NounNumber, is_time, number_of
@@ -57,12 +58,7 @@ class Scene:
         self.is_terse = is_terse
         self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(small_talk))
-        first = small_talk
-        numbered = []
-        for length in scenes:
-            numbered.append(range(first, first + length))
-            first += length
-        self._scenes = rng.shuffled(numbered)
+        self._scenes = list(pairwise(accumulate(scenes, initial=small_talk)))
 
     def exchange(
         self,
@@ -122,7 +118,7 @@ class Scene:
         """
         if not self._scenes:
             raise Unclear("no scene that has not been played")
-        return self._scenes.pop()
+        return range(*self._scenes.pop(self.rng.below(len(self._scenes))))
 
     @property
     def has_rooms(self) -> bool:
