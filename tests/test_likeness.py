@@ -70,7 +70,10 @@ def test_a_word_that_starts_sentences_or_is_in_lower_case_somewhere_is_no_name()
 
 
 def test_speaker_labels_are_no_words(generated: list[Document]) -> None:
-    assert all(": " not in text for document in generated for text in utterances(document))
+    for document in generated:
+        texts = utterances(document)
+        assert all(not text.startswith(("Alice:", "Bob:")) for text in texts)
+        assert len(texts) == document.context.count("\n") + 1
 
 
 def test_every_item_of_equally_common_ones_has_its_share() -> None:

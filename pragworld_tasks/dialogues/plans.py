@@ -28,13 +28,13 @@ _DOMAINS: dict[Domain, float] = {"household": 44, "shop": 7, "clinic": 7, "every
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
 # The kinds of questions about things and about events, in percent of the groups.
 _KINDS: dict[QuestionKind, float] = {
-    "sure": 24,
-    "know": 22,
-    "quantity": 6,
-    "universal": 5,
-    "existential": 8,
-    "only-entity": 30,
-    "other": 5,
+    "sure": 22,
+    "know": 20,
+    "quantity": 5,
+    "universal": 4,
+    "existential": 7,
+    "only-entity": 38,
+    "other": 4,
 }
 _EVERYDAY_KINDS: dict[QuestionKind, float] = {"sure": 11, "know": 11, "other": 78}
 # How often an alteration is the only flip of a group, relative to its share of the variants.

@@ -410,6 +410,51 @@ What are you knitting there?
 It was supposed to be a sock, but it has grown a bit.
 It looks more like a sleeping bag for a mouse.
 Then I'll pretend that I planned it from the start.
+
+The heating in our flat has been out of order for a week.
+That must be miserable. Are you wearing gloves indoors?
+Gloves, two pullovers and my late grandfather's fur hat.
+Come over to us. We've got a fireplace and spare blankets.
+
+I bumped into our old headmaster at the chemist's.
+Did he recognize you after such a long time?
+Immediately, and he asked whether my spelling had improved.
+I hope you told him that computers correct it nowadays.
+
+My niece wants to become an astronaut.
+Last year it was a veterinarian, wasn't it?
+And before that a pirate. At least her ambitions are growing.
+Let's buy her a telescope before she changes her mind.
+
+I've just returned from the tax office, and I'm furious.
+What did they complain about this time?
+One signature was missing, so I had to queue all over again.
+Bureaucracy has a wonderful sense of humour.
+
+The orchestra needs volunteers for its charity concert.
+I play the trumpet, but not very reliably.
+They're mainly looking for people who sell programmes and lemonade.
+In that case I'm exactly the right candidate.
+
+Our tent leaked, and then a cow ate my sandals.
+You're making this up, aren't you?
+I have witnesses, and the farmer offered me rubber boots.
+Your camping stories get better each summer.
+
+I inherited a sewing machine from a distant aunt.
+Does it still run smoothly after so many decades?
+Like a dream, although the needle frightens me a little.
+Begin with something straightforward, such as a cushion cover.
+
+There's a petition against the noise from the airport.
+Are the night flights really that annoying?
+Our windows rattle, and the baby wakes up screaming.
+I'll sign immediately and forward it to my colleagues.
+
+I've been waiting for a parcel since the beginning of the month.
+Have you tracked it on the internet?
+It's been travelling back and forth between two warehouses.
+By the time it arrives, you'll have forgotten what's inside.
 """
 _CHOICE = re.compile(r"{(.*?)}")  # "{two|three}"
 

@@ -787,7 +787,7 @@ MIXES: dict[Domain, tuple[str, ...]] = {
         *("journey",) * 3,
         *("knowledge",) * 2,
         *("small talk",) * 3,
-        "scene",
+        *("scene",) * 3,
         "contrast",
         "second hand",
         "correction",
