@@ -31,7 +31,7 @@ DIALOGUES = 2500  # fewest dialogues in a chunk
 SEEDS = 500  # seeds in a chunk; each gives a dialogue and altered versions of it
 LONGEST = 4  # most exchanges in a dialogue
 OF_AGENTS = ("agent knows", "went", "moved", "told")
-BASES = 1.0 if os.environ.get("PRAGWORLD_LONG") else 0.05  # share of answers to check the basis of
+BASES = 0.2 if os.environ.get("PRAGWORLD_LONG") else 0.05  # share of answers to check the basis of
 EDITS = 2  # most versions of a dialogue for each alteration
 
 
@@ -199,8 +199,8 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
         assert counts[False] >= 50, (kind_and_form, counts)
         assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
     for form, found in bases.items():
-        assert found["undetermined"] >= 50, (form, found)
-        assert found["excluded"] >= (0 if form == "told" else 5), (form, found)
+        assert found["undetermined"] >= 20, (form, found)
+        assert found["excluded"] >= (0 if form == "told" else 1), (form, found)
     for device, times in tried.items():
         assert understood[device] >= times // 10, (device, times)
 
