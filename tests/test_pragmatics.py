@@ -1,0 +1,166 @@
+"""Test what indirect answers, hedges, corrections and the like say and establish, case by case.
+
+The expectations are what a reader would say. `test_possible_worlds` compares the same meanings with
+all worlds that thousands of dialogues allow.
+"""
+
+import pytest
+
+from pragworld_tasks.data.documents import Basis
+from pragworld_tasks.dialogues.compose import compose
+from pragworld_tasks.dialogues.grammar import verbalize
+from pragworld_tasks.dialogues.questions import Question, basis, question_text
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.vocabulary import (
+    CASTS,
+    DOMAINS,
+    Domain,
+    domain_vocabulary,
+    is_event,
+    is_time,
+    number_of,
+)
+from pragworld_tasks.dialogues.world import ANY, SOME, Claim, Exchange, Reply, interpret, resolve
+
+
+def did(reply: Reply) -> Exchange:
+    """Return "Did Mia leave the pears in the hall?" with a reply."""
+    return Exchange("did", "Mia", "pears", "hall", reply=reply)
+
+
+def where(reply: Reply) -> Exchange:
+    """Return "Where are the pears?" with a reply."""
+    return Exchange("where", thing="pears", reply=reply)
+
+
+def shall(reply: Reply, when: str = "Monday morning") -> Exchange:
+    """Return "Shall we say Monday morning for the picnic?" with a reply."""
+    return Exchange("shall", thing="picnic", place=when, reply=reply)
+
+
+LEFT = Question("left", "only-entity", "Mia", "pears", "hall")
+ANY_IN_HALL = Question("any", "only-entity", thing="pears", place="hall")
+SURE_OF_ANY = ANY_IN_HALL._replace(kind="sure")
+ALL_IN_HALL = Question("all", "universal", thing="pears", place="hall")
+SURE_WHERE = Question("where", "sure", thing="pears")
+PICNIC = Question("any", "other", thing="picnic", place="Monday morning")
+CASES: list[tuple[list[Exchange], Question, Basis | None]] = [
+    # Contrast: she left the plums there, so not the pears.
+    ([did(Claim(things=("plums",)))], LEFT, "excluded"),
+    ([did(Claim(things=("plums",)))], LEFT._replace(thing="plums"), "entailed"),
+    ([did(Claim(places=("den",)))], LEFT, "excluded"),
+    ([did(Claim(places=("den",)))], LEFT._replace(place="den"), "entailed"),
+    # An alibi: she was in the den instead.
+    ([did(Claim(denied=True, then="den", source="Mia"))], LEFT, "excluded"),
+    (
+        [did(Claim(denied=True, then="den"))],
+        Question("went", "other", "Mia", place="den"),
+        "entailed",
+    ),
+    (
+        [did(Claim(denied=True, then="hall"))],
+        Question("went", "other", "Mia", place="hall"),
+        "excluded",
+    ),
+    # She left them there and walked to the den.
+    ([did(Claim(then="den"))], LEFT, "entailed"),
+    ([did(Claim(then="den"))], Question("went", "other", "Mia", place="den"), "entailed"),
+    # A container has some of them in it; whether it has all is disputable.
+    ([where(Claim(places=("hall",), amount=ANY, container="red box"))], ANY_IN_HALL, "entailed"),
+    ([where(Claim(places=("hall",), amount=ANY, container="red box"))], ALL_IN_HALL, None),
+    ([where(Claim(places=("hall",), amount=ANY, container="red box"))], SURE_WHERE, None),
+    # Hedges and what is taken back: nobody is sure, and whether it is so is not asked.
+    ([did("likely")], LEFT, None),
+    ([did("likely")], LEFT._replace(kind="know"), "excluded"),
+    ([where(Claim(places=("hall",))), Exchange("sure", reply="no")], ANY_IN_HALL, None),
+    ([where(Claim(places=("hall",))), Exchange("sure", reply="no")], SURE_OF_ANY, "excluded"),
+    # A correction takes the place of what it corrects.
+    (
+        [where(Claim(places=("den",))), Exchange("sure", reply=Claim(places=("hall",)))],
+        ANY_IN_HALL,
+        "entailed",
+    ),
+    (
+        [where(Claim(places=("hall",))), Exchange("sure", reply=Claim(places=("den",)))],
+        ANY_IN_HALL,
+        "excluded",
+    ),
+    # Hearsay at second hand: both know.
+    (
+        [where(Claim(places=("hall",), source="Mia", origin="Noah"))],
+        Question("agent knows", "know", "Noah", "pears"),
+        "entailed",
+    ),
+    # "Are some of the pears there?" "Yes." All of them? That is disputable.
+    ([Exchange("amount", None, "pears", "hall", SOME, "yes")], ALL_IN_HALL, None),
+    # What is agreed on is settled, what is proposed is not.
+    ([shall("yes")], PICNIC, "entailed"),
+    ([shall("yes")], PICNIC._replace(place="Friday morning"), "excluded"),
+    ([shall("no")], PICNIC, "excluded"),
+    ([shall("unknown")], PICNIC, None),
+    ([shall("unknown")], PICNIC._replace(kind="sure"), "excluded"),
+    ([shall(Claim(places=("Friday morning",)))], PICNIC, "excluded"),
+    ([shall(Claim(places=("Friday morning",)))], PICNIC._replace(place="Friday morning"), None),
+    (
+        [shall("no", "Friday morning"), shall("yes")],
+        PICNIC,
+        "entailed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("exchanges", "question", "expected"), CASES)
+def test_what_a_reader_concludes(
+    exchanges: list[Exchange], question: Question, expected: Basis | None
+) -> None:
+    assert basis(question, interpret(resolve(exchanges))) == expected, (
+        verbalize(exchanges, resolve(exchanges), "shop", CASTS[0]),
+        question_text(question, CASTS[0]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("exchange", "domain", "expected"),
+    [
+        (did(Claim(things=("plums",))), "shop", "She left the plums there."),
+        (did(Claim(then="den")), "shop", "She left them there and went to the den."),
+        (did(Claim(denied=True, then="den", source="Mia")), "shop", "She said she was in the den."),
+        (did("likely"), "household", "it is likely"),
+        (
+            where(Claim(places=("den",), amount=ANY, container="red box", source="Mia")),
+            "shop",
+            "Mia said there is a red box in the den.",
+        ),
+        (
+            where(Claim(("Noah",), places=("den",), source="Mia", origin="Noah")),
+            "household",
+            "Mia said Noah told her he left them in the den",
+        ),
+        (
+            Exchange("where", thing="corn", reply=Claim(places=("den",))),
+            "shop",
+            "It is in the den.",
+        ),
+        (shall("yes"), "everyday", "Good idea."),
+    ],
+)
+def test_replies_are_put_like_this(exchange: Exchange, domain: Domain, expected: str) -> None:
+    _, reply = verbalize([exchange], [exchange], domain, CASTS[0])
+    assert reply == f"Bob: {expected}"
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_people_count_only_what_can_be_counted_and_meet_only_at_times(domain: Domain) -> None:
+    vocabulary = domain_vocabulary(domain, "regular")
+    assert all(map(is_event, vocabulary.things)) == (domain == "everyday")
+    assert all(map(is_time, vocabulary.places)) == (domain == "everyday")
+    for seed in range(40):
+        for exchange in compose(domain, vocabulary, 8, (), StableRandom(f"{seed}")).resolved:
+            kind, numbers = exchange.claim.amount
+            for thing in exchange.things:
+                if number_of(thing) != "plural":
+                    assert exchange.form != "count"
+                    assert not numbers
+                if number_of(thing) == "singular":
+                    assert kind in ("the", "any")
+            assert (exchange.form != "shall") or domain == "everyday"
