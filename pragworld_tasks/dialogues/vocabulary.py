@@ -169,7 +169,7 @@ def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
 def number_of(thing: str) -> NounNumber:
     """Return whether a noun is in the plural or the singular, or a mass noun.
 
-    >>> number_of("pears"), number_of("ladder"), number_of("rice")
+    >>> number_of("pears"), number_of("ladder"), number_of("glue")
     ('plural', 'singular', 'mass')
     """
     return _NUMBERS[thing]
