@@ -195,7 +195,7 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
     for alteration in ("original", *ALTERATIONS):
         assert versions_of[alteration] >= 50, versions_of
     for kind_and_form, counts in answers.items():
-        assert counts[True] >= 50, (kind_and_form, counts)
+        assert counts[True] >= 30, (kind_and_form, counts)
         assert counts[False] >= 50, (kind_and_form, counts)
         assert counts[None] < counts[True] + counts[False], (kind_and_form, counts)
     for form, found in bases.items():
