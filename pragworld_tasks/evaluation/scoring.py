@@ -133,7 +133,8 @@ class ScoreReport:
             return {}
         released = to_released_run(self.documents, self.predictions.released)
         shown = shown_tallies(released, self.split)
-        return _shares({name: shown[name] for name in shown if name not in _OF_READ_LABELS})
+        left_out = _OF_READ_LABELS if self.split == "manual" else ()
+        return _shares({name: shown[name] for name in shown if name not in left_out})
 
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
