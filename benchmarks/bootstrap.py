@@ -28,6 +28,8 @@ def a_run() -> Run:
         flips=flips,
         keeps=~flips,
         disputed=np.zeros(DOCUMENTS, dtype=np.bool_),
+        entailed=np.zeros(DOCUMENTS, dtype=np.bool_),
+        excluded=np.zeros(DOCUMENTS, dtype=np.bool_),
         undetermined=np.zeros(DOCUMENTS, dtype=np.bool_),
     )
 
