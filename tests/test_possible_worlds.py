@@ -139,10 +139,10 @@ def questions(dialogue: Dialogue) -> Iterator[Question]:
             left = form.startswith("left")
             counted = form in ("exactly", "left exactly", "more than")
             for agent, thing, place, number in itertools.product(
-                agents if left or form in OF_AGENTS else [""],
-                things if form != "went" else [""],
-                places if form not in ("where", "agent knows", "told") else [""],
-                filter(None, numbers) if counted else [0],
+                sorted(agents) if left or form in OF_AGENTS else [""],
+                sorted(things) if form != "went" else [""],
+                sorted(places) if form not in ("where", "agent knows", "told") else [""],
+                filter(None, sorted(numbers)) if counted else [0],
             ):
                 yield Question(form, kind, agent, thing, place, number)
 
