@@ -4,9 +4,13 @@ The expectations are what a reader would say. `test_possible_worlds` compares th
 all worlds that thousands of dialogues allow.
 """
 
+import dataclasses
+from itertools import islice
+
 import pytest
 
-from pragworld_tasks.data.documents import Basis
+from pragworld_tasks.data.documents import ALTERATIONS, Basis
+from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.compose import compose
 from pragworld_tasks.dialogues.grammar import verbalize
 from pragworld_tasks.dialogues.questions import Question, basis, question_text
@@ -20,7 +24,17 @@ from pragworld_tasks.dialogues.vocabulary import (
     is_time,
     number_of,
 )
-from pragworld_tasks.dialogues.world import ANY, SOME, Claim, Exchange, Reply, interpret, resolve
+from pragworld_tasks.dialogues.world import (
+    ANY,
+    SOME,
+    Claim,
+    Exchange,
+    Reply,
+    Unclear,
+    interpret,
+    resolve,
+    resolve_altered,
+)
 
 
 def did(reply: Reply) -> Exchange:
@@ -164,3 +178,27 @@ def test_people_count_only_what_can_be_counted_and_meet_only_at_times(domain: Do
                 if number_of(thing) == "singular":
                     assert kind in ("the", "any")
             assert (exchange.form != "shall") or domain == "everyday"
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_an_altered_dialogue_is_resolved_and_put_into_words_like_any_other(domain: Domain) -> None:
+    vocabulary = domain_vocabulary(domain, "regular")
+    compared = 0
+    for seed in range(12):
+        rng = StableRandom(f"altered {seed}")
+        original = compose(domain, vocabulary, 9, (), rng)
+        for alteration in ALTERATIONS:
+            found = edits(alteration, original.exchanges, vocabulary, (), rng)
+            for edit in islice(found, 6):
+                try:
+                    expected = resolve(edit.exchanges)
+                except Unclear:
+                    with pytest.raises(Unclear):
+                        resolve_altered(edit.exchanges, original.exchanges, original.resolved)
+                    continue
+                resolved = resolve_altered(edit.exchanges, original.exchanges, original.resolved)
+                assert resolved == expected
+                afresh = dataclasses.replace(original, exchanges=edit.exchanges)
+                assert original.altered(edit.exchanges, resolved).lines == afresh.lines
+                compared += 1
+    assert compared > 100

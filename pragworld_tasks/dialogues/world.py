@@ -232,13 +232,24 @@ def resolve_altered(
     Raises:
         Unclear: The exchange before a pronoun names nothing that it stands for, or several.
     """
-    altered: list[Exchange] = []
-    before = before_original = NOTHING_SAID
-    for exchange, unaltered, meant in zip(exchanges, original, resolved, strict=True):
-        same = exchange is unaltered and before is before_original
-        altered.append(meant if same else resolve_one(exchange, before))
-        before = latest(altered[-1], before)
-        before_original = latest(meant, before_original)
+    altered = list(resolved)
+    for position, exchange in enumerate(exchanges):
+        if exchange is original[position]:
+            continue
+        start = position
+        while start and altered[start - 1].form == "sure":
+            start -= 1
+        before = altered[start - 1] if start else NOTHING_SAID
+        for earlier in altered[start:position]:
+            before = latest(earlier, before)
+        altered[position] = resolve_one(exchange, before)
+        # What follows has a new meaning as long as it refers to what is altered.
+        for following in range(position + 1, len(exchanges)):
+            before = latest(altered[following - 1], before)
+            meant = resolve_one(exchanges[following], before)
+            if meant == altered[following] and meant.form != "sure":
+                break
+            altered[following] = meant
     return altered
 
 
