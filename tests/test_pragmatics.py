@@ -139,7 +139,7 @@ def test_what_a_reader_concludes(
         (did(Claim(things=("plums",))), "shop", "She left the plums there."),
         (did(Claim(then="den")), "shop", "She left them there and went to the den."),
         (did(Claim(denied=True, then="den", source="Mia")), "shop", "She said she was in the den."),
-        (did("likely"), "household", "it is likely"),
+        (did("likely"), "household", "quite likely"),
         (
             where(Claim(places=("den",), amount=ANY, container="red box", source="Mia")),
             "shop",

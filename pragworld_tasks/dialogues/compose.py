@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
-from pragworld_tasks.dialogues.grammar import verbalize, verbalize_one
+from pragworld_tasks.dialogues.grammar import is_left_open, verbalize, verbalize_one
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import STYLES
@@ -28,7 +28,8 @@ from pragworld_tasks.dialogues.world import (
 
 _CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
 _HAS_SCENE = 0.85  # how often a dialogue of a domain with scenes has one
-_OPENS_WITH_TALK = 0.5
+_OPENS_WITH_TALK = 0.8
+_LEAVES_OPEN = "I'll let you know."  # to a reply that proposes another time
 _ATTEMPTS = 10_000  # a few are enough, unless the topics exclude each other
 
 
@@ -109,6 +110,7 @@ def compose(
     topics: Sequence[str],
     rng: StableRandom,
     shares: Sequence[int] = tuple(range(SHARES)),
+    first_scene: int | None = None,
 ) -> Dialogue:
     """Compose a dialogue.
 
@@ -119,31 +121,36 @@ def compose(
         topics: Topics (keys of `TOPICS`) that it has to have, as far as there is room.
         rng: Source of randomness.
         shares: The shares of `opening_share` that it may belong to.
+        first_scene: Any number, which determines the first scene that people play if there is one.
+            Successive numbers give different scenes. By default the scene is random.
 
     Raises:
         ValueError: No dialogue was found that has these topics and makes sense.
     """
     for _ in range(_ATTEMPTS):
+        fewest = 4 if domain == "everyday" else 3  # places; a proposal uses up to two times
         scene = Scene(
             rng,
             agents=rng.sample(vocabulary.agents, 3 + rng.below(2)),
             things=rng.sample(vocabulary.things, 2 * length + 2),
-            places=rng.sample(vocabulary.places, 3 + rng.below(2)),
+            places=rng.sample(vocabulary.places, fewest + rng.below(2)),
             small_talk=len(STYLES[domain].small_talk),
             scenes=[len(pairs) for pairs in STYLES[domain].scenes],
             is_terse=domain == "household",
+            containers=STYLES[domain].containers,
+            first_scene=first_scene,
         )
         try:
-            parts = rng.shuffled(_parts(scene, topics, MIXES[domain], length, rng))
-            if rng.happens(_OPENS_WITH_TALK):
-                parts.sort(key=lambda part: part[0].form != "chat")
+            parts = _ordered(_parts(scene, topics, MIXES[domain], length, rng), rng)
             parts = _with_opening_in(shares, parts)
             exchanges = _with_pronouns(_interleaved(parts, rng)[:length], scene.has_rooms, rng)
         except Unclear:
             continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
+        if exchanges and is_left_open(exchanges[-1]):
+            closing = _LEAVES_OPEN
         dialogue = Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
-        if exchanges and dialogue.is_clear:
+        if exchanges and _is_plausible(exchanges) and dialogue.is_clear:
             return dialogue
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
@@ -163,6 +170,30 @@ def _parts(
         parts.append(TOPICS[rng.choice(mix)](scene)[:room])
         room -= len(parts[-1])
     return parts
+
+
+def _ordered(parts: list[list[Exchange]], rng: StableRandom) -> list[list[Exchange]]:
+    """Return the parts in random order. Small talk comes first or between others, never last."""
+    parts = rng.shuffled(parts)
+    talk = [part for part in parts if part[0].form == "chat"]
+    ordered = [part for part in parts if part[0].form != "chat"]
+    if not ordered:
+        return parts
+    opening = [talk.pop()] if talk and rng.happens(_OPENS_WITH_TALK) else []
+    for part in talk:
+        ordered.insert(rng.below(len(ordered)), part)
+    return opening + ordered
+
+
+def _is_plausible(exchanges: Sequence[Exchange]) -> bool:
+    """Return whether nobody proposes times at which the replier has said to be free or busy."""
+    proposed: set[str] = set()
+    taken: set[str] = set()
+    for exchange in exchanges:
+        names = proposed if exchange.form == "shall" else taken
+        if exchange.form == "shall" or REPLIER in exchange.agents:
+            names.update(exchange.places)
+    return proposed.isdisjoint(taken)
 
 
 def _interleaved(parts: Sequence[list[Exchange]], rng: StableRandom) -> list[Exchange]:

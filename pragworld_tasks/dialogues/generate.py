@@ -141,6 +141,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
+_SCENES_APART = 37  # between the first scenes of two seeds; coprime to the number of scenes
 _OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
 _ANSWERS: dict[Basis | None, Answer | None] = {
     None: None,
@@ -177,8 +178,9 @@ def _planned_group(
     opening_shares = SPLIT_SHARES[settings.split]
     keeps_undetermined = settings.undetermined == "keep"
     topics = plan.topics(rng)
+    scene = number + _SCENES_APART * settings.seed
     for _ in range(_MOST_DIALOGUES):
-        dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares)
+        dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares, scene)
         draft = _Draft(dialogue, vocabulary, opening_shares, plan, answer, keeps_undetermined, rng)
         question, variants = draft.question_and_variants()
         if question is not None:

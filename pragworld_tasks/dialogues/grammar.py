@@ -14,6 +14,7 @@ from pragworld_tasks.dialogues.vocabulary import WOMEN, Cast, Domain, number_of,
 from pragworld_tasks.dialogues.world import (
     NOTHING_SAID,
     REPLIER,
+    SOME,
     Amount,
     Claim,
     Exchange,
@@ -75,19 +76,23 @@ def _utterances(
     phrases = (_OF_TIMES if turn.style.is_of_times else _PHRASES)[exchange.form](turn)
     question = next(phrases)
     if exchange.form == "chat":
+        if is_left_open(before):
+            question = f"{_choose(_LEFT_OPEN, 0)} {turn.style.written(question)}"
         return question, next(phrases)
     # What people say around a sentence does not depend on the phrase that they choose for it.
     ask, answer = (wording // _MOST_PHRASES for wording in exchange.wordings)
     is_elliptical = exchange.form == "sure" or question.startswith(("and ", "what about"))
     if not is_elliptical:
-        question = _choose(turn.style.openers, ask) + question
+        question = _choose(_openers(turn), ask) + question
+    if is_left_open(before) and (exchange.form, meant.thing) != ("shall", before.thing):
+        question = f"{_choose(_LEFT_OPEN, ask)} {turn.style.written(question)}"
     if exchange.reply == "unknown":
-        reply = _unknown(turn)
+        reply = _unknown(turn, question)
     elif exchange.reply == "likely":
         reply = _choose(_LIKELY, exchange.wordings[1])
     else:
         reply = next(phrases)
-        if exchange.form in _FOLLOWED:
+        if _may_be_followed(turn):
             reply += _choose(turn.style.afterthoughts, answer)
     if exchange.oddity:
         _, things, _ = turn.meant.claimed
@@ -95,6 +100,11 @@ def _utterances(
         named = turn.style.named(to) if to else ""
         reply += " " + inconsistent_sentence(exchange.oddity, f"the {things[0]}", named)
     return question, reply
+
+
+def is_left_open(exchange: Exchange) -> bool:
+    """Return whether the reply proposes another time, so the speaker who asks has to react."""
+    return exchange.form == "shall" and isinstance(exchange.reply, Claim)
 
 
 def is_one(amount: Amount) -> bool:
@@ -309,17 +319,42 @@ def _with_amount(turn: _Turn, number_suffices: bool) -> str:
 
 
 _MOST_PHRASES = 60  # more than any sentence has
-_FOLLOWED = frozenset(("did", "where", "amount", "what", "who", "still"))  # by afterthoughts
-_LIKELY = ("it is likely.", "probably.", "I think so.", "most likely.")
+_FOLLOWED = frozenset(("did", "where", "amount", "still"))  # by afterthoughts
+_LEFT_OPEN = ("I'll let you know.", "I'll think about it.", "Let me think about it.")
+_LIKELY = ("quite likely.", "probably.", "I think so.", "most likely.")
 _UNKNOWN = ("I don't know.", "I have no idea.", "I'm not sure.")
 
 
-def _unknown(turn: _Turn) -> str:
+def _openers(turn: _Turn) -> Sequence[str]:
+    """Return what the question may begin with: nothing at first, and nothing if it goes on."""
+    before, meant, style = turn.before, turn.meant, turn.style
+    if before is NOTHING_SAID or meant.thing in before.things or meant.agent in before.agents:
+        return ("",)
+    return style.changes_of_subject if before.form == "chat" else style.openers
+
+
+def _may_be_followed(turn: _Turn) -> bool:
+    """Return whether the replier may tell how they know what they say."""
+    meant, claim = turn.meant, turn.claim
+    return (
+        meant.form in _FOLLOWED and REPLIER not in (meant.agent, *claim.agents)
+    ) and claim.connective is None
+
+
+def _unknown(turn: _Turn, question: str) -> str:
     form, answer = turn.exchange.form, turn.meant.wordings[1]
     phrases: tuple[str, ...] = _UNKNOWN
-    if turn.style.is_of_times:
+    if "have they told you" in question.lower():
+        phrases = ("no, not yet.", "nobody has told me yet.", "no, they haven't.")
+    elif question.startswith("did you see"):
+        phrases = ("no.", "no, I didn't.", f"I didn't see {_them(turn.meant.thing)}.")
+    elif question.startswith("have you seen"):
+        phrases = ("no.", "no, I haven't.", f"I haven't seen {_them(turn.meant.thing)}.")
+    elif turn.style.is_of_times:
         phrases = _NOT_SETTLED if form == "shall" else (*_UNKNOWN, "nobody has told me yet.")
-    elif form in ("where", "amount", "count"):
+    elif form == "count":
+        phrases = (*_UNKNOWN, "I can't say.", "you'd have to look for yourself.")
+    elif form in ("where", "amount"):
         phrases = (*_UNKNOWN, f"I didn't see {_them(turn.meant.thing)}.")
     elif form in ("went", "where to") and turn.meant.agent is not None:
         phrases = (*_UNKNOWN, f"I didn't see {_him(turn.meant.agent)}.")
@@ -369,6 +404,9 @@ def _where(turn: _Turn) -> Iterator[str]:
     named = sentence
     if claim.amount.kind == "the" and not claim.people and not claim.things:
         named = f"the {turn.meant.thing}{sentence.removeprefix(turn.they)}"
+    if claim.denied and not claim.source:  # what was asked for remains unknown
+        named, sentence = f"I only know that {named}", f"all I know is that {sentence}"
+        short = sentence
     yield _choose((sentence, named, short), answer)
 
 
@@ -402,7 +440,12 @@ def _count(turn: _Turn) -> Iterator[str]:
         if exchange.place is None:
             questions.append("how many?")
         yield _choose(questions, ask)
-    yield _with_amount(turn, number_suffices=True)
+    if turn.claim == Claim(amount=SOME):
+        them, there = _them(turn.meant.thing), turn.style.there
+        only = (f"only some of {them}.", f"only some of {them} are {there}.", "only some.")
+        yield _choose(only, exchange.wordings[1])
+    else:
+        yield _with_amount(turn, number_suffices=True)
 
 
 def _what(turn: _Turn) -> Iterator[str]:
@@ -421,22 +464,33 @@ def _who(turn: _Turn) -> Iterator[str]:
     _, past = turn.verb
     yield f"who {past} {turn.things} {turn.goal}?"
     claim = turn.claim
-    names, nt = _agents(claim), "n't" if claim.denied else ""
-    did = f"{names} did{nt}."
-    yield _choose((did, did if names == "I" else f"it was{nt} {names}."), turn.exchange.wordings[1])
+    names = _agents(claim)
+    it_was = f"it was{'nt' if claim.denied else ''} {'me' if names == 'I' else names}."
+    it_was = it_was.replace("wasnt", "wasn't")
+    other = f"all I know is that {it_was}" if claim.denied else f"{names} did."
+    yield _choose((other, it_was), turn.exchange.wordings[1])
 
 
 def _still(turn: _Turn) -> Iterator[str]:
     exchange, they = turn.exchange, turn.they
-    yield f"{turn.are} {turn.things if exchange.thing else they} still {turn.place}?"
-    claim, answer = exchange.reply, exchange.wordings[1]
+    things = turn.things if exchange.thing else they
+    claim, (ask, answer) = exchange.reply, exchange.wordings
+    have = "have" if turn.are == "are" else "has"
+    if exchange.place is None:
+        moved_away = f"{have} {things} been moved?"
+    else:
+        moved_away = f"{have} {things} been moved from {turn.style.named(exchange.place)}?"
+    is_of_move = bool(ask % 3)
+    yield moved_away if is_of_move else f"{turn.are} {things} still {turn.place}?"
     if isinstance(claim, Claim):
         has = "have" if claim.agents == (REPLIER,) else "has"
         moved = _choose(("moved", f"{has} moved"), answer)
         to = turn.style.named(claim.places[0])
-        yield f"no, {_agents(claim)} {moved} {_them(turn.meant.thing)} to {to}."
+        no = "yes" if is_of_move else "no"
+        yield f"{no}, {_agents(claim)} {moved} {_them(turn.meant.thing)} to {to}."
     else:
-        yield _choose((f"yes, {they} {turn.are}.", "yes."), answer)
+        yes = f"no, {they} {have}n't." if is_of_move else f"yes, {they} {turn.are}."
+        yield _choose((yes, "no." if is_of_move else "yes."), answer)
 
 
 def _knows(turn: _Turn) -> Iterator[str]:
@@ -480,7 +534,7 @@ def _went(turn: _Turn) -> Iterator[str]:
     was = "were" if who == "you" else "was"
     yield _choose((f"did {who} go {to}?", f"{was} {who} {turn.place}?"), ask)
     if isinstance(exchange.reply, Claim):
-        yield _journey(turn, he)
+        yield _journey(turn, he, asks_where=bool(ask % 2))
     else:
         clause = (f"{he} did", f"{he} was")[ask % 2]
         yield _yes_or_no(exchange, clause)
@@ -493,23 +547,23 @@ def _where_to(turn: _Turn) -> Iterator[str]:
     if who != "you":
         whom = turn.exchange.agent or _him(turn.meant.agent)
         questions.append(f"how can I find {whom}?")
-    yield _choose(questions, turn.exchange.wordings[0])
-    yield _journey(turn, he)
+    ask = turn.exchange.wordings[0]
+    yield _choose(questions, ask)
+    yield _journey(turn, he, asks_where=ask % len(questions) == 1)
 
 
 def _him(agent: str | None) -> str:
     return "her" if agent in WOMEN else "him"
 
 
-def _journey(turn: _Turn, he: str) -> str:
+def _journey(turn: _Turn, he: str, asks_where: bool) -> str:
+    """Return where somebody went or, in reply to where they were, was."""
     claim, style, answer = turn.claim, turn.style, turn.exchange.wordings[1]
     names = f" {claim.connective} ".join(map(style.named, claim.places))
     if claim.connective == "if not":
         names = f" if not {style.at} ".join(map(style.named, claim.places))
         return f"{_attribution(turn)}{he} was {style.at} {names}."
-    went = [f"{verb} to {names}" for verb in style.went]
-    if len(claim.places) == 1:
-        went += [f"was {style.at} {names}"] * 2
+    went = [f"was {style.at} {names}"] if asks_where else [f"{v} to {names}" for v in style.went]
     return f"{_attribution(turn)}{he} {_choose(went, answer)}."
 
 
@@ -525,18 +579,25 @@ def _chat(turn: _Turn) -> Iterator[str]:
 
 def _shall(turn: _Turn) -> Iterator[str]:
     exchange, (ask, answer), style = turn.exchange, turn.exchange.wordings, turn.style
-    when = turn.place
-    if exchange.thing:
-        time = turn.meant.place
-        asked: tuple[str, ...] = (
+    meant, before = turn.meant, turn.before
+    time, asked_before = meant.place, (before.form, before.thing, before.claim.places)
+    asked: tuple[str, ...]
+    if asked_before == ("shall", meant.thing, (time,)):  # the replier has proposed it
+        asked = (
+            f"{time} is fine with me. Shall we agree on that for {turn.things}?",
+            f"yes, {time} is possible. Is that settled for {turn.things}, then?",
+            f"{time} suits me, too. Shall I write {turn.things} down for then?",
+        )
+    elif exchange.thing:
+        asked = (
             f"shall we say {time} for {turn.things}?",
             f"how about {time} for {turn.things}?",
             f"why don't we plan {turn.things} for {time}?",
             f"is {time} all right with you for {turn.things}?",
-            f"could we do {turn.things} {when}?",
+            f"could we do {turn.things} {turn.place}?",
         )
     else:
-        asked = (f"shall we say {turn.meant.place} then?", f"then how about {turn.meant.place}?")
+        asked = (f"shall we say {time} then?", f"then how about {time}?")
     yield _choose(asked, ask)
     if exchange.reply == "yes":
         yield _choose(_AGREED, answer)

@@ -18,7 +18,7 @@ _STAYING: tuple[str, ...] = (
     "Last night {things} dreamt of the sea.",
     "A wizard once painted {things} with moonlight.",
     "A ghost bought the shadow of {things}.",
-    "Every time somebody claps, {things} will change color.",
+    "Every time somebody claps, {things} will change colour.",
     "In the year 3000 {things} won a chess tournament.",
     "Yesterday {things} played the violin for a dragon.",
     "The colder it gets, the louder {things} will snore.",

@@ -10,7 +10,7 @@ from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.metadata import warn_of_misspelt
 
-GENERATOR_VERSION = "2"  # change it whenever the documents of a seed change
+GENERATOR_VERSION = "3"  # change it whenever the documents of a seed change
 
 Undetermined = Literal["keep", "drop"]
 GeneratedSplit = Literal["train", "validation", "test", "test_vocabulary", "test_long"]

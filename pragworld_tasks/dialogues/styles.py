@@ -18,6 +18,8 @@ class Style:
         scenes: Conversations of several such pairs, for `scenes.scene_text`.
         openers: What questions may begin with.
         afterthoughts: What replies that are not "I don't know" may end with.
+        changes_of_subject: What questions that follow small talk may begin with.
+        containers: What things may be in.
         went: Verbs for going somewhere, in the past tense.
         wh: The word that asks for a place.
         article: The article of a place.
@@ -34,6 +36,8 @@ class Style:
     scenes: tuple[tuple[tuple[str, str], ...], ...] = ()
     openers: tuple[str, ...] = ("",)
     afterthoughts: tuple[str, ...] = ("",)
+    changes_of_subject: tuple[str, ...] = ("",)
+    containers: tuple[str, ...] = ()
     went: tuple[str, ...] = ("went", "walked")
     wh: str = "where"
     article: str = "the "
@@ -80,6 +84,7 @@ STYLES: dict[Domain, Style] = {
             ("shall I make some tea?", "that would be lovely."),
             ("what a long week.", "tell me about it."),
         ),
+        containers=("box", "crate", "basket", "bag", "bucket", "bowl", "sack"),
         went=("went", "walked", "travelled", "journeyed"),
         is_plain=True,
     ),
@@ -101,6 +106,7 @@ STYLES: dict[Domain, Style] = {
             ("the music is nice.", "The radio chooses it."),
             ("is it still raining?", "Only a little."),
         ),
+        containers=("box", "crate", "cupboard", "carton", "container", "cabinet"),
     ),
     "clinic": Style(
         verbs=(("leave", "left"), ("put", "put"), ("store", "stored")),
@@ -120,6 +126,7 @@ STYLES: dict[Domain, Style] = {
             ("it has been a quiet morning.", "Let's hope it stays that way."),
             ("the coffee here is terrible.", "The tea is better."),
         ),
+        containers=("box", "crate", "cupboard", "cabinet", "container", "locker"),
     ),
     "everyday": Style(
         verbs=(("arrange", "arranged"), ("schedule", "scheduled"), ("plan", "planned")),
@@ -128,35 +135,43 @@ STYLES: dict[Domain, Style] = {
             "do you remember when {things} is?",
             "could you tell me when {things} is?",
             "I can't find {things} in my calendar. When is it?",
-            "I'm looking forward to {things}. When is it again?",
+            "I keep forgetting the date of {things}. When is it?",
             "my sister asked about {things}. Do you know when it is?",
             "have they told you when {things} is?",
         ),
         where_next=("and {things}?", "what about {things}?"),
         openers=(
             *("",) * 24,
-            "by the way, ",
             "oh, ",
             "listen, ",
-            "before I forget: ",
+            "and another question: ",
             "one more thing: ",
-            "I meant to ask you: ",
             "I've been wondering, ",
-            "sorry to bother you again, but ",
+        ),
+        changes_of_subject=(
+            "",
+            "",
+            "by the way, ",
+            "before I forget: ",
+            "I meant to ask you: ",
+            "anyway, ",
+            "to change the subject, ",
+            "on another note, ",
+            "while you're here: ",
+            "now to our plans: ",
+            "now to something else: ",
+            "could you check something for me: ",
         ),
         afterthoughts=(
             *("",) * 24,
-            " I have it in my notes.",
-            " At least that's the latest.",
-            " I had to look that up myself.",
             " We talked about it on the phone.",
-            " It's in the group chat.",
-            " You can tell your brother as well.",
-            " I hope that helps.",
-            " The invitation came by post.",
             " I got a message about it an hour ago.",
-            " My cousin wants to know, too.",
-            " It took long enough to find out.",
+            " I looked it up this morning.",
+            " I've just checked.",
+            " I asked about it yesterday.",
+            " Somebody mentioned it at lunch.",
+            " I read it in the group chat.",
+            " There was an email about it.",
         ),
         small_talk=(
             ("you look tired today.", "I stayed up late with a good book."),
@@ -169,7 +184,7 @@ STYLES: dict[Domain, Style] = {
             ("have you had lunch yet?", "Just a sandwich. I'm trying to eat less."),
             ("it's pouring outside.", "And I left my umbrella on the bus."),
             ("the new neighbours seem nice.", "They brought us a cake when they moved in."),
-            ("I failed to start the car this morning.", "It's probably the battery."),
+            ("my car wouldn't start this morning.", "It's probably the battery."),
             ("did you finish the report?", "Almost. One page is still missing."),
             ("how is your English course going?", "Well, I can order coffee without blushing."),
             ("would you like something to drink?", "A glass of water would be great."),

@@ -29,13 +29,9 @@ _WORDINGS = 5040  # large enough for all numbers of phrases in `grammar` to be e
 _MOST = 5  # the largest number that dialogues start from
 
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
-_CONNECTIVES: tuple[Connective, ...] = ("and", "and", "or", "or", "if not")
+_CONNECTIVES: tuple[Connective, ...] = ("and", "and", "and", "or", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = (*("yes",) * 4, *("no",) * 4, "unknown", "likely")
-_CONTAINERS = tuple(
-    f"{color} {container}"
-    for color in ("green", "red", "blue")
-    for container in ("box", "crate", "basket", "drawer", "suitcase", "bottle", "bag", "cupboard")
-)
+_COLORS = ("green", "red", "blue")
 
 
 class Scene:
@@ -50,12 +46,17 @@ class Scene:
         small_talk: int,
         is_terse: bool,
         scenes: Sequence[int] = (),
+        containers: Sequence[str] = (),
+        first_scene: int | None = None,
     ) -> None:
         self.rng = rng
         self.agents = agents
         self.things = things
         self.places = places
         self.is_terse = is_terse
+        self.containers = containers
+        self._first_scene = first_scene
+        self._slots = rng.shuffled(places)
         self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(small_talk))
         self._scenes = list(pairwise(accumulate(scenes, initial=small_talk)))
@@ -102,6 +103,10 @@ class Scene:
         """Return a place, other than the given one."""
         return self.rng.choice([place for place in self.places if place != other_than])
 
+    def slot(self) -> str:
+        """Return a time that nobody has proposed, as long as there is one."""
+        return self._slots.pop() if self._slots else self.place()
+
     def two(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return two of the names."""
         return tuple(self.rng.sample(names, 2))
@@ -118,7 +123,10 @@ class Scene:
         """
         if not self._scenes:
             raise Unclear("no scene that has not been played")
-        return range(*self._scenes.pop(self.rng.below(len(self._scenes))))
+        number = self.rng.below(len(self._scenes))
+        if self._first_scene is not None:
+            number, self._first_scene = self._first_scene % len(self._scenes), None
+        return range(*self._scenes.pop(number))
 
     @property
     def has_rooms(self) -> bool:
@@ -176,8 +184,10 @@ def _somewhere(scene: Scene) -> list[Exchange]:
         source = scene.person() if rng.happens(0.2) else None
         if source and (not agents or rng.happens(0.5)):
             agents = (source,) if rng.happens(0.5) else ()
-        then = scene.place() if agents and scene.has_rooms and rng.happens(0.4) else None
-        reply = Claim(agents=agents, places=(scene.place(),), source=source, then=then)
+        place = scene.place()
+        goes_on = agents and scene.has_rooms and rng.happens(0.4)
+        then = scene.place(other_than=place) if goes_on else None
+        reply = Claim(agents=agents, places=(place,), source=source, then=then)
     elif kind < 6:
         connective = rng.choice(_CONNECTIVES)
         if number_of(thing) == "singular":
@@ -214,7 +224,7 @@ def _did(scene: Scene) -> list[Exchange]:
     elif kind < 9:
         reply = Claim(places=(other_place,))
         if agent != REPLIER and rng.happens(0.4):
-            either: Connective = "or" if rng.happens(0.5) else "if not"
+            either: Connective = "or" if rng.happens(0.8) else "if not"
             reply = Claim(places=scene.two(scene.places), connective=either)
     elif kind < 10:
         reply = Claim(agents=(rng.choice([name for name in scene.agents if name != agent]),))
@@ -378,13 +388,11 @@ def _connected(scene: Scene, connective: Connective, by_agent: bool) -> list[Exc
 
 
 def _moved(scene: Scene) -> list[Exchange]:
-    """Where are they? In the hall. Are they still there? No, somebody moved them."""
-    rng, thing, place = scene.rng, scene.thing(), scene.place()
-    is_statement = rng.happens(0.5)
-    agent = scene.agent() if not is_statement or rng.happens(0.5) else None
+    """Where are they? Somebody left them in the hall. Are they still there? No, she moved them."""
+    rng, thing, place, agent = scene.rng, scene.thing(), scene.place(), scene.agent()
     move = Claim(places=(scene.place(other_than=place),), agents=(scene.agent(),))
-    if is_statement:
-        claim = Claim(agents=(agent,) if agent else (), places=(place,))
+    if rng.happens(0.5):
+        claim = Claim(agents=(agent,), places=(place,))
         first = scene.exchange("where", thing=thing, reply=claim)
     else:
         first = scene.exchange("did", agent, thing, place, reply="yes")
@@ -486,7 +494,8 @@ def _found(scene: Scene, thing: str) -> Exchange:
 def _container(scene: Scene) -> list[Exchange]:
     """Where are the things? There is a green box in the hall."""
     rng, thing = scene.rng, scene.thing("plural", "mass")
-    place, container = scene.place(), rng.choice(_CONTAINERS)
+    place = scene.place()
+    container = f"{rng.choice(_COLORS)} {rng.choice(scene.containers)}"
     source = scene.person() if rng.happens(0.4) else None
     claim = Claim(places=(place,), amount=ANY, source=source, container=container)
     exchanges = [scene.exchange("where", thing=thing, reply=claim)]
@@ -496,7 +505,8 @@ def _container(scene: Scene) -> list[Exchange]:
             reply = Claim(then=scene.place(other_than=place))
         exchanges.append(scene.exchange("did", scene.agent(), thing, place, reply=reply))
     if rng.happens(0.5) and number_of(thing) == "plural":
-        amount = rng.choice((scene.number(), scene.either(), SOME, ALL))
+        several = Amount("number", (2 + rng.below(_MOST - 1),))
+        amount = rng.choice((several, scene.either(), SOME, ALL))
         exchanges.append(scene.exchange("count", None, thing, place, reply=Claim(amount=amount)))
     return exchanges
 
@@ -599,7 +609,8 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
         or claim.then
     ):
         return exchanges
-    forms: list[ExchangeForm] = ["still"] if rng.happens(0.3) else []
+    # Whoever says that they are there does not say next that somebody has moved them.
+    forms: list[ExchangeForm] = ["still"] if agents and rng.happens(0.5) else []
     if not agents:
         forms += ["who"]
     if not claim.amount.numbers and number_of(things[0]) == "plural":
@@ -674,23 +685,26 @@ def _who_reply(scene: Scene) -> Reply:
 
 def _proposal(scene: Scene) -> list[Exchange]:
     """Shall we have the event then? I can't. Would another time be possible? Yes."""
-    rng, thing, places = scene.rng, scene.thing(), scene.two(scene.places)
+    rng, thing, place = scene.rng, scene.thing(), scene.slot()
     kind = rng.below(10)
-    if kind < 3:
-        return [scene.exchange("shall", None, thing, places[0], reply="yes")]
     if kind < 4:
-        return [scene.exchange("shall", None, thing, places[0], reply="unknown")]
-    replies: tuple[Reply, Reply] = ("no", Claim(places=(places[1],)))
-    first = scene.exchange("shall", None, thing, places[0], reply=rng.choice(replies))
+        settled: Reply = "yes" if kind < 3 else "unknown"
+        return [scene.exchange("shall", None, thing, place, reply=settled)]
+    other = scene.slot()
+    if other == place:
+        raise Unclear("no other time to propose")
+    replies: tuple[Reply, Reply] = ("no", Claim(places=(other,)))
+    first = scene.exchange("shall", None, thing, place, reply=rng.choice(replies))
     if rng.happens(0.3):
         return [first]
-    reply: Reply = "yes" if rng.happens(0.8) else "no"
-    return [first, scene.exchange("shall", None, thing, places[1], reply=reply)]
+    # Nobody turns down what they have just proposed.
+    reply: Reply = "yes" if first.reply != "no" or rng.happens(0.6) else "no"
+    return [first, scene.exchange("shall", None, thing, other, reply=reply)]
 
 
 def _accepted(scene: Scene, reply: Reply) -> list[Exchange]:
     """Shall we have the event then? Good idea. Or: I'd rather not."""
-    return [scene.exchange("shall", None, scene.thing(), scene.place(), reply=reply)]
+    return [scene.exchange("shall", None, scene.thing(), scene.slot(), reply=reply)]
 
 
 TOPICS: dict[str, Topic] = {
@@ -786,8 +800,8 @@ MIXES: dict[Domain, tuple[str, ...]] = {
         *("moved",) * 3,
         *("journey",) * 3,
         *("knowledge",) * 2,
-        *("small talk",) * 3,
-        *("scene",) * 3,
+        *("small talk",) * 2,
+        *("scene",) * 2,
         "contrast",
         "second hand",
         "correction",
