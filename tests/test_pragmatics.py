@@ -5,13 +5,14 @@ all worlds that thousands of dialogues allow.
 """
 
 import dataclasses
+import re
 from itertools import islice
 
 import pytest
 
 from pragworld_tasks.data.documents import ALTERATIONS, Basis
 from pragworld_tasks.dialogues.alterations import edits
-from pragworld_tasks.dialogues.compose import compose
+from pragworld_tasks.dialogues.compose import Dialogue, compose
 from pragworld_tasks.dialogues.grammar import verbalize
 from pragworld_tasks.dialogues.questions import Question, basis, question_text
 from pragworld_tasks.dialogues.stable_random import StableRandom
@@ -26,6 +27,7 @@ from pragworld_tasks.dialogues.vocabulary import (
 )
 from pragworld_tasks.dialogues.world import (
     ANY,
+    REPLIER,
     SOME,
     Claim,
     Exchange,
@@ -202,3 +204,59 @@ def test_an_altered_dialogue_is_resolved_and_put_into_words_like_any_other(domai
                 assert original.altered(edit.exchanges, resolved).lines == afresh.lines
                 compared += 1
     assert compared > 100
+
+
+def everyday_dialogues(number: int) -> list[Dialogue]:
+    """Return dialogues about plans."""
+    vocabulary = domain_vocabulary("everyday", "regular")
+    return [
+        compose("everyday", vocabulary, 7, ("proposal",), StableRandom(f"{seed}"))
+        for seed in range(number)
+    ]
+
+
+def test_small_talk_is_never_the_last_thing_said() -> None:
+    assert all(dialogue.resolved[-1].form != "chat" for dialogue in everyday_dialogues(60))
+
+
+def test_whoever_proposes_another_time_gets_a_reaction_and_accepts_it() -> None:
+    reactions = 0
+    for dialogue in everyday_dialogues(150):
+        closing = dialogue.lines[2 * len(dialogue.exchanges) :]
+        questions = [*dialogue.lines[2 : 2 * len(dialogue.exchanges) : 2], *closing]
+        for position, exchange in enumerate(dialogue.resolved):
+            if exchange.form != "shall" or not isinstance(exchange.reply, Claim):
+                continue
+            reactions += 1
+            assert exchange.claim.places[0] in questions[position] or re.search(
+                "let you know|think about it", questions[position]
+            )
+            for later in dialogue.resolved[position + 1 :]:
+                if later.thing == exchange.thing and exchange.claim.places[0] == later.place:
+                    assert later.form != "shall" or later.reply == "yes"
+    assert reactions > 20
+
+
+def test_nobody_proposes_times_at_which_the_replier_is_said_to_be_free_or_busy() -> None:
+    for dialogue in everyday_dialogues(60):
+        proposed = {
+            place
+            for exchange in dialogue.resolved
+            if exchange.form == "shall"
+            for place in exchange.places
+        }
+        for exchange in dialogue.resolved:
+            if REPLIER in exchange.agents:
+                assert proposed.isdisjoint(exchange.places)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_only_what_somebody_put_somewhere_was_moved_since(domain: Domain) -> None:
+    vocabulary = domain_vocabulary(domain, "regular")
+    for seed in range(40):
+        resolved = compose(domain, vocabulary, 9, ("moved",), StableRandom(f"{seed}")).resolved
+        for position, exchange in enumerate(resolved):
+            if exchange.form == "still" and isinstance(exchange.reply, Claim):
+                before = [earlier for earlier in resolved[:position] if earlier.form != "sure"]
+                said = [earlier for earlier in before if exchange.thing in earlier.things]
+                assert any(earlier.agents for earlier in said)
