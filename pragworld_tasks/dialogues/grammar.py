@@ -480,7 +480,9 @@ def _still(turn: _Turn) -> Iterator[str]:
         moved_away = f"{have} {things} been moved?"
     else:
         moved_away = f"{have} {things} been moved from {turn.style.named(exchange.place)}?"
-    is_of_move = bool(ask % 3)
+    # "Are they still there?" would expect a yes of whoever has just said who put them there.
+    has_just_told = isinstance(claim, Claim) and turn.meant.thing in turn.before.things
+    is_of_move = has_just_told or bool(ask % 3)
     yield moved_away if is_of_move else f"{turn.are} {things} still {turn.place}?"
     if isinstance(claim, Claim):
         has = "have" if claim.agents == (REPLIER,) else "has"
