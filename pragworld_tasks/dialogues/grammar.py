@@ -82,9 +82,14 @@ def _utterances(
     # What people say around a sentence does not depend on the phrase that they choose for it.
     ask, answer = (wording // _MOST_PHRASES for wording in exchange.wordings)
     is_elliptical = exchange.form == "sure" or question.startswith(("and ", "what about"))
-    if not is_elliptical:
+    is_chatty = turn.style.is_of_times  # only there do people say more than they have to
+    if is_chatty and not is_elliptical:
         question = _choose(_openers(turn), ask) + question
-    if is_left_open(before) and (exchange.form, meant.thing) != ("shall", before.thing):
+    if (
+        is_chatty
+        and is_left_open(before)
+        and (exchange.form, meant.thing) != ("shall", before.thing)
+    ):
         question = f"{_choose(_LEFT_OPEN, ask)} {turn.style.written(question)}"
     if exchange.reply == "unknown":
         reply = _unknown(turn, question)
@@ -92,7 +97,7 @@ def _utterances(
         reply = _choose(_LIKELY, exchange.wordings[1])
     else:
         reply = next(phrases)
-        if _may_be_followed(turn):
+        if is_chatty and _may_be_followed(turn):
             reply += _choose(turn.style.afterthoughts, answer)
     if exchange.oddity:
         _, things, _ = turn.meant.claimed
