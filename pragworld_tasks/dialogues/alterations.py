@@ -6,6 +6,7 @@ stand for. The meaning of the altered dialogue is computed anew.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
@@ -205,7 +206,12 @@ class _Variable(NamedTuple):
 _FIELDS: dict[Slot, str] = {"agents": "agent", "things": "thing", "places": "place"}
 
 
-def _variables(position: int, exchange: Exchange) -> Iterator[_Variable]:
+@lru_cache(1024)  # the edits of a dialogue ask for those of the same exchanges again and again
+def _variables(position: int, exchange: Exchange) -> tuple[_Variable, ...]:
+    return tuple(_each_variable(position, exchange))
+
+
+def _each_variable(position: int, exchange: Exchange) -> Iterator[_Variable]:
     agent, thing, place = exchange[1:4]
     asked: tuple[tuple[Slot, str | None], ...]
     asked = (("agents", agent), ("things", thing), ("places", place))
@@ -261,7 +267,7 @@ def _substitution(original: _Original) -> Iterator[Edit]:
     known: dict[Slot, list[str]] = {}
     outside_focus = []
     for position, exchange in original.shuffled():
-        for variable in rng.shuffled(list(_variables(position, exchange))):
+        for variable in rng.shuffled(_variables(position, exchange)):
             slot, name = variable.slot, variable.name
             if slot not in known:
                 known[slot] = rng.shuffled(original.names(slot))
@@ -285,7 +291,7 @@ def _swap(original: _Original) -> Iterator[Edit]:
     variables = [
         variable
         for position, exchange in original.shuffled()
-        for variable in original.rng.shuffled(list(_variables(position, exchange)))
+        for variable in original.rng.shuffled(_variables(position, exchange))
     ]
     variables.sort(key=lambda variable: variable.name not in original.focus)
     for first in variables:

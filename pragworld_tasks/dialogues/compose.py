@@ -16,6 +16,7 @@ from pragworld_tasks.dialogues.world import (
     ASKS_THING,
     NOTHING_SAID,
     REPLIER,
+    Claim,
     Exchange,
     State,
     Unclear,
@@ -150,7 +151,7 @@ def compose(
         if exchanges and is_left_open(exchanges[-1]):
             closing = _LEAVES_OPEN
         dialogue = Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
-        if exchanges and _is_plausible(exchanges) and dialogue.is_clear:
+        if exchanges and _is_plausible(dialogue.resolved) and dialogue.is_clear:
             return dialogue
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
@@ -186,13 +187,29 @@ def _ordered(parts: list[list[Exchange]], rng: StableRandom) -> list[list[Exchan
 
 
 def _is_plausible(exchanges: Sequence[Exchange]) -> bool:
-    """Return whether nobody proposes times at which the replier has said to be free or busy."""
+    """Return whether people remember what was said, given exchanges without pronouns.
+
+    Nobody proposes times at which the replier has said to be free or busy, the replier agrees to no
+    time that did not suit before, and nobody asks twice what is in a place.
+    """
     proposed: set[str] = set()
     taken: set[str] = set()
+    turned_down: set[str | None] = set()
+    asked: set[Exchange] = set()
     for exchange in exchanges:
         names = proposed if exchange.form == "shall" else taken
         if exchange.form == "shall" or REPLIER in exchange.agents:
             names.update(exchange.places)
+        if exchange.form == "shall":
+            if exchange.reply == "yes" and exchange.place in turned_down:
+                return False
+            if exchange.reply == "no" or isinstance(exchange.reply, Claim):
+                turned_down.add(exchange.place)
+        if exchange.form == "what":
+            question = Exchange("what", exchange.agent, place=exchange.place)
+            if question in asked:
+                return False
+            asked.add(question)
     return proposed.isdisjoint(taken)
 
 

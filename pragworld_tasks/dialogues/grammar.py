@@ -342,8 +342,11 @@ def _may_be_followed(turn: _Turn) -> bool:
     """Return whether the replier may tell how they know what they say."""
     meant, claim = turn.meant, turn.claim
     return (
-        meant.form in _FOLLOWED and REPLIER not in (meant.agent, *claim.agents)
-    ) and claim.connective is None
+        meant.form in _FOLLOWED
+        and REPLIER not in (meant.agent, *claim.agents)
+        and meant.reply != "no"
+        and claim.connective is None
+    )
 
 
 def _unknown(turn: _Turn, question: str) -> str:
@@ -442,7 +445,7 @@ def _count(turn: _Turn) -> Iterator[str]:
         yield f"how many {many} are {turn.inside}?"
     else:
         questions = [f"how many of them are {turn.place}?", f"how many are {turn.place}?"]
-        if exchange.place is None:
+        if exchange.place is None and not (turn.before.reply == "no" or turn.before.claim.denied):
             questions.append("how many?")
         yield _choose(questions, ask)
     if turn.claim == Claim(amount=SOME):
@@ -592,7 +595,7 @@ def _shall(turn: _Turn) -> Iterator[str]:
     if asked_before == ("shall", meant.thing, (time,)):  # the replier has proposed it
         asked = (
             f"{time} is fine with me. Shall we agree on that for {turn.things}?",
-            f"yes, {time} is possible. Is that settled for {turn.things}, then?",
+            f"yes, {time} is possible. Shall we do {turn.things} then?",
             f"{time} suits me, too. Shall I write {turn.things} down for then?",
         )
     elif exchange.thing:

@@ -28,15 +28,15 @@ _DOMAINS: dict[Domain, float] = {"household": 44, "shop": 7, "clinic": 7, "every
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
 # The kinds of questions about things and about events, in percent of the groups.
 _KINDS: dict[QuestionKind, float] = {
-    "sure": 22,
-    "know": 20,
+    "sure": 19,
+    "know": 17,
     "quantity": 5,
     "universal": 4,
-    "existential": 7,
-    "only-entity": 38,
+    "existential": 9,
+    "only-entity": 42,
     "other": 4,
 }
-_EVERYDAY_KINDS: dict[QuestionKind, float] = {"sure": 11, "know": 11, "other": 78}
+_EVERYDAY_KINDS: dict[QuestionKind, float] = {"sure": 9, "know": 9, "other": 82}
 # How often an alteration is the only flip of a group, relative to its share of the variants.
 _FLIP_RATES = {
     "Negation": 5.0,
@@ -62,8 +62,8 @@ _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
     ),
     "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
 }
-# Forms of questions for which hardly any dialogue allows for several flips from no to yes.
-_FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("who", "told"))
+# The most flips of a question that many dialogues allow for, for forms with fewer than three.
+_MOST_FLIPS: Mapping[QuestionForm, int] = {"who": 1, "told": 1, "moved": 1, "where": 2}
 # Forms of questions that nothing ever said excludes.
 _NEVER_EXCLUDED: frozenset[QuestionForm] = frozenset(("told",))
 
@@ -238,7 +238,7 @@ def _forms(
         form
         for form in forms
         if form in _FLIPPABLE[alteration]
-        and (number == 1 or form not in _FLIPPED_ONCE)
+        and number <= _MOST_FLIPS.get(form, number)
         and (undetermined == "keep" or form not in _NEVER_EXCLUDED)
     ]
 

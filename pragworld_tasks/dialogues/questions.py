@@ -87,6 +87,8 @@ EVERYDAY_FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "other": ("any", "any", "left", "went", "moved", "told"),
 }
 _FACTS: frozenset[str] = frozenset(get_args(Fact))
+# Forms about what the people know and said whom the dialogue names.
+_OF_HEARERS: frozenset[QuestionForm] = frozenset(("agent knows", "told"))
 # The forms that can ask about things whose noun has this number.
 _OF_ALL: frozenset[QuestionForm] = frozenset(
     ("any", "left", "where", "who", "agent knows", "moved", "told")
@@ -103,6 +105,8 @@ _ASKED: dict[NounNumber, frozenset[QuestionForm]] = {
 
 def evaluate(question: Question, state: State) -> bool | None:
     """Return whether the answer is yes, or None if people would not agree on an answer."""
+    if question.form not in _OF_HEARERS and _is_hearsay(question, state):
+        return None
     holds = _is_established(question, state)
     if not holds and question.thing in state.agreed and question.form in _OF_AGENTS:
         return None  # whoever agrees on the time of an event may be said to arrange it
@@ -112,6 +116,17 @@ def evaluate(question: Question, state: State) -> bool | None:
         if not is_about_speaker and not _is_excluded(question, state):
             return None
     return holds
+
+
+def _is_hearsay(question: Question, state: State) -> bool:
+    """Return whether people would disagree on what hearsay establishes.
+
+    Some trust it at second hand, or take it for knowledge of the speaker who passes it on.
+    """
+    if question.thing in state.passed_on:
+        return True
+    is_about_speaker = question.kind in ("sure", "know")
+    return is_about_speaker and any(thing == question.thing for thing, _ in state.reported)
 
 
 def _is_established(question: Question, state: State) -> bool | None:

@@ -176,7 +176,6 @@ STYLES: dict[Domain, Style] = {
             "while you're here: ",
             "now to our plans: ",
             "now to something else: ",
-            "could you check something for me: ",
         ),
         afterthoughts=(
             *("",) * 24,

@@ -74,7 +74,7 @@ _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
             "pineapple grapefruit persimmon coconut cauliflower pomegranate melon leek",
             "asparagus celery corn broccoli",
             "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
-            "workshop,closet,den,patio,porch,staircase,crawlspace,lounge,study,TV room,back yard,"
+            "workshop,closet,den,patio,porch,stairwell,crawlspace,lounge,study,TV room,back yard,"
             "front yard,bathroom,dining room,garden,basement",
         ),
         "held out": (

@@ -112,8 +112,10 @@ class Claim(NamedTuple):
     @property
     def people(self) -> tuple[str, ...]:
         """The people that the claim names."""
-        sources = (self.source, self.origin)
-        return (*self.agents, *(name for name in sources if name is not None))
+        if self.source is None:
+            return self.agents
+        sources = (self.source,) if self.origin is None else (self.source, self.origin)
+        return (*self.agents, *sources)
 
 
 Reply = Literal["yes", "no", "unknown", "likely"] | Claim
@@ -385,6 +387,7 @@ class State:
         knowers, not_knowers: Thing and agent who knows, or does not know, where the things are.
         maybe_knowers: Thing and agent who knows where they are unless the other alternative holds.
         reported: Thing and agent who said where the things are.
+        passed_on: Things of which somebody said what somebody else had told them.
         unanswered: What was asked and got no reliable answer.
         agreed: Things whose place the speakers agreed on.
         doubted: Things, and people whose journeys, the dialogue speaks of with a hedge or takes
@@ -409,6 +412,7 @@ class State:
     not_knowers: set[tuple[str, str]] = field(default_factory=set)
     maybe_knowers: set[tuple[str, str]] = field(default_factory=set)
     reported: set[tuple[str, str]] = field(default_factory=set)
+    passed_on: set[str] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
     agreed: set[str] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
@@ -677,6 +681,8 @@ def _add_surroundings(state: State, exchange: Exchange) -> None:
             raise Unclear("several people went to a place, or nobody")
         if exchange.claim.denied and then in places:
             state.deny_visit(agents[0], then)
+        elif then in places:
+            raise Unclear("the agent went to where the agent was")
         else:
             state.visit(agents[0], (then,))
     if oddity and oddity.place is not None:
@@ -709,6 +715,8 @@ def _add_claim(state: State, exchange: Exchange) -> None:
         for thing, person in product(things, filter(None, (claim.source, claim.origin))):
             state.reported.add((thing, person))
             state.know(thing, person)
+            if claim.origin:
+                state.passed_on.add(thing)
     if claim.denied:
         for thing, place in product(things, places):
             if agents:
