@@ -390,6 +390,7 @@ class State:
         passed_on: Things of which somebody said what somebody else had told them.
         unanswered: What was asked and got no reliable answer.
         agreed: Things whose place the speakers agreed on.
+        offered: Thing and place that the replier proposed.
         doubted: Things, and people whose journeys, the dialogue speaks of with a hedge or takes
             something back of.
     """
@@ -415,6 +416,7 @@ class State:
     passed_on: set[str] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
     agreed: set[str] = field(default_factory=set)
+    offered: set[tuple[str, str]] = field(default_factory=set)
     doubted: set[str] = field(default_factory=set)
 
     def cell(self, thing: str, place: str) -> Cell | None:
@@ -764,6 +766,10 @@ def _where(state: State, exchange: Exchange) -> None:
     assert exchange.thing is not None
     if exchange.thing in state.asked_where:
         raise Unclear("their place is asked for twice")
+    if exchange.thing in state.agreed:
+        raise Unclear("asked after the speakers agreed on it")
+    if exchange.claim.denied and state.cells.get(exchange.thing):
+        raise Unclear("the replier has said more than where they are not")
     state.asked_where.add(exchange.thing)
     _add_reply(state, exchange, ("where", exchange.thing, ""))
 
@@ -849,6 +855,9 @@ def _shall(state: State, exchange: Exchange) -> None:
         raise Unclear("a proposal of where things are")
     if state.cells.get(thing) or thing in state.alternatives or thing in state.asked_where:
         raise Unclear("a proposal of what is settled")
+    if (thing, place) in state.offered and exchange.reply != "yes":
+        raise Unclear("the replier turns down what the replier proposed")
+    state.offered.update((thing, other) for other in exchange.claim.places)
     if exchange.reply == "yes":
         state.put(thing, place, THE)
         state.agreed.add(thing)
