@@ -28,7 +28,7 @@ import ctypes
 import json
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pragworld_tasks.dialogues.compose import Dialogue, compose
 from pragworld_tasks.dialogues.grammar import NUMBERS
@@ -86,7 +86,7 @@ class TrainingSettings:
     """
 
     seed: int = 1
-    steps: int = 1500
+    steps: int = 2200
     layers: int = 5
     width: int = 128
     heads: int = 4
@@ -197,6 +197,7 @@ _KINDS: tuple[tuple[QuestionKind, ...], ...] = (
     tuple(FORMS),
 )
 _SIMPLE_TOPICS = ("done", "somewhere", "not done", "presence", "quantity")
+_HAS_SCENE = 0.2  # of the lessons in which people chat: there is nothing to ask about a scene
 _NARROW = 0.1  # the difficulty up to which only the questions with the answer no change
 
 
@@ -229,7 +230,8 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
         if domain == "everyday":
             simple = tuple(topic for topic in simple if topic != "quantity")
         topics = [rng.choice(simple) for _ in range(length)]
-    dialogue = compose(domain, vocabulary, length, topics, rng, SPLIT_SHARES["train"])
+    shares = SPLIT_SHARES["train"]
+    dialogue = compose(domain, vocabulary, length, topics, rng, shares, has_scene=_HAS_SCENE)
     state, names = interpret(dialogue.resolved), mentioned(dialogue.resolved)
     open_questions = rng.sample(
         list(_open_questions(state, dialogue)), round(size * (0.4 - 0.3 * breadth))
@@ -380,50 +382,123 @@ class Batcher:
             return []
         return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
 
-    def batch(self, lessons: Sequence[Lesson], rng: StableRandom) -> dict[str, torch.Tensor]:
-        """Return a batch.
-
-        Returns:
-            Of shape (lessons, tokens): the input "ids", their "positions", the "targets" (-1 for
-            none) and whether a token "is_text" of the dialogue. Of shape (lessons, 1, tokens,
-            tokens): whether a token "attends" to another.
-        """
-        rows: list[tuple[Tokens, list[int], list[int], list[int]]] = []
+    def batch(self, lessons: Sequence[Lesson], rng: StableRandom) -> "Batch":
+        """Return a batch."""
+        rows: list[list[_Piece]] = []
         contexts = self.ids([lesson.context for lesson in lessons])
         for lesson, context in zip(lessons, contexts, strict=True):
             head = self.parts[rng.choice(("evaluation", "label"))][0]
-            ids, blocks = [self.begin, head, *context], [0] * (len(context) + 2)
-            positions, targets = list(range(len(ids))), [-1, *context, -1]
-            start = len(ids)
+            start = len(context) + 2
+            pieces = [_Piece([self.begin, head, *context], 0, [-1, *context, -1])]
             texts = self.ids([question.text for question in lesson.questions])
             answers = self.ids([question.answer for question in lesson.questions])
             evidence = self.ids([question.evidence for question in lesson.questions])
-            for number, (question, text, answer, fact) in enumerate(
-                zip(lesson.questions, texts, answers, evidence, strict=True), start=1
+            for question, text, answer, fact in zip(
+                lesson.questions, texts, answers, evidence, strict=True
             ):
                 _, middle, tail, last = self.parts[question.prompt]
-                block = [middle, *text, tail, last, *answer]
-                ids += block
-                blocks += [number] * len(block)
-                positions += range(start, start + len(block))
+                ids = [middle, *text, tail, last, *answer]
                 # The target at the second-to-last line of the prompt is the evidence.
-                targets += [-1] * (len(text) + 1) + (fact[:1] or [-1]) + [*answer, self.end]
-            rows.append((ids, blocks, positions, targets))
-        longest = max(len(ids) for ids, *_ in rows)
-        ids_, blocks_, positions_, targets_ = (
-            torch.tensor([row[column] + [fill] * (longest - len(row[0])) for row in rows])
-            for column, fill in enumerate((self.pad, -1, 0, -1))
+                targets = [-1] * (len(text) + 1) + (fact[:1] or [-1]) + [*answer, self.end]
+                pieces.append(_Piece(ids, start, targets))
+            rows.append(pieces)
+        questions = max(len(pieces) for pieces in rows) - 1
+        context_size = max(len(pieces[0].ids) for pieces in rows)
+        size = max((len(piece.ids) for pieces in rows for piece in pieces[1:]), default=0)
+        sizes = [context_size, *[size] * questions]
+        empty = _Piece([], 0, [])
+
+        def table(values: Callable[[_Piece], list[int]], fill: int) -> torch.Tensor:
+            padded = [pieces + [empty] * (questions + 1 - len(pieces)) for pieces in rows]
+            return torch.tensor(
+                [
+                    [
+                        value
+                        for piece, length in zip(pieces, sizes, strict=True)
+                        for value in values(piece) + [fill] * (length - len(piece.ids))
+                    ]
+                    for pieces in padded
+                ]
+            )
+
+        return Batch(
+            ids=table(lambda piece: piece.ids, self.pad),
+            positions=table(lambda piece: [piece.start + n for n in range(len(piece.ids))], 0),
+            targets=table(lambda piece: piece.targets, -1),
+            context_size=context_size,
+            size=size,
+            contexts=torch.tensor([len(pieces[0].ids) for pieces in rows]),
         )
-        same = blocks_[:, :, None] == blocks_[:, None, :]
-        attends = (same | (blocks_[:, None, :] == 0)) & torch.ones(longest, longest).tril().bool()
-        attends |= torch.eye(longest).bool()
-        return {
-            "ids": ids_,
-            "positions": positions_,
-            "attends": attends[:, None],
-            "targets": targets_,
-            "is_text": blocks_ == 0,
-        }
+
+
+class _Piece(NamedTuple):
+    """A dialogue or a question: its tokens, the position of the first, and the targets."""
+
+    ids: Tokens
+    start: int
+    targets: Tokens
+
+
+class Batch(NamedTuple):
+    """Dialogues, each followed by its questions. All have the same room, filled up with padding.
+
+    Attributes:
+        ids, positions: Of shape (lessons, tokens): the tokens, and their positions in the prompt.
+        targets: Of the same shape: the tokens to predict, -1 for none.
+        context_size: The room for a dialogue.
+        size: The room for a question.
+        contexts: The number of tokens of each dialogue, of shape (lessons,).
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    targets: torch.Tensor
+    context_size: int
+    size: int
+    contexts: torch.Tensor
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    batch: Batch,
+    scaling: float,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Let each question attend to the dialogue and to itself, and to no other question.
+
+    Args:
+        module: The layer, which has as many heads for keys and values as for queries.
+        query: Of shape (lessons, heads, tokens, size of a head).
+        key: Of the same shape.
+        value: Of the same shape.
+        batch: The batch, which the model passes on as the attention mask.
+        scaling: Factor of the scores.
+    """
+    end, size = batch.context_size, batch.size
+    context_key, context_value = key[:, :, :end].transpose(2, 3), value[:, :, :end]
+    lowest = torch.finfo(torch.float32).min
+
+    def causal(length: int) -> torch.Tensor:
+        return torch.full((length, length), lowest).triu(1)
+
+    scores = query[:, :, :end] @ context_key * scaling + causal(end)
+    of_context = scores.softmax(-1, dtype=torch.float32).to(query.dtype) @ context_value
+    if not size:
+        return of_context.transpose(1, 2), None
+    own_query, own_key, own_value = (
+        part[:, :, end:].unflatten(2, (-1, size)) for part in (query, key, value)
+    )
+    is_padding = torch.arange(end) >= batch.contexts[:, None]
+    to_context = query[:, :, end:] @ context_key * scaling + lowest * is_padding[:, None, None]
+    to_itself = own_query @ own_key.transpose(3, 4) * scaling + causal(size)
+    scores = torch.cat([to_context, to_itself.flatten(2, 3)], dim=-1)
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
+    from_itself = weights[..., end:].unflatten(2, (-1, size)) @ own_value
+    of_questions = weights[..., :end] @ context_value + from_itself.flatten(2, 3)
+    return torch.cat([of_context, of_questions], dim=2).transpose(1, 2), None
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -512,7 +587,8 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     tokenizer = make_tokenizer(settings.vocabulary, settings.tokenizer_dialogues)
     batcher = Batcher(tokenizer)
     model = make_model(settings, tokenizer)
-    model.set_attn_implementation("eager")  # faster here than the fused CPU kernels
+    AttentionInterface.register("questions apart", attend)
+    model.set_attn_implementation("questions apart")
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
     in_matrices = {id(weight) for weight in matrices}
     others = [weight for weight in model.parameters() if id(weight) not in in_matrices]
@@ -550,13 +626,14 @@ def train(settings: TrainingSettings, folder: Path) -> None:
                 group["lr"] = rate * factor
         with torch.autocast("cpu", torch.bfloat16):
             hidden = model.model(
-                input_ids=batch["ids"],
-                position_ids=batch["positions"],
-                attention_mask=torch.where(batch["attends"], 0.0, torch.finfo(torch.float32).min),
+                input_ids=batch.ids,
+                position_ids=batch.positions,
+                attention_mask={"full_attention": batch},
             ).last_hidden_state
-            has_target = batch["targets"] >= 0
+            has_target = batch.targets >= 0
             logits = model.lm_head(hidden[has_target])
-        targets, is_text = batch["targets"][has_target], batch["is_text"][has_target]
+        is_text = (torch.arange(batch.ids.shape[1]) < batch.context_size).expand_as(has_target)
+        targets, is_text = batch.targets[has_target], is_text[has_target]
         losses = cross_entropy(logits.float(), targets, reduction="none")
         answer_loss = losses[~is_text].mean()
         text_loss = losses[is_text].mean() if is_text.any() else torch.zeros(())

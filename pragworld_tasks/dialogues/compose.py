@@ -112,6 +112,7 @@ def compose(
     rng: StableRandom,
     shares: Sequence[int] = tuple(range(SHARES)),
     first_scene: int | None = None,
+    has_scene: float = _HAS_SCENE,
 ) -> Dialogue:
     """Compose a dialogue.
 
@@ -124,6 +125,7 @@ def compose(
         shares: The shares of `opening_share` that it may belong to.
         first_scene: Any number, which determines the first scene that people play if there is one.
             Successive numbers give different scenes. By default the scene is random.
+        has_scene: How often there is one in domains in which people play scenes.
 
     Raises:
         ValueError: No dialogue was found that has these topics and makes sense.
@@ -142,7 +144,10 @@ def compose(
             first_scene=first_scene,
         )
         try:
-            parts = _ordered(_parts(scene, topics, MIXES[domain], length, rng), rng)
+            mix = MIXES[domain]
+            opens = "scene" in mix and rng.happens(has_scene)
+            named = ("scene", *topics) if opens else topics
+            parts = _ordered(_parts(scene, named, mix, length, rng), rng)
             parts = _with_opening_in(shares, parts)
             exchanges = _with_pronouns(_interleaved(parts, rng)[:length], scene.has_rooms, rng)
         except Unclear:
@@ -162,8 +167,6 @@ def _parts(
     """Return the exchanges of the topics, and of more topics until there are enough."""
     parts: list[list[Exchange]] = []
     room = length
-    if "scene" in mix and rng.happens(_HAS_SCENE):
-        topics = ("scene", *topics)
     for name in topics:
         parts.append(TOPICS[name](scene)[: max(room, 1)])
         room -= len(parts[-1])
