@@ -504,6 +504,7 @@ def attend(
 # Training -----------------------------------------------------------------------------------------
 
 _LOG_INTERVAL = 25  # steps
+_SAVE_INTERVAL = 100
 
 
 def make_model(settings: TrainingSettings, tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
@@ -581,7 +582,10 @@ def _release_freed_memory() -> None:
 
 
 def train(settings: TrainingSettings, folder: Path) -> None:
-    """Train a model. Save it, its tokenizer and its log in `folder`."""
+    """Train a model. Save it, its tokenizer and its log in `folder`.
+
+    An interrupted training resumes from the file `unfinished.pt` in the folder.
+    """
     torch.set_num_threads(settings.threads)
     _keep_freed_memory()
     tokenizer = make_tokenizer(settings.vocabulary, settings.tokenizer_dialogues)
@@ -604,8 +608,20 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     labels = torch.tensor(tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"]))
     log: list[dict[str, float]] = []
     start = time.monotonic()
-    sums, difficulty = [0.0] * 4, 0.0
-    for step in range(1, settings.steps + 1):
+    sums, difficulty, done = [0.0] * 4, 0.0, 0
+    unfinished = folder / "unfinished.pt"
+    folder.mkdir(parents=True, exist_ok=True)
+    if unfinished.exists():
+        saved = torch.load(unfinished, weights_only=True)
+        if saved["settings"] != asdict(settings):
+            raise SystemExit(f"{unfinished}: of other settings; give the same ones, or remove it")
+        model.load_state_dict(saved["model"])
+        for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        rng.state, log, difficulty = saved["rng"], saved["log"], saved["difficulty"]
+        done = int(log[-1]["step"])
+        start -= 60 * log[-1]["minutes"]
+    for step in range(done + 1, settings.steps + 1):
         # One length for a batch keeps padding short. Half of the lessons are easier than the
         # difficulty, so that not too much is new at once.
         length = 2 + rng.below(2 + round(7 * _breadth(difficulty)))
@@ -662,7 +678,18 @@ def train(settings: TrainingSettings, folder: Path) -> None:
             if log[-1]["yes_no_accuracy"] > settings.pass_mark:
                 difficulty = min(1.0, difficulty + settings.stride)
             sums = [0.0] * 4
-    folder.mkdir(parents=True, exist_ok=True)
+            if step % _SAVE_INTERVAL == 0:
+                state = {
+                    "settings": asdict(settings),
+                    "model": model.state_dict(),
+                    "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+                    "rng": rng.state,
+                    "log": log,
+                    "difficulty": difficulty,
+                }
+                beside = unfinished.with_suffix(".partial")
+                torch.save(state, beside)
+                beside.replace(unfinished)
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     record = {
@@ -675,6 +702,7 @@ def train(settings: TrainingSettings, folder: Path) -> None:
         "course": log,
     }
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    unfinished.unlink(missing_ok=True)
 
 
 def main() -> None:
