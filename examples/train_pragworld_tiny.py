@@ -489,14 +489,15 @@ def attend(
     if not size:
         return of_context.transpose(1, 2), None
     own_query, own_key, own_value = (
-        part[:, :, end:].unflatten(2, (-1, size)) for part in (query, key, value)
+        part[:, :, end:].reshape(*part.shape[:2], -1, size, part.shape[3])
+        for part in (query, key, value)
     )
     is_padding = torch.arange(end) >= batch.contexts[:, None]
     to_context = query[:, :, end:] @ context_key * scaling + lowest * is_padding[:, None, None]
     to_itself = own_query @ own_key.transpose(3, 4) * scaling + causal(size)
     scores = torch.cat([to_context, to_itself.flatten(2, 3)], dim=-1)
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
-    from_itself = weights[..., end:].unflatten(2, (-1, size)) @ own_value
+    from_itself = weights[..., end:].reshape(to_itself.shape) @ own_value
     of_questions = weights[..., :end] @ context_value + from_itself.flatten(2, 3)
     return torch.cat([of_context, of_questions], dim=2).transpose(1, 2), None
 
