@@ -5,7 +5,7 @@
 
 A training sequence is a generated dialogue followed by many questions. Each question attends to the
 dialogue and not to the other questions. The dialogues are unaltered ones of the split `train`. Five
-choices make the model learn within an hour on a CPU:
+choices make the model learn within hours on a CPU:
 
 - Two heads of the first layer are initialized to attend to the previous token, the others to tokens
   that resemble their own. This is what it takes to find a name in the dialogue and the words next

@@ -7,7 +7,7 @@ loads models by name, resumes interrupted sweeps, and runs on several devices.
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
 >>> report.selected("useful"), report.selected("harmful")
-([1, 2], [0])
+([1, 2], [4])
 """
 
 from pathlib import Path

@@ -215,7 +215,7 @@ class LayerReport:
         >>> report.selected("useful"), report.selected("useful", by="evidence")
         ([1, 2], [])
         >>> round(report.layers[1].accuracy.difference.points, 1)
-        -6.5
+        -14.7
     """
 
     model: ModelIdentity

@@ -415,7 +415,7 @@ def test_the_file_is_the_same_each_time(split: Any, tmp_path: Path) -> None:
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert sorted(tmp_path.iterdir()) == paths
     content = json.loads(paths[0].read_text())
-    assert (content["schema"], content["version"]) == ("pragworld-layers", 1)
+    assert (content["schema"], content["version"]) == ("pragworld-layers", 2)
     assert content == random_report(4, split).to_json()
     assert len(content["documents"][0]["gold"]) == 5
 

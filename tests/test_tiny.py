@@ -40,12 +40,11 @@ def as_record(document: Document) -> dict[str, str]:
     return {"context": document.context, "question": document.question}
 
 
-def test_it_is_clearly_above_chance_and_not_robust_and_originals_are_easier(
+def test_it_is_clearly_above_chance_and_not_robust(
     scores: dict[str, float],
 ) -> None:
     assert scores["acc"] >= 0.75
     assert scores["robust_acc"] <= scores["acc"] - 0.25
-    assert scores["original_acc"] > scores["altered_acc"]
 
 
 def test_it_is_small_and_its_labels_are_single_tokens() -> None:
