@@ -36,6 +36,8 @@ class Ablated(LayerReport):
         horizontal: Horizontal = "layer",
     ) -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
+        _check_choice("metric", metric, Metric)
+        _check_choice("horizontal", horizontal, Horizontal)
         return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
 
     def _repr_markdown_(self) -> str:
@@ -56,6 +58,7 @@ class Patched(PatchingReport):
         Raises:
             InputError: No pair is kept.
         """
+        _check_choice("horizontal", horizontal, Horizontal)
         if not self.kept_by_alteration():
             raise InputError("no pair is kept, so there is nothing to show")
         title, panels = patching_panels([self], by_alteration)

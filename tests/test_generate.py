@@ -134,7 +134,7 @@ def test_what_an_answer_rests_on_goes_with_the_answer(all_documents: list[Docume
 
 
 def test_questions_that_are_undetermined_can_be_dropped_and_answers_stay_balanced() -> None:
-    settings = GeneratorSettings(groups=300, undetermined="drop")
+    settings = GeneratorSettings(groups=150, undetermined="drop")
     dropped = list(documents(generate(settings)))
     assert {document.basis for document in dropped} == {"entailed", "excluded"}
     assert 0.47 <= yes_share(dropped) <= 0.53

@@ -110,7 +110,7 @@ def test_a_report_lists_its_layers(report: Ablated) -> None:
 
 
 def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_path: Path) -> None:
-    patched = patch(*loaded, pt.generate(groups=12, seed=5))
+    patched = patch(*loaded, pt.generate(groups=5, seed=5))
     reports: tuple[Any, ...] = (report, patched)
     for shown in reports:
         image = shown.plot()._repr_png_()
@@ -137,6 +137,13 @@ def test_unknown_settings_are_refused(
     sweep, _ = KINDS[kind]
     with pytest.raises(InputError, match=error):
         sweep(*loaded, DOCUMENTS, **settings)
+
+
+def test_unknown_settings_of_figures_are_refused(report: Ablated) -> None:
+    wrong: tuple[dict[str, Any], ...] = ({"metric": "acc"}, {"horizontal": "x"})
+    for settings in wrong:
+        with pytest.raises(InputError, match=r"(metric='acc'|horizontal='x'): must be one of"):
+            report.plot(**settings)
 
 
 def test_documents_are_of_one_split_and_there_once(loaded: tuple[Any, Any]) -> None:

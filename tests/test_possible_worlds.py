@@ -26,7 +26,7 @@ from pragworld_tasks.dialogues.world import (
     resolve,
 )
 
-CHUNKS = 8 if os.environ.get("PRAGWORLD_LONG") else 3
+CHUNKS = 8 if os.environ.get("PRAGWORLD_LONG") else 2
 DIALOGUES = 2500  # fewest dialogues in a chunk
 SEEDS = 500  # seeds in a chunk; each gives a dialogue and altered versions of it
 LONGEST = 4  # most exchanges in a dialogue
