@@ -44,7 +44,7 @@ def test_it_is_clearly_above_chance_and_not_robust(
     scores: dict[str, float],
 ) -> None:
     assert scores["acc"] >= 0.75
-    assert scores["robust_acc"] <= scores["acc"] - 0.25
+    assert scores["robust_acc"] <= scores["acc"] - 0.15
 
 
 def test_it_is_small_and_its_labels_are_single_tokens() -> None:
