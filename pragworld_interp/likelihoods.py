@@ -8,7 +8,14 @@ from torch import Tensor
 from torch.nn.functional import log_softmax
 
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.packing import Tokens, TokenTree, build_tree, pack_trees, token_batches
+from pragworld_interp.packing import (
+    Tokens,
+    TokenTree,
+    build_tree,
+    common_beginning,
+    pack_trees,
+    token_batches,
+)
 from pragworld_interp.sweep import LiveBlock, sweep_layers
 
 # A sequence joins a tree that holds at least this share of it already. Each token of a tree costs
@@ -57,20 +64,13 @@ def share_prefixes(sequences: Sequence[Tokens], most: int) -> list[tuple[list[in
     for position in sorted(range(len(sequences)), key=lambda number: list(sequences[number])):
         own = sequences[position]
         members, size = trees[-1] if trees else ([], 0)
-        shared = _common_beginning(own, sequences[members[-1]]) if members else 0
+        shared = common_beginning(own, sequences[members[-1]]) if members else 0
         size += len(own) - shared
         if members and shared >= LEAST_SHARED * len(own) and size <= most:
             trees[-1] = ([*members, position], size)
         else:
             trees.append(([position], len(own)))
     return trees
-
-
-def _common_beginning(first: Tokens, second: Tokens) -> int:
-    """Return how many tokens two sequences have in common at their beginnings."""
-    pairs = zip(first, second, strict=False)
-    differ = (number for number, (token, other) in enumerate(pairs) if token != other)
-    return next(differ, min(len(first), len(second)))
 
 
 def tree_batches(sequences: Sequence[Tokens], budget: int) -> Iterator[list[list[int]]]:

@@ -19,6 +19,7 @@ from pragworld_interp.packing import (
     Tokens,
     TokenTree,
     build_tree,
+    common_beginning,
     pack_trees,
     pad_prompts,
     token_batches,
@@ -173,10 +174,7 @@ class _Patch:
 
 def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> _PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
-    start = next(
-        (at for at, nodes in enumerate(zip(original, altered, strict=False)) if len({*nodes}) > 1),
-        min(len(original), len(altered)),
-    )
+    start = common_beginning(original, altered)
     # The longest matching block may reach back into the shared prefix, shifted by a token; then
     # more than the difference is patched. And the last token must run, to answer.
     shifted = [target for target, source in pair.alignment if original[target] != altered[source]]
