@@ -32,7 +32,8 @@ def write_probes(weights: Mapping[str, Tensor], folder: Path) -> None:
         folder: Where to put `label_probes.safetensors`.
     """
     contiguous = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
-    content = save(contiguous, metadata={"format": "pt", "outputs": "yes, no"})
+    # With a second entry, equal probes would have different files: their order is random.
+    content = save(contiguous, metadata={"outputs": "yes, no"})
     write_whole(folder / PROBES_FILE, content)
 
 
