@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.layer_report import By, Intervention, Module, Replacement
-from pragworld_interp.patching_report import Positions, is_patching_file
+from pragworld_interp.patching_report import is_patching_file
+from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
@@ -33,7 +34,18 @@ def main(arguments: list[str] | None = None) -> None:
         with clean_exit():
             _lm_eval(words[1:])
     else:
-        run_command(_parser(), words)
+        run_command(_parser(), _with_spans(words))
+
+
+def _with_spans(words: Sequence[str]) -> list[str]:
+    """Return words with spans such as -5: joined to --positions: alone they look like options."""
+    joined: list[str] = []
+    for word in words:
+        if joined[-1:] == ["--positions"] and word.startswith("-") and ":" in word:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,13 +126,16 @@ def _add_patch(commands: Commands) -> None:
     command.add_argument(
         "--positions",
         default="all",
-        choices=get_args(Positions),
-        help="aligned positions to patch: all, or those of the dialogue; default: all",
+        help="positions to patch: all with aligned tokens; those in the dialogue, the question, or "
+        "a span start:stop, which counts tokens as Python does; the last; the altered tokens; or "
+        "utterance, the other tokens of the altered utterances; default: all",
     )
     _add_shared(command)
 
 
 def _patch(options: argparse.Namespace) -> None:
+    if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
+        raise InputError(f"--positions {options.positions}: {problem}")
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import patch_layers

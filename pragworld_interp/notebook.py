@@ -14,7 +14,8 @@ from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patchi
 from pragworld_interp.identities import OwnPrompt, model_titles
 from pragworld_interp.layer_report import By, Intervention, LayerReport, Module, Replacement
 from pragworld_interp.loading import model_identity
-from pragworld_interp.patching_report import PatchingReport, Positions
+from pragworld_interp.patching_report import PatchingReport
+from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.report_files import patching_panels
 from pragworld_interp.runs import process_state
@@ -146,7 +147,7 @@ def patch(
     labels: Sequence[str] | Sequence[Sequence[str]] = (),
     answers: Sequence[str] = (),
     groups: Sequence[object] | None = None,
-    positions: Positions = "all",
+    positions: str = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> Patched:
@@ -161,15 +162,19 @@ def patch(
         labels: As in `ablate`.
         answers: As in `ablate`.
         groups: As in `ablate`.
-        positions: The aligned positions to patch: "all", or those of the "dialogue".
+        positions: The positions to patch: "all" with aligned tokens; those in the "dialogue", in
+            the "question", or in a span such as "-5:", which means what a Python slice of the
+            tokens does; the "last" one; the "altered" tokens, where they have a counterpart; or
+            "utterance", the other tokens of the utterances that hold a difference.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: As in `ablate`.
 
     Raises:
-        InputError: As for `ablate`, or the split has no altered variants, or the positions of the
-            dialogue are unknown.
+        InputError: As for `ablate`, or the split has no altered variants, or a prompt has no such
+            positions.
     """
-    _check_choice("positions", positions, Positions)
+    if problem := positions_problem(positions, PARTS_OF_PAIRS):
+        raise InputError(f"positions={positions!r}: {problem}")
     own = _OwnData(prompts, labels, answers, groups) if prompts else None
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared

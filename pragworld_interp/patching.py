@@ -8,12 +8,17 @@ of a layer is p(y) in the patched run minus OR.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from itertools import accumulate
 
 import torch
 from torch import Tensor
 
+from pragworld_interp.alignment import (
+    Alignment,
+    align_altered,
+    align_tokens,
+    align_utterances,
+)
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.packing import (
     Tokens,
@@ -24,26 +29,10 @@ from pragworld_interp.packing import (
     pad_prompts,
     token_batches,
 )
-from pragworld_interp.patching_report import PairEffect, Positions
+from pragworld_interp.patching_report import PairEffect
 from pragworld_interp.serialization import DIGITS
 from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
-from pragworld_interp.tokenization import PromptGroup, gold_probabilities
-
-# Positions of the original prompt, each with the position of the altered prompt to patch from.
-Alignment = list[tuple[int, int]]
-
-
-def align_tokens(original: Tokens, altered: Tokens) -> Alignment:
-    """Return pairs of positions, in the original and the altered prompt, with the same token.
-
-    They are those of the longest matching blocks. Both prompts include BOS, as the model gets them.
-    """
-    matcher = SequenceMatcher(None, original, altered, autojunk=False)
-    return [
-        (block.a + step, block.b + step)
-        for block in matcher.get_matching_blocks()
-        for step in range(block.size)
-    ]
+from pragworld_interp.tokenization import PromptGroup, gold_probabilities, group_positions
 
 
 @dataclass(frozen=True)
@@ -198,21 +187,51 @@ def _in_rows(
     )
 
 
-def patching_pairs(group: PromptGroup, positions: Positions) -> list[PatchingPair]:
-    """Return each altered variant of a group with its original; empty without an original."""
+def patching_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
+    """Return each altered variant of a group with its original; empty without an original.
+
+    Args:
+        group: The group.
+        positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
+
+    Raises:
+        InputError: A prompt has no such positions, or its tokenizer does not tell them.
+    """
     originals = [n for n, document in enumerate(group.documents) if document.is_original]
     if not originals:
         return []
     original = originals[0]
-    pairs = []
-    for altered, document in enumerate(group.documents):
-        if not document.is_original:
-            alignment = align_tokens(group.prompts[original], group.prompts[altered])
-            if positions == "dialogue":
-                targets, sources = group.dialogues[original], group.dialogues[altered]
-                alignment = [(t, s) for t, s in alignment if t in targets and s in sources]
-            pairs.append(PatchingPair(original, altered, alignment))
-    return pairs
+    selected = group_positions(group, needed_positions(positions))
+    return [
+        PatchingPair(original, altered, _align_pair(group, original, altered, positions, selected))
+        for altered, document in enumerate(group.documents)
+        if not document.is_original
+    ]
+
+
+def _align_pair(
+    group: PromptGroup,
+    original: int,
+    altered: int,
+    positions: str,
+    selected: Sequence[frozenset[int]],
+) -> Alignment:
+    prompts = group.prompts[original], group.prompts[altered]
+    match positions:
+        case "altered":
+            return align_altered(*prompts)
+        case "utterance":
+            return align_utterances(*prompts, group.parts[original], group.parts[altered])
+        case "last":
+            return [(len(prompts[0]) - 1, len(prompts[1]) - 1)]
+    targets, sources = selected[original], selected[altered]
+    aligned = align_tokens(*prompts)
+    return [pair for pair in aligned if pair[0] in targets and pair[1] in sources]
+
+
+def needed_positions(positions: str) -> str:
+    """Return the positions that every prompt must have for pairs to be patched at `positions`."""
+    return {"altered": "all", "utterance": "dialogue"}.get(positions, positions)
 
 
 def pair_effects(

@@ -8,11 +8,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.positions import PARTS_OF_PAIRS, describe_positions, positions_problem
 from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
@@ -22,9 +23,6 @@ from pragworld_tasks.formatting import markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-# The aligned positions that are patched: all, or those of the dialogue.
-Positions = Literal["all", "dialogue"]
 
 SCHEMA = "pragworld-patching"
 SCHEMA_VERSION = 1
@@ -85,7 +83,7 @@ class PatchingReport:
     Attributes:
         model: The model that was swept.
         data: The documents that the pairs are from.
-        positions: The aligned positions that were patched.
+        positions: The positions that were patched; see `positions.PARTS_OF_PAIRS`.
         pairs: The effects of each pair, kept or not.
 
     Examples:
@@ -98,8 +96,13 @@ class PatchingReport:
 
     model: ModelIdentity
     data: DataIdentity
-    positions: Positions
+    positions: str
     pairs: tuple[PairEffect, ...]
+
+    @property
+    def place(self) -> str:
+        """The positions that were patched, in words."""
+        return describe_positions(self.positions)
 
     def kept_by_alteration(self) -> dict[str, list[PairEffect]]:
         """Return the kept pairs under "all", and those of each alteration that has any."""
@@ -150,7 +153,7 @@ class PatchingReport:
         """Return Markdown tables of the direct effects, by layer and by alteration."""
         groups = self.kept_by_alteration()
         title = (
-            f"{self.model.name}, residuals patched at {self.positions} aligned positions: "
+            f"{self.model.name}, residuals patched at {self.place}: "
             f"{self.data.split}, {len(self.pairs)} pairs, {len(groups.get('all', ()))} kept"
         )
         if not groups:
@@ -248,7 +251,9 @@ def read_patching(path: str | Path) -> PatchingReport:
     try:
         model = decode(ModelIdentity, head.get("model"), "model")
         data = decode(DataIdentity, head.get("data"), "data")
-        positions = decode(Positions, head.get("positions"), "positions")
+        positions = decode(str, head.get("positions"), "positions")
+        if problem := positions_problem(positions, PARTS_OF_PAIRS):
+            raise UnfitError(f"positions is {positions!r:.40}: {problem}")
     except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}, line 1: {error}; write the file again") from error
     pairs = []

@@ -18,12 +18,12 @@ from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import (
     PairEffect,
     PatchingReport,
-    Positions,
     write_patching,
 )
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.tokenization import (
     PromptGroup,
+    group_positions,
     group_prompts,
     label_texts,
     place_of,
@@ -171,16 +171,17 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
     return report
 
 
-def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> PatchingReport | None:
+def patch_layers(sweep: SweepInputs, positions: str, out: Path) -> PatchingReport | None:
     """Patch the residuals at each layer in turn, write the report to `out`, and return it.
 
-    An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report.
+    `positions` is a name in `positions.PARTS_OF_PAIRS` or a span. An interrupted run resumes from
+    the journals beside `out`. If several processes share the run, only the first returns the
+    report.
 
     Raises:
-        InputError: The split has no altered variants, the positions of the dialogue are unknown,
-            the engine is not installed, the journal is of another run or corrupt, logits are not
-            finite, or the memory does not suffice.
+        InputError: The split has no altered variants, a prompt has no such positions, the engine is
+            not installed, the journal is of another run or corrupt, logits are not finite, or the
+            memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
@@ -188,11 +189,8 @@ def patch_layers(sweep: SweepInputs, positions: Positions, out: Path) -> Patchin
         raise InputError(
             f"split {sweep.data.split} has no altered variants to patch from; choose another split"
         )
-    if positions == "dialogue" and not all(map(all, (g.dialogues for g in sweep.groups))):
-        raise InputError(
-            f"the tokenizer or the chat template of {sweep.model.name} does not tell which "
-            "positions hold the dialogue, so they cannot be patched alone; use positions all"
-        )
+    for group in sweep.groups:
+        group_positions(group, patching.needed_positions(positions))
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         prompts = [group.prompts for group in groups]

@@ -108,7 +108,7 @@ def patching_panels(
         for name, pairs in (groups if by_alteration else {"": groups["all"]}).items():
             panels.setdefault(name, {})[title] = average_effects(pairs)
     first = reports[0]
-    return f"residuals patched at {first.positions} aligned positions: {first.data.split}", panels
+    return f"residuals patched at {first.place}: {first.data.split}", panels
 
 
 def _check_consistency(report: LayerReport) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import OwnPrompt
+from pragworld_interp.positions import PromptParts, find_parts, select_positions
 from pragworld_interp.prompt_texts import prompt_texts
 from pragworld_interp.rope import longest_prompt
 from pragworld_tasks.data.documents import Document
@@ -17,19 +18,19 @@ from pragworld_tasks.evaluation.prompts import label_prompt
 
 @dataclass(frozen=True)
 class TokenizedPrompt:
-    """The token ids of a prompt, and the positions of the dialogue if the tokenizer tells them."""
+    """The token ids of a prompt, and the positions of its parts if the tokenizer tells them."""
 
     ids: list[int]  # special tokens included
-    dialogue: frozenset[int]  # without the instructions around it and the question
+    parts: PromptParts
 
 
 @dataclass(frozen=True)
 class PromptGroup:
-    """The documents of one group, their prompts as token ids, and the positions of the dialogue."""
+    """The documents of one group, their prompts as token ids, and the parts of the prompts."""
 
     documents: tuple[Document | OwnPrompt, ...]
     prompts: tuple[list[int], ...]
-    dialogues: tuple[frozenset[int], ...]
+    parts: tuple[PromptParts, ...]
 
     @property
     def pairs(self) -> list[tuple[Document | OwnPrompt, list[int]]]:
@@ -68,16 +69,11 @@ def tokenize_prompts(
                 f"{place_of(document)}: the prompt has {len(ids)} tokens, "
                 f"but the model supports {most}; use a model with a longer context"
             )
-        context = document.context if isinstance(document, Document) else ""
-        start = text.find(context) if context else -1  # -1 if a template has changed it, too
-        end = start + len(context)
-        offsets = encoded["offset_mapping"][number] if tokenizer.is_fast and start >= 0 else []
-        dialogue = (
-            position
-            for position, (first, behind) in enumerate(offsets)
-            if first < behind and start <= first and behind <= end
-        )
-        prompts.append(TokenizedPrompt(ids, frozenset(dialogue)))
+        parts = PromptParts()
+        if isinstance(document, Document) and tokenizer.is_fast:
+            offsets = encoded["offset_mapping"][number]
+            parts = find_parts(text, document.context, document.question, offsets)
+        prompts.append(TokenizedPrompt(ids, parts))
     return prompts
 
 
@@ -149,7 +145,42 @@ def group_prompts(
             PromptGroup(
                 documents=tuple(document for document, _ in group),
                 prompts=tuple(prompt.ids for _, prompt in group),
-                dialogues=tuple(prompt.dialogue for _, prompt in group),
+                parts=tuple(prompt.parts for _, prompt in group),
             )
         )
     return groups
+
+
+def group_positions(group: PromptGroup, positions: str) -> list[frozenset[int]]:
+    """Return the positions of each prompt of a group that a setting stands for.
+
+    Args:
+        group: The group.
+        positions: A name in `positions.PARTS`, or a span.
+
+    Raises:
+        InputError: A prompt has no such positions, or its tokenizer does not tell them.
+    """
+    selected = [
+        select_positions(positions, len(prompt), parts)
+        for prompt, parts in zip(group.prompts, group.parts, strict=True)
+    ]
+    for (document, prompt), own in zip(group.pairs, selected, strict=True):
+        if not own:
+            raise InputError(f"{place_of(document)}: {_absence(document, len(prompt), positions)}")
+    return selected
+
+
+def _absence(document: Document | OwnPrompt, length: int, positions: str) -> str:
+    """Return why a prompt has none of the positions that were asked for, and what to do."""
+    if ":" in positions:
+        return f"the prompt has {length} tokens, none of them in {positions}; choose another span"
+    if isinstance(document, OwnPrompt):
+        return (
+            f"which positions hold the {positions} is unknown for prompts of your own; use "
+            "positions all, last or a span"
+        )
+    return (
+        f"the tokenizer or the chat template does not tell which positions hold the {positions}; "
+        "use positions all, last or a span"
+    )

@@ -201,7 +201,10 @@ def test_where_the_dialogue_is_not_known_its_positions_are_refused(
     tokenizer.save_pretrained(target)
     options = ("--model", target, *FOUR, "--limit", "1", "--chat-template")
     refusal = refused("patch", *options, "--positions", "dialogue", "--out", tmp_path / "out")
-    assert re.search(r"so they cannot be patched alone; use positions all$", refusal), refusal
+    assert refusal == (
+        "split generated, row 0: the tokenizer or the chat template does not tell which positions "
+        "hold the dialogue; use positions all, last or a span"
+    )
 
 
 @pytest.fixture
@@ -407,6 +410,18 @@ def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
         assert other.patched[-1] == pytest.approx(other.original_run, abs=1e-2)
 
 
+def test_a_span_may_count_from_the_end(run: Run, refused: Callable[..., str]) -> None:
+    spans = [read_patching(run("patch", "--positions", span)) for span in ("-1:", "last")]
+    assert [report.positions for report in spans] == ["-1:", "last"]
+    assert spans[0].pairs == spans[1].pairs  # all prompts end in one token
+    refusal = refused("patch", "--positions", "-1", *TINY, "--out", "out")
+    assert refusal.startswith("--positions -1: must be all, ")
+    refusal = refused("patch", "--positions", "ends", *TINY, "--out", "out")
+    assert refusal.startswith("--positions ends: must be all, dialogue, ")
+    refusal = refused("patch", "--positions", "-1:-3", *TINY, "--out", "out")
+    assert refusal.endswith(" tokens, none of them in -1:-3; choose another span")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -414,6 +429,7 @@ def test_patching_of_the_dialogue_alone_runs_and_is_recorded(run: Run) -> None:
         ("ablate", "--module", "attention", "--replacement", "resample"),
         ("patch",),
         ("patch", "--positions", "dialogue"),
+        ("patch", "--positions", "altered"),
     ],
 )
 def test_pyvene_gives_the_same(

@@ -25,6 +25,7 @@ from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.packing import pad_prompts
+from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -381,8 +382,13 @@ def templated(to: Path, template: str = TEMPLATE, *tokens: str) -> Model:
 
 
 def dialogue(decoder: Decoder, prompt: TokenizedPrompt) -> str:
-    """Return the text at the dialogue positions, which must be adjacent."""
-    positions = sorted(prompt.dialogue)
+    """Return the text at the dialogue positions."""
+    return text_at(decoder, prompt, prompt.parts.dialogue)
+
+
+def text_at(decoder: Decoder, prompt: TokenizedPrompt, where: frozenset[int]) -> str:
+    """Return the text at some positions, which must be adjacent."""
+    positions = sorted(where)
     assert positions == list(range(positions[0], positions[-1] + 1))
     text: str = decoder.tokenizer.decode([prompt.ids[position] for position in positions])
     return text
@@ -401,6 +407,10 @@ def test_without_a_template_prompts_are_tokenized_as_they_are() -> None:
     ):
         assert decoder.tokenizer.decode(prompt.ids) == bos + text_of(document)
         assert dialogue(decoder, prompt) == document.context
+        assert text_at(decoder, prompt, prompt.parts.question).strip() == document.question
+        utterances = [text_at(decoder, prompt, where) for where in prompt.parts.utterances]
+        assert "".join(utterances) == document.context
+        assert [text.rstrip("\n") for text in utterances] == document.context.split("\n")
 
 
 def test_a_tokenizer_that_appends_eos_is_read_where_the_prompt_ends(tmp_path: Path) -> None:
@@ -433,6 +443,10 @@ def test_a_chat_template_stands_around_the_prompt_and_its_special_tokens_once(
         assert prompt.ids.count(tokenizer.bos_token_id) == 1
         assert prompt.ids.count(tokenizer.eos_token_id) == 1
         assert dialogue(decoder, prompt) == document.context
+        assert text_at(decoder, prompt, prompt.parts.question).strip() == document.question
+        utterances = [text_at(decoder, prompt, where) for where in prompt.parts.utterances]
+        assert "".join(utterances) == document.context
+        assert [text.rstrip("\n") for text in utterances] == document.context.split("\n")
 
 
 def test_a_token_that_reaches_beyond_the_dialogue_is_not_taken_for_it(tmp_path: Path) -> None:
@@ -448,7 +462,7 @@ def test_where_a_template_changes_the_dialogue_no_position_is_taken_for_it(tmp_p
     changing = TEMPLATE.replace("message['content']", "message['content'] | upper")
     decoder, _ = load_decoder(templated(tmp_path, changing))
     (prompt,) = tokenize_prompts(decoder, DOCUMENTS[:1], True)
-    assert prompt.dialogue == frozenset()
+    assert prompt.parts == PromptParts()
 
 
 def test_a_template_that_is_not_there_is_refused() -> None:

@@ -125,7 +125,7 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
     [
         ("ablate", {"module": "MLP"}, "module='MLP': must be one of mlp, attention"),
         ("ablate", {"replacement": "zeros"}, "must be one of zero, mean, resample"),
-        ("patch", {"positions": "dialog"}, "positions='dialog': must be one of all, dialogue"),
+        ("patch", {"positions": "dialog"}, "positions='dialog': must be all, dialogue, "),
         ("ablate", {"batch_tokens": 0}, "batch_tokens=0: must be at least 1"),
         ("patch", {"batch_tokens": -1}, "batch_tokens=-1: must be at least 1"),
         ("ablate", {"chat_template": True}, "has no chat template; leave out chat_template=True"),

@@ -19,6 +19,7 @@ import pragworld_interp.patching
 from pragworld_interp import reference, tree_attention
 from pragworld_interp.ablation import Ablation, ablated_module, build_ablation
 from pragworld_interp.agreement import supports_rows, supports_trees
+from pragworld_interp.alignment import align_tokens
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention, Module, Replacement
 from pragworld_interp.modules import first_tensor
@@ -29,7 +30,7 @@ from pragworld_interp.packing import (
     pack_trees,
     pad_prompts,
 )
-from pragworld_interp.patching import PatchedLogits, PatchingPair, align_tokens
+from pragworld_interp.patching import PatchedLogits, PatchingPair
 from pragworld_interp.rope import longest_prompt, rope_limit
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks import generate

@@ -21,11 +21,12 @@ from pragworld_interp.ablation import (
     gold_by_group,
 )
 from pragworld_interp.agreement import _holds, _probe, supports_rows, supports_trees
+from pragworld_interp.alignment import align_tokens
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.packing import group_batch
-from pragworld_interp.patching import PatchingPair, align_tokens, patched_logits
+from pragworld_interp.patching import PatchingPair, patched_logits
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
