@@ -5,7 +5,8 @@ gradient checkpointing the hooks run inside the checkpointed layer, so no full o
 layer, hooks included, runs again for the gradient, and the results of that second run are ignored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, make_dataclass
 from functools import cache
 from typing import Any
@@ -78,7 +79,7 @@ class MlpReader:
         suppressed: Sequence[int],
         reduction: Reduction,
     ) -> None:
-        """Register the hooks.
+        """Create a reader without hooks; see `attached`.
 
         Args:
             model: The whole model, as it is called.
@@ -87,6 +88,8 @@ class MlpReader:
             suppressed: The layers that HLS suppresses, none of them with a probe.
             reduction: How HLS sums up features.
         """
+        self._model = model
+        self._mlps = mlps
         self._probes = probes
         self._suppressed = suppressed
         self._reduction = reduction
@@ -94,10 +97,18 @@ class MlpReader:
         self._reading = False
         self._read: dict[int, Tensor] = {}
         self._logits: Tensor | None = None
-        for layer in (*probes, *suppressed):
-            mlps[layer].register_forward_hook(self._mlp_hook(layer))
-        if probes:
-            model.register_forward_hook(self._probes_hook)
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Have hooks on the model, and remove them at the end or after an error."""
+        with ExitStack() as hooks:
+            for layer in (*self._probes, *self._suppressed):
+                hook = self._mlps[layer].register_forward_hook(self._mlp_hook(layer))
+                hooks.callback(hook.remove)
+            if self._probes:
+                hooks.callback(self._model.register_forward_hook(self._probes_hook).remove)
+            hooks.callback(self.stop)
+            yield
 
     def start(self, positions: LossPositions) -> None:
         """Read the next forward pass."""

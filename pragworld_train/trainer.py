@@ -1,18 +1,21 @@
 """TRL's SFT trainer with useful layer amplification (ULA) and harmful layer suppression (HLS).
 
-The probes of useful layers are a submodule of the model during training, so that the optimizer,
-distributed training, mixed precision and checkpoints treat them like its other weights. They are
-saved to a file of their own, never as a part of the model.
+While the model is trained, evaluated or saved, and only then, its MLPs have hooks and the probes of
+useful layers are a submodule of it, so that the optimizer, distributed training, mixed precision and
+checkpoints treat them like its other weights. They are saved to a file of their own, never as a
+part of the model.
 """
 
 import copy
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from trl import SFTTrainer
 
 from pragworld_interp.decoder import find_blocks
@@ -82,6 +85,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         **options: Any,
     ) -> None:
         self._reader: MlpReader | None = None
+        self._attached_now = False
+        self._probes = nn.ModuleDict()
         self._totals: tuple[Tensor, Tensor] | None = None
         self._regularized = bool(args.amplified or args.suppressed)
         if self._regularized:
@@ -101,7 +106,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self._regularize()
 
     def _regularize(self) -> None:
-        """Add probes to the model, and hooks to its MLPs."""
+        """Make the probes, and a reader of the model's MLPs."""
         peft_config = getattr(self.model, "active_peft_config", None)
         check_adapter(peft_config)
         check_parallelism(self.accelerator, peft_config)
@@ -119,9 +124,9 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self.args.seed,
             trained.dtype,
         )
-        if probes:
-            part = nn.ModuleDict({str(layer): probe for layer, probe in probes.items()})
-            self.model.add_module(_PROBES, part.to(trained.device))
+        self._bare_model = self.model  # later, `model` may be wrapped
+        self._probes = nn.ModuleDict({str(layer): probe for layer, probe in probes.items()})
+        self._probes.to(trained.device)
         self._reader = MlpReader(
             self.model,
             [block.mlp for block in blocks],
@@ -133,8 +138,56 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     @property
     def probes(self) -> dict[int, LabelProbe]:
         """The probes by layer."""
-        part = getattr(self.model, _PROBES, {})
-        return {int(layer): probe for layer, probe in part.items()}
+        return {int(layer): probe for layer, probe in self._probes.items()}
+
+    # The probes and the hooks, which the model has only while they are needed -----------------------
+
+    @contextmanager
+    def _attached(self) -> Iterator[None]:
+        """Have the probes in the model and hooks on its MLPs, and remove both whatever happens."""
+        if self._reader is None or self._attached_now:
+            yield
+            return
+        model, self._attached_now = self._bare_model, True
+        kept_out = getattr(model, "_keys_to_ignore_on_save", None)
+        try:
+            with self._reader.attached():
+                if self._probes:
+                    model.add_module(_PROBES, self._probes)
+                if isinstance(model, PreTrainedModel):  # PEFT saves nothing but adapters
+                    names = {f"{_PROBES}.{name}" for name, _ in self._probes.named_parameters()}
+                    model._keys_to_ignore_on_save = {*(kept_out or ()), *names}
+                yield
+        finally:
+            self._attached_now = False
+            model._modules.pop(_PROBES, None)
+            if isinstance(model, PreTrainedModel):
+                model._keys_to_ignore_on_save = kept_out
+
+    def train(self, *arguments: Any, **options: Any) -> Any:
+        """Train as TRL does, with the probes in the model."""
+        with self._attached():
+            return super().train(*arguments, **options)
+
+    def evaluate(self, *arguments: Any, **options: Any) -> Any:
+        """Evaluate as TRL does, with the probes in the model."""
+        with self._attached():
+            return super().evaluate(*arguments, **options)
+
+    def predict(self, *arguments: Any, **options: Any) -> Any:
+        """Predict as TRL does, with the probes in the model."""
+        with self._attached():
+            return super().predict(*arguments, **options)
+
+    def create_optimizer(self, *arguments: Any, **options: Any) -> Any:
+        """Create the optimizer of the model and its probes."""
+        with self._attached():
+            return super().create_optimizer(*arguments, **options)
+
+    def save_model(self, *arguments: Any, **options: Any) -> None:
+        """Save the model and its probes; what is sharded is collected from all processes."""
+        with self._attached():
+            super().save_model(*arguments, **options)
 
     # Data -----------------------------------------------------------------------------------------
 
@@ -261,17 +314,20 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save the model without its probes, and the probes to their own file."""
-        if self.probes:
-            weights = self.model.state_dict() if state_dict is None else state_dict
+        if self._probes:
             prefix = f"{_PROBES}."
-            probes = {name: weights[name] for name in weights if name.startswith(prefix)}
-            state_dict = {name: weights[name] for name in weights if name not in probes}
+            if state_dict is None:
+                probes = self._probes.state_dict()
+            else:  # collected from all processes
+                probes = {
+                    name.removeprefix(prefix): state_dict.pop(name)
+                    for name in [*state_dict]
+                    if name.startswith(prefix)
+                }
             if self.args.should_save:
                 folder = Path(output_dir or self.args.output_dir)
                 folder.mkdir(parents=True, exist_ok=True)
-                write_probes(
-                    {name.removeprefix(prefix): weight for name, weight in probes.items()}, folder
-                )
+                write_probes(probes, folder)
         super()._save(output_dir, state_dict)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
@@ -285,7 +341,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     def _load_probes(self, folder: Path) -> None:
         # FSDP and DeepSpeed restore the probes together with the other weights that they shard.
         if self.probes and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
-            getattr(self.model, _PROBES).load_state_dict(read_probe_weights(folder))
+            self._probes.load_state_dict(read_probe_weights(folder))
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         missing = [name for name in load_result.missing_keys if not name.startswith(_PROBES)]

@@ -96,9 +96,9 @@ def assert_sharded(trainer: Any) -> None:
     if trainer.accelerator.distributed_type == DistributedType.DEEPSPEED:
         assert trainer.model_wrapped.zero_optimization_stage() == 2
         return
-    named = dict(trainer.model.named_parameters())
-    assert any(name.startswith("label_probes.") for name in named)
-    for name, weight in named.items():
+    probes = [item for probe in trainer.probes.values() for item in probe.named_parameters()]
+    assert probes
+    for name, weight in (*trainer.model.named_parameters(), *probes):
         assert isinstance(weight, DTensor), name
         assert weight.to_local().numel() * 2 == weight.numel(), name
 

@@ -36,7 +36,7 @@ from train_runs import (
     trained,
     weights,
 )
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
@@ -499,6 +499,65 @@ def test_the_model_can_be_called_after_a_step_that_failed(tmp_path: Path) -> Non
     with trainer.model.model.norm.register_forward_hook(fail), pytest.raises(KeyboardInterrupt):
         trainer.train()
     trainer.model(input_ids=torch.ones(2, 3, dtype=torch.long))
+
+
+def hooks_of(model: Any) -> int:
+    """Return the number of forward hooks on a model and its modules."""
+    return sum(len(module._forward_hooks) for module in model.modules())
+
+
+class _Save(TrainerCallback):  # type: ignore[misc]
+    """A callback that saves the model during training, as users do, and may then stop it."""
+
+    def __init__(self, folder: Path, error: type[BaseException] | None = None) -> None:
+        self.folder, self.error = folder, error
+
+    def on_step_end(self, *_: Any, model: Any, **__: Any) -> None:
+        model.save_pretrained(self.folder)
+        if self.error:
+            raise self.error("during training")
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_training_leaves_no_trace_in_the_model(
+    tmp_path: Path, with_lora: bool, error: type[BaseException] | None
+) -> None:
+    model = fresh_model()
+    options: dict[str, Any] = {
+        "peft_config": lora() if with_lora else None,
+        "callbacks": [_Save(tmp_path / "during", error)],
+    }
+    trainer = make_trainer(model, settings(tmp_path, **BOTH), ROWS, **options)
+    trainer.model.save_pretrained(tmp_path / "before")
+    if error is None:
+        trainer.train()
+    else:
+        with pytest.raises(error):
+            trainer.train()
+    trainer.model.save_pretrained(tmp_path / "after")
+    trainer.evaluate(ROWS)
+    assert hooks_of(trainer.model) == 0
+    assert not [name for name, _ in trainer.model.named_modules() if "probe" in name]
+    names = [
+        {*load_file(path)}
+        for stage in ("before", "during", "after")
+        for path in (tmp_path / stage).glob("*.safetensors")
+    ]
+    assert len(names) == 3
+    assert names[0] == names[1] == names[2]
+    assert not any("probe" in name for name in names[0])
+
+
+def test_a_second_trainer_of_a_model_reads_it_once(tmp_path: Path) -> None:
+    model = fresh_model()
+    during: list[int] = []
+    for _ in range(2):
+        trainer = make_trainer(model, settings(tmp_path, **BOTH), ROWS)
+        handle = model.register_forward_pre_hook(lambda *_: during.append(hooks_of(model)))
+        trainer.train()
+        handle.remove()
+    assert during == [len(USEFUL) + len(HARMFUL) + 1] * 2
 
 
 def test_training_reduces_both_losses(tmp_path: Path) -> None:

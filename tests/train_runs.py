@@ -130,8 +130,10 @@ def trained(model: Any, args: Any, rows: Dataset, **options: Any) -> Any:
 
 def weights(trainer: Any) -> dict[str, Tensor]:
     """Return the trained weights by name, including those of probes."""
-    named = trainer.model.named_parameters()
-    return {name: weight.detach().clone() for name, weight in named if weight.requires_grad}
+    found = dict(trainer.model.named_parameters())
+    for layer, probe in getattr(trainer, "probes", {}).items():
+        found |= {f"label_probes.{layer}.{name}": item for name, item in probe.named_parameters()}
+    return {name: item.detach().clone() for name, item in found.items() if item.requires_grad}
 
 
 def assert_close(
