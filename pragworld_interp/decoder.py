@@ -194,7 +194,7 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
     """Find the layers of a causal language model in evaluation mode, and their parts.
 
     Raises:
-        InputError: The architecture has no such layers.
+        InputError: The architecture has no such layers, or its attention is not causal.
     """
     name = _architecture(model)
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
@@ -204,7 +204,12 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
         for modules in model.modules()
         if isinstance(modules, nn.ModuleList) and len(modules) and all(map(_has_matrix, modules))
     ]
-    calls = _record_calls(model)
+    calls, logits = _record_calls(model)
+    if not _is_causal(logits):
+        raise InputError(
+            f"{name}: its attention is not causal: tokens see later ones; use a causal language "
+            "model"
+        )
     for stack in sorted(stacks, key=len, reverse=True):
         recorded = [calls[block] for block in stack if block in calls]
         shapes = {call.first.shape for call in recorded}
@@ -270,8 +275,12 @@ def _last_matrix(part: nn.Module, calls: dict[nn.Module, _Call], name: str) -> n
     return last
 
 
-def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
-    """Run two rows of three tokens through the model and record the first call of every module."""
+def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
+    """Run two rows of three tokens through the model and record the first call of every module.
+
+    Returns:
+        The calls, and the [2, 3, vocabulary] logits of the rows, which differ in their last token.
+    """
     calls: dict[nn.Module, _Call] = {}
 
     def record(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -301,16 +310,24 @@ def _record_calls(model: nn.Module) -> dict[nn.Module, _Call]:
             stack.callback(handle.remove)
             stack.callback(module.register_forward_hook(record_output).remove)
         device = model.get_input_embeddings().weight.device  # type: ignore[operator]
-        ids = torch.tensor([[1, 2, 3], [1, 2, 3]], device=device)
+        ids = torch.tensor([[1, 2, 3], [1, 2, 0]], device=device)
         with torch.no_grad():  # inference mode would leave tensors that training cannot use
-            model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
-    return calls
+            output = model(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False)
+    return calls, output.logits
+
+
+def _is_causal(logits: Tensor) -> bool:
+    """Return whether the logits of two rows agree before the last token, which alone differs."""
+    first, second = logits[:, :-1].float()
+    change = (first - second).norm() / first.norm()
+    return not change > max(1e-3, 2 * torch.finfo(logits.dtype).eps)  # so that NaN is for others
 
 
 def _rows_of_bias(tensor: Tensor) -> Literal["folded", "heads"] | None:
     """Return what the first dimension of a bias of [n, 1, length] counts; None for no such bias.
 
-    The two rows of the batch are equal, so that a tensor with different halves is not one of rows.
+    The two rows of the batch differ in one token only, so that a tensor of positions or masks with
+    different halves is not one of rows.
     """
     if tensor.ndim != 3 or tensor.shape[1] != 1 or len(tensor) < 2:
         return None

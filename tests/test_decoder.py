@@ -87,6 +87,17 @@ def test_an_architecture_without_an_mlp_of_its_own_is_refused_by_name(
         from_model(model, LabelsOnly())
 
 
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "modernbert"])
+def test_a_model_whose_tokens_see_later_ones_is_refused(kind: str) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.AutoConfig.for_model(kind, **sizes, initializer_range=0.3)
+    model = transformers.AutoModelForMaskedLM.from_config(config)
+    refusal = "its attention is not causal: tokens see later ones; use a causal language model"
+    for dtype in (torch.float32, torch.bfloat16):
+        with pytest.raises(InputError, match=f"^{kind}: {refusal}$"):
+            from_model(model.to(dtype), LabelsOnly())
+
+
 def tokenizer(**tokens: list[int]) -> Any:
     """Return a tokenizer that knows these words, with underscores for spaces, and nothing else."""
 

@@ -324,6 +324,15 @@ def test_a_folder_that_is_not_a_whole_model_is_refused_in_one_line(
     assert re.search(rf"^model {target}: .*{message}", refusal), refusal
 
 
+def test_a_masked_language_model_is_refused(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(TINY)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), initializer_range=0.3, **sizes)
+    transformers.BertForMaskedLM(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert refused(Model(str(tmp_path))).startswith("bert: its attention is not causal: ")
+
+
 @pytest.mark.parametrize(
     "name", ["no-such/model-at-all", "a/b/c", str(tiny_folder() / "config.json")]
 )
