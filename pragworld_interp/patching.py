@@ -24,7 +24,6 @@ from pragworld_interp.packing import (
     Tokens,
     TokenTree,
     build_tree,
-    common_beginning,
     pack_trees,
     pad_prompts,
     token_batches,
@@ -56,7 +55,7 @@ class PatchedLogits:
 class _PatchedRun:
     """The place of a pair in the batch."""
 
-    suffix: Suffix  # the original, from the first token that differs or is patched
+    suffix: Suffix  # the original, from the first token whose residuals change
     source_row: int  # of the altered prompt
     alignment: Alignment  # patched places in the suffix, and columns of the altered prompt
 
@@ -163,11 +162,10 @@ class _Patch:
 
 def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> _PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
-    start = common_beginning(original, altered)
-    # The longest matching block may reach back into the shared prefix, shifted by a token; then
-    # more than the difference is patched. And the last token must run, to answer.
-    shifted = [target for target, source in pair.alignment if original[target] != altered[source]]
-    start = min(start, len(original) - 1, *shifted)
+    # Positions that share a node have the same residuals in both prompts. The last token must run
+    # in any case, to answer.
+    changed = [target for target, source in pair.alignment if original[target] != altered[source]]
+    start = min([len(original) - 1, *changed])
     later = [(target, source) for target, source in pair.alignment if target >= start]
     return _PatchedRun(
         Suffix(row, original[:start], original[start:], len(original) - 1 - start),

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any, get_args
 
@@ -30,7 +31,8 @@ from pragworld_interp.packing import (
     pack_trees,
     pad_prompts,
 )
-from pragworld_interp.patching import PatchedLogits, PatchingPair
+from pragworld_interp.patching import PatchedLogits, PatchingPair, patching_pairs
+from pragworld_interp.positions import PARTS_OF_PAIRS, PromptParts
 from pragworld_interp.rope import longest_prompt, rope_limit
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks import generate
@@ -275,6 +277,31 @@ def test_patching(decoder: Decoder) -> None:
     assert effects[1:, :-1].min() > 5e-3  # at the first layer, tokens that agree are all there is
     assert effects[1:, :-1].amax(1).min() > 5e-2
     assert effects[:, -1].max() == 0  # nothing is aligned in the last pair
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "gpt2"])
+def test_patching_at_some_positions(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    prompts = (PROMPTS[0], PROMPTS[1], PROMPTS[3])
+    first, second = frozenset(range(1, 5)), frozenset(range(5, 11))
+    parts = [
+        PromptParts((first, second | {*range(11, length - 3)}), frozenset({length - 3, length - 2}))
+        for length in map(len, prompts)
+    ]
+    original = replace(generate(groups=1)[0], is_original=True)
+    variant = replace(original, is_original=False)
+    group = PromptGroup((original, variant, variant), prompts, tuple(parts))
+    settings = [*PARTS_OF_PAIRS, "4:9", "-4:"]
+    pairs = [pair for setting in settings for pair in patching_pairs(group, setting)]
+    assert {len(prompts[pair.original]) for pair in pairs} == {len(ORIGINAL)}
+    assert any(not pair.alignment for pair in pairs)
+    assert len({tuple(sorted(pair.alignment)) for pair in pairs}) > len(settings)
+    expected = patched_by_hooks(decoder, prompts, pairs).patched
+    for trees in (False, True):
+        found = sweep_patched(decoder, prompts, pairs, trees=trees, chunk=40).patched
+        assert_close(found, expected, trees)
+    if architecture == "gpt2":
+        assert_close(reference.reference_patched_logits(decoder, prompts, pairs).patched, expected)
 
 
 def test_all_of_these_take_trees(decoder: Decoder) -> None:
