@@ -22,6 +22,7 @@ class OwnPrompt:
         group: The number of its group; groups are independent of each other.
         is_original: Whether it is the first of its group.
         answer: The label that is right.
+        labels: The labels.
         columns: Where the logits of its labels are among those of all labels, the right one first.
         text: The prompt.
         alteration, effect, split: As in `Document`.
@@ -31,6 +32,7 @@ class OwnPrompt:
     group: int
     is_original: bool
     answer: str
+    labels: tuple[str, ...]
     columns: tuple[int, ...]
     text: str
     alteration: str | None = None
@@ -45,7 +47,8 @@ class ModelIdentity:
     Attributes:
         name: The name on the Hugging Face hub, or the folder, as the user gave it.
         revision: The revision of the weights, if known.
-        adapter: The PEFT adapter on top of the model, if any.
+        adapter: The folder or the name of the PEFT adapter on top of the model, if any, and behind
+            an @ the first digits of a digest of its weights.
         dtype: The type of the weights during the sweep.
         layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; those of all prompts of
@@ -100,12 +103,14 @@ def data_identity(
 def fingerprint(documents: Sequence[Document | OwnPrompt], prompts: Sequence[str]) -> str:
     """Return the SHA-256 digest, in hexadecimal, of documents and their prompts.
 
-    Equal fingerprints mean that two models were evaluated on the same prompts. Chat templates
-    differ between models, so `prompts` are the texts before a template is applied.
+    Equal fingerprints mean that two models were evaluated on the same prompts and labels. Chat
+    templates differ between models, so `prompts` are the texts before a template is applied.
     """
     digest = hashlib.sha256()
     for d, prompt in zip(documents, prompts, strict=True):
         record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt]
+        if isinstance(d, OwnPrompt):
+            record.append(sorted(d.labels))
         digest.update(json.dumps(record).encode() + b"\n")
     return digest.hexdigest()
 

@@ -1,11 +1,13 @@
 """Loading a model and its adapter so that its layers can be swept."""
 
+import hashlib
 import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
@@ -122,18 +124,55 @@ def model_identity(
     chat_template: bool,
     quantization: str | None,
 ) -> ModelIdentity:
-    """Return the identity of a loaded model, for reports."""
+    """Return the identity of a loaded model, for reports.
+
+    Args:
+        decoder: The model.
+        name: Its name or folder.
+        revision: The revision of its weights, if known.
+        adapter: The folder of its adapter; None for the names that peft knows its adapters by.
+        chat_template: Whether prompts go through the tokenizer's chat template.
+        quantization: The quantization of the weights, if any.
+    """
     decode = decoder.tokenizer.decode
     return ModelIdentity(
         name=name,
         revision=revision,
-        adapter=adapter,
+        adapter=_adapter_identity(decoder.model, adapter),
         dtype=str(decoder.dtype).removeprefix("torch."),
         layers=len(decoder.blocks),
         labels=tuple(decode([label]) for label in decoder.labels),
         chat_template=chat_template,
         quantization=quantization,
     )
+
+
+def _adapter_identity(model: Any, name: str | None) -> str | None:
+    """Return the name and a digest of the adapters that are active; None if there are none.
+
+    Most adapters in memory have one name, "default", and those in a folder may be trained further.
+    """
+    if not getattr(model, "peft_config", None):
+        return None
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = [
+        module
+        for module in model.modules()
+        if isinstance(module, BaseTunerLayer) and not module.disable_adapters
+    ]
+    active = list(dict.fromkeys(own for layer in layers for own in layer.active_adapters))
+    if not active:
+        return None
+    digest = hashlib.sha256()
+    for layer in layers:
+        digest.update(repr([getattr(layer, "scaling", {}).get(own) for own in active]).encode())
+    for place, weight in [*model.named_parameters(), *model.named_buffers()]:
+        parts = place.split(".")
+        if not {*active}.isdisjoint(parts):  # which are names of peft's dictionaries
+            digest.update(".".join(part for part in parts if part not in active).encode())
+            digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return f"{(name or '+'.join(active)).rstrip('/')}@{digest.hexdigest()[:8]}"
 
 
 def _attention_setting(name: str | None) -> dict[str, str]:

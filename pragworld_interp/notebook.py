@@ -233,7 +233,7 @@ def _prepared(
             decoder,
             getattr(model, "name_or_path", "") or config.model_type,
             getattr(model.config, "_commit_hash", None),
-            adapter=", ".join(getattr(model, "peft_config", {})) or None,
+            adapter=None,
             chat_template=chat_template,
             quantization=_quantization(model),
         )
@@ -293,7 +293,9 @@ def _own_prompts(
         is_original = group not in numbers
         number = numbers.setdefault(group, len(numbers))
         own_columns = tuple(columns[token] for token in tokens[row])
-        prompts.append(OwnPrompt(row, number, is_original, answer, own_columns, prompt))
+        prompts.append(
+            OwnPrompt(row, number, is_original, answer, (*labels[row],), own_columns, prompt)
+        )
     return prompts, tuple(everything)
 
 

@@ -6,12 +6,14 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, get_peft_model
+from peft.tuners.lora import LoraLayer
 from places import ROOT
 from small_models import small_model
 from tokenizers import Tokenizer
@@ -25,8 +27,9 @@ from transformers import (
 )
 
 import pragworld_tasks as pt
-from pragworld_interp import Ablated, ablate, patch, read_layers, read_patching
+from pragworld_interp import Ablated, ablate, compare, patch, read_layers, read_patching
 from pragworld_interp.cli import main
+from pragworld_interp.loading import Model, load_decoder
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -91,12 +94,32 @@ def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
     adapted = get_peft_model(copy.deepcopy(loaded[0]), config)
     report = ablate(adapted, loaded[1], DOCUMENTS)
     merged = ablate(copy.deepcopy(adapted).merge_and_unload(), loaded[1], DOCUMENTS)
-    assert (report.model.adapter, merged.model.adapter) == ("default", None)
+    assert re.fullmatch("default@[0-9a-f]{8}", report.model.adapter or "")
+    assert merged.model.adapter is None
     for own, expected in zip(report.layers, merged.layers, strict=True):
         assert own.log_odds.change == pytest.approx(expected.log_odds.change, abs=1e-3)
     virtual = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
     with pytest.raises(InputError, match="adapter default: it adds tokens before the prompt"):
         ablate(get_peft_model(copy.deepcopy(loaded[0]), virtual), loaded[1], DOCUMENTS)
+
+
+def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: Path) -> None:
+    def identity(model: Any) -> str | None:
+        return ablate(model, loaded[1], DOCUMENTS[:1]).model.adapter
+
+    config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
+    first, second = (get_peft_model(copy.deepcopy(loaded[0]), config) for _ in range(2))
+    first.save_pretrained(str(tmp_path))
+    assert identity(first) == identity(first) != identity(second)
+    before = identity(second)
+    for module in second.modules():
+        if isinstance(module, LoraLayer):
+            module.scale_layer(2.0)
+    assert identity(second) != before
+    with first.disable_adapter():
+        assert identity(first) is None
+    _, of_command = load_decoder(Model(str(tiny_folder()), adapter=f"{tmp_path}/"))
+    assert of_command.adapter == f"{tmp_path}@{str(identity(first)).rpartition('@')[2]}"
 
 
 def test_a_report_lists_its_layers(report: Ablated) -> None:
@@ -238,6 +261,21 @@ def test_labels_may_differ_between_prompts(loaded: tuple[Any, Any], tmp_path: Pa
     fewer = ablate(*loaded, prompts=STORIES, labels=pairs, answers=ANSWERS)
     for document, of_all in zip(fewer.documents, own.documents, strict=True):
         assert all(p >= q - 1e-6 for p, q in zip(document.gold, of_all.gold, strict=True))
+
+
+def test_sweeps_on_other_labels_are_not_compared(loaded: tuple[Any, Any]) -> None:
+    own = {"prompts": STORIES, "answers": ANSWERS}
+    three, *others = (
+        ablate(*loaded, **own, labels=labels)
+        for labels in (
+            [sorted({answer, *NAMES[:3]}) for answer in ANSWERS],
+            NAMES,
+            NAMES[::-1],
+        )
+    )
+    compare({"first": others[0], "reversed": others[1]})
+    with pytest.raises(InputError, match="three was evaluated on other documents"):
+        compare({"four": others[0], "three": three})
 
 
 def test_the_first_prompt_of_a_group_is_patched(loaded: tuple[Any, Any], tmp_path: Path) -> None:
