@@ -1,9 +1,9 @@
 """TRL's SFT trainer with useful layer amplification (ULA) and harmful layer suppression (HLS).
 
-While the model is trained, evaluated or saved, and only then, its MLPs have hooks and the probes of
-useful layers are a submodule of it, so that the optimizer, distributed training, mixed precision and
-checkpoints treat them like its other weights. They are saved to a file of their own, never as a
-part of the model.
+While the model is trained, evaluated or saved, and only then, its MLPs have hooks and the probes
+of useful layers are a submodule of it, so that the optimizer, distributed training, mixed precision
+and checkpoints treat them like its other weights. They are saved to a file of their own, never as
+a part of the model.
 """
 
 import copy
@@ -87,6 +87,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         self._reader: MlpReader | None = None
         self._attached_now = False
         self._probes = nn.ModuleDict()
+        # Rows of `_record`: in training one for each step, in evaluation one for all batches.
+        self._sums: dict[str, list[Tensor]] = {"train": [], "eval": []}
         self._totals: tuple[Tensor, Tensor] | None = None
         self._regularized = bool(args.amplified or args.suppressed)
         if self._regularized:
@@ -140,7 +142,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         """The probes by layer."""
         return {int(layer): probe for layer, probe in self._probes.items()}
 
-    # The probes and the hooks, which the model has only while they are needed -----------------------
+    # Probes and hooks, which the model has only while they are needed ------------------------------
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
@@ -171,6 +173,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def evaluate(self, *arguments: Any, **options: Any) -> Any:
         """Evaluate as TRL does, with the probes in the model."""
+        self._sums["eval"].clear()
         with self._attached():
             return super().evaluate(*arguments, **options)
 
@@ -230,6 +233,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             counts = torch.stack([self._counts(batch) for batch in batches]).sum(0)
             examples, tokens = self._over_processes(counts.to(device))
             self._totals = examples, tokens
+            self._sums["train"].append(torch.zeros(5, device=device))
         return batches, items
 
     def training_step(self, *arguments: Any, **options: Any) -> Any:
@@ -295,20 +299,35 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         counts: Tensor,
         totals: tuple[Tensor, Tensor],
     ) -> None:
-        """Add this pass's metrics, means over all processes, to those that TRL logs."""
+        """Add sums of this pass over all processes to those that `log` divides.
+
+        They are those of ULA and of right answers over examples and of HLS over tokens, and the
+        numbers of examples and tokens.
+        """
         sums = torch.zeros(3, device=labels.device)
         if logits is not None:
             right = (logits.argmax(-1) == labels).float().mean(0).sum()
             sums[:2] = torch.stack([losses["ula_loss"].detach() * totals[0], right])
         if "hls_loss" in losses:
             sums[2] = losses["hls_loss"].detach() * totals[1]
-        ula, right, hls, examples, tokens = self._over_processes(torch.cat([sums, counts])).tolist()
-        metrics = self._metrics["train" if self.model.training else "eval"]
-        if logits is not None and examples:
-            metrics["ula_loss"].append(ula / examples)
-            metrics["probe_accuracy"].append(right / examples)
-        if "hls_loss" in losses:
-            metrics["hls_loss"].append(hls / tokens)
+        rows = self._sums["train" if self.model.training else "eval"]
+        if not rows:
+            rows.append(torch.zeros(5, device=labels.device))
+        rows[-1] += self._over_processes(torch.cat([sums, counts]))
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log as TRL does, with each loss of whole steps, or of all data evaluated."""
+        mode = "train" if self.model.training else "eval"
+        metrics = self._metrics[mode]
+        for row in self._sums[mode]:
+            ula, right, hls, examples, tokens = row.tolist()
+            if self._probes and examples:
+                metrics["ula_loss"].append(ula / examples)
+                metrics["probe_accuracy"].append(right / examples)
+            if self.args.suppressed and tokens:
+                metrics["hls_loss"].append(hls / tokens)
+        self._sums[mode].clear()
+        super().log(logs, start_time)
 
     # Files ----------------------------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ def test_two_processes_see_the_same_examples_at_each_step(
     assert sum(sum(map(len, a)) != sum(map(len, b)) for a, b in zip(first, second, strict=True)) > 7
 
 
-@pytest.mark.parametrize("name", [name for name in REGULAR if "accumulated" not in name])
+@pytest.mark.parametrize("name", REGULAR)
 def test_two_processes_log_the_metrics_of_one(
     together: Path, alone: dict[str, Any], name: str
 ) -> None:

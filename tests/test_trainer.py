@@ -366,6 +366,27 @@ def test_accumulated_steps_equal_those_of_whole_batches(tmp_path: Path, with_lor
     assert distance(without, {name: found[0][name] for name in without}) > 0.01
 
 
+@pytest.mark.parametrize(("size", "steps"), [(2, 4), (3, 3), (1, 8)])
+def test_logged_losses_are_those_of_the_whole_step(tmp_path: Path, size: int, steps: int) -> None:
+    """Micro-batches differ in tokens, so a mean of their means would be wrong."""
+    options = {"per_device_train_batch_size": size, "gradient_accumulation_steps": steps}
+    _, log, probes = step(tmp_path, **options)
+    _, losses = gradients_by_hand(fresh_model(), probes)
+    for name in ("loss", "ula_loss", "hls_loss"):
+        assert log[name] == pytest.approx(losses[name], rel=1e-5), name
+
+
+def test_logged_losses_add_up_over_several_steps(tmp_path: Path) -> None:
+    logs = []
+    for every in (1, 3):
+        options = {"max_steps": 6, "logging_steps": every, "per_device_train_batch_size": 3}
+        trainer = trained(fresh_model(), settings(tmp_path, **BOTH, **options), ROWS)
+        logs.append(trainer.state.log_history)  # of batches of 3, 3 and 2 in each epoch
+    for name in ("loss", "ula_loss", "hls_loss"):
+        single, of_three = ([line[name] for line in log if name in line] for log in logs)
+        assert of_three == pytest.approx([sum(single[:3]) / 3, sum(single[3:]) / 3])
+
+
 # Compared with plain SFT --------------------------------------------------------------------------
 
 DRAWN: dict[str, Any] = {  # with everything that is random
@@ -431,12 +452,9 @@ def test_the_evaluation_loss_is_that_of_plain_sft(tmp_path: Path, outputs: bool)
         assert metrics[1]["eval_sum"] == metrics[0]["eval_sum"]
     assert "eval_ula_loss" not in metrics[0]
     logged = trainer.state.log_history[-1]
-    batches = [held_out.select(range(start, min(start + 4, 10))) for start in (0, 4, 8)]
-    losses = [by_hand(fresh_model(), trainer.probes, list(batch)) for batch in batches]
+    losses = by_hand(fresh_model(), trainer.probes, list(held_out))  # of all batches at once
     for name in ("ula_loss", "hls_loss"):
-        # a mean over batches, like TRL's own metrics
-        expected = sum(of_batch[name].item() for of_batch in losses) / 3
-        assert logged[f"eval_{name}"] == pytest.approx(expected, rel=1e-5)
+        assert logged[f"eval_{name}"] == pytest.approx(losses[name].item(), rel=1e-5)
     assert 0 <= logged["eval_probe_accuracy"] <= 1
 
 
