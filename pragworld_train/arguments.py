@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
     from pragworld_train.config import LayerRegularizedSFTConfig
 
-# Defaults other than TRL's: those of the paper (appendix H), and a folder.
+# Defaults other than TRL's: those of the paper (appendix H), which mentions no dropout, and a folder.
 DEFAULTS: dict[str, Any] = {
     "learning_rate": 1e-4,
     "num_train_epochs": 3.0,
     "warmup_steps": 0.1,
     "lora_r": 8,
     "lora_alpha": 16,
+    "lora_dropout": 0.0,
     "lora_target_modules": ["all-linear"],
     "output_dir": "pragworld-train",
 }

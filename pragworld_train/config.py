@@ -18,7 +18,7 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
 
     These are the settings of layer regularization only. All settings of `trl.SFTConfig`, and of
     `transformers.TrainingArguments`, are available as well. With both weights 0, training is plain
-    SFT.
+    SFT, and a warning says so.
 
     Args:
         layers: Path of the `layers.json` that `pragworld-interp ablate` wrote for this model. Its
@@ -29,10 +29,10 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
             those for which a test corrected over all layers supports it.
         useful_layers: Layers to amplify, counted from 0.
         harmful_layers: Layers to suppress, counted from 0.
-        ula_weight: Weight alpha of useful layer amplification (ULA), from 0 to 1. The paper uses
-            1e-3.
-        hls_weight: Weight beta of harmful layer suppression (HLS), from 0 to 1. The paper uses
-            1e-3.
+        ula_weight: Weight alpha of useful layer amplification (ULA), from 0 to 1. By default the
+            paper's 1e-3 if there are useful layers, and 0 otherwise.
+        hls_weight: Weight beta of harmful layer suppression (HLS), from 0 to 1. By default the
+            paper's 1e-3 if there are harmful layers, and 0 otherwise.
         hls_reduction: How HLS sums up the features of an MLP output. `"mean"`: their mean square,
             as in the paper's text and released code. `"norm"`: the squared norm of the paper's
             equation.

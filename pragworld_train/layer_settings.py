@@ -4,6 +4,7 @@ They stand apart from the trainer's configuration, which needs torch and trl, so
 `pragworld-train --help` can list them without either.
 """
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,6 +14,8 @@ from pragworld_interp.report_files import read_layers
 from pragworld_tasks.errors import InputError
 
 Reduction = Literal["mean", "norm"]
+PAPER_WEIGHT = 1e-3  # of either loss (PragWorld paper, appendix H)
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -33,13 +36,19 @@ class LayerSettings:
     harmful_layers: list[int] | None = field(
         default=None, metadata={"help": "Layers to suppress, from 0, if there is no file."}
     )
-    ula_weight: float = field(
-        default=0.0,
-        metadata={"help": "Weight of useful layer amplification (ULA). In the paper 1e-3."},
+    ula_weight: float | None = field(
+        default=None,
+        metadata={
+            "help": "Weight of useful layer amplification (ULA). If not set: the paper's 1e-3 "
+            "where there are useful layers."
+        },
     )
-    hls_weight: float = field(
-        default=0.0,
-        metadata={"help": "Weight of harmful layer suppression (HLS). In the paper 1e-3."},
+    hls_weight: float | None = field(
+        default=None,
+        metadata={
+            "help": "Weight of harmful layer suppression (HLS). If not set: the paper's 1e-3 "
+            "where there are harmful layers."
+        },
     )
     hls_reduction: Reduction = field(
         default="mean",
@@ -60,14 +69,17 @@ class LayerSettings:
         return self._suppressed
 
     def resolve_layers(self) -> None:
-        """Check the settings and set `amplified` and `suppressed`.
+        """Check the settings, set `amplified` and `suppressed`, and weights that are None.
+
+        A warning is logged for each loss that has layers or a report but does nothing, and if
+        there are no layers at all.
 
         Raises:
             InputError: A setting is out of range, the settings contradict each other, or the
                 layer report cannot be used.
         """
         for name in ("ula_weight", "hls_weight"):
-            if not 0 <= (weight := getattr(self, name)) <= 1:
+            if (weight := getattr(self, name)) is not None and not 0 <= weight <= 1:
                 raise InputError(f"{name} {weight}: must be between 0 and 1")
         if self.probe_hidden_size < 1:
             raise InputError(f"probe_hidden_size {self.probe_hidden_size}: must be at least 1")
@@ -84,15 +96,26 @@ class LayerSettings:
         ):
             if len({*layers}) < len(layers) or any(layer < 0 for layer in layers):
                 raise InputError(f"{role}_layers {layers}: must be different and at least 0")
-            if (weight := getattr(self, name)) and not layers:
+            weight = getattr(self, name)
+            if weight and not layers:
                 remedy = f"set {role}_layers or layers"
                 if report is not None:
                     remedy = f"{self.layers} has none by {by}, so set the weight to 0"
                 raise InputError(f"{name} {weight} needs {role} layers; {remedy}")
+            if weight is None:
+                setattr(self, name, PAPER_WEIGHT if layers else 0.0)
+                if report is not None and not layers:
+                    _logger.warning(
+                        "%s: no %s layers by %s, so %s is 0", self.layers, role, by, name
+                    )
+            elif layers and not weight:
+                _logger.warning("%s 0: the %s layers %s have no effect", name, role, sorted(layers))
         if both := sorted({*useful} & {*harmful}):
             raise InputError(f"layer {both[0]} is both useful and harmful; it must be one of them")
         self._amplified = sorted(useful) if self.ula_weight else []
         self._suppressed = sorted(harmful) if self.hls_weight else []
+        if not useful and not harmful:
+            _logger.warning("no useful and no harmful layers: training is plain SFT")
 
     def layer_report(self) -> LayerReport | None:
         """Return the report that `layers` names, if it is set.

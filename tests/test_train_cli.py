@@ -133,7 +133,7 @@ def test_defaults_are_those_of_the_paper() -> None:
     script, training, model = parse_settings(["--model_name_or_path", "some/model", "--use_peft"])
     assert (script.dataset_name, script.dataset_train_split) == ("generated", "train")
     assert (training.learning_rate, training.num_train_epochs) == (1e-4, 3)
-    assert (training.warmup_steps, model.lora_r) == (0.1, 8)
+    assert (training.warmup_steps, model.lora_r, model.lora_dropout) == (0.1, 8, 0)
     assert model.lora_target_modules == "all-linear"
     assert (training.amplified, training.suppressed) == ([], [])
 

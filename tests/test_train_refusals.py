@@ -148,9 +148,45 @@ def test_layers_that_a_model_in_memory_lacks_are_refused(tmp_path: Path) -> None
 
 def test_layers_are_not_checked_if_their_weight_is_0(tmp_path: Path) -> None:
     """Training is plain SFT then."""
-    options = {"useful_layers": [9], "harmful_layers": [], "label_smoothing_factor": 0.1}
+    options = {"useful_layers": [9], "ula_weight": 0.0, "label_smoothing_factor": 0.1}
     trainer = trained(fresh_model(), settings(tmp_path, **options), ROWS)
     assert trainer.state.global_step == 1
+
+
+def test_layers_without_weights_have_those_of_the_paper(tmp_path: Path) -> None:
+    args = settings(tmp_path, useful_layers=[2, 0])
+    assert (args.amplified, args.suppressed) == ([0, 2], [])
+    assert (args.ula_weight, args.hls_weight) == (1e-3, 0.0)
+    args = settings(tmp_path, harmful_layers=[1])
+    assert (args.ula_weight, args.hls_weight) == (0.0, 1e-3)
+    assert args.suppressed == [1]
+
+
+@pytest.mark.parametrize(
+    ("options", "warning"),
+    [
+        ({}, "no useful and no harmful layers: training is plain SFT"),
+        ({**BOTH, "ula_weight": 0.0}, "ula_weight 0: the useful layers [0, 2] have no effect"),
+        ({**BOTH, "hls_weight": 0.0}, "hls_weight 0: the harmful layers [1] have no effect"),
+        (BOTH, ""),
+        ({"useful_layers": [0]}, ""),
+    ],
+)
+def test_a_loss_that_does_nothing_is_a_warning(
+    tmp_path: Path, options: dict[str, Any], warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings(tmp_path, **options)
+    assert [record.getMessage() for record in caplog.records] == [warning] * bool(warning)
+
+
+def test_a_report_without_harmful_layers_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path, report_of("org/model"))
+    args = settings(tmp_path, layers=path, layer_selection="evidence")
+    assert args.ula_weight == args.hls_weight == 0
+    messages = [record.getMessage() for record in caplog.records]
+    assert f"{path}: no harmful layers by evidence, so hls_weight is 0" in messages
 
 
 # Layer reports ------------------------------------------------------------------------------------
