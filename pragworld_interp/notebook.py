@@ -1,7 +1,7 @@
 """Sweeps of a model that is in memory: `ablate` and `patch` of the package."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,12 +72,12 @@ class Patched(PatchingReport):
 def ablate(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document] | None = None,
+    documents: Iterable[Document] | None = None,
     *,
-    prompts: Sequence[str] | None = None,
-    labels: Sequence[str] | Sequence[Sequence[str]] = (),
-    answers: Sequence[str] = (),
-    groups: Sequence[object] | None = None,
+    prompts: Iterable[str] | None = None,
+    labels: Iterable[str] | Iterable[Iterable[str]] = (),
+    answers: Iterable[str] = (),
+    groups: Iterable[object] | None = None,
     module: Module = "mlp",
     replacement: Replacement = "zero",
     seed: int = 0,
@@ -131,7 +131,7 @@ def ablate(
     _check_choice("module", module, Module)
     _check_choice("replacement", replacement, Replacement)
     intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
-    own = _OwnData(prompts, labels, answers, groups) if prompts else None
+    own = _own_data(prompts, labels, answers, groups)
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json")
@@ -141,12 +141,12 @@ def ablate(
 def patch(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document] | None = None,
+    documents: Iterable[Document] | None = None,
     *,
-    prompts: Sequence[str] | None = None,
-    labels: Sequence[str] | Sequence[Sequence[str]] = (),
-    answers: Sequence[str] = (),
-    groups: Sequence[object] | None = None,
+    prompts: Iterable[str] | None = None,
+    labels: Iterable[str] | Iterable[Iterable[str]] = (),
+    answers: Iterable[str] = (),
+    groups: Iterable[object] | None = None,
     positions: str = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
@@ -175,7 +175,7 @@ def patch(
     """
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
-    own = _OwnData(prompts, labels, answers, groups) if prompts else None
+    own = _own_data(prompts, labels, answers, groups)
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared
         report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
@@ -184,30 +184,77 @@ def patch(
 
 @dataclass(frozen=True)
 class _OwnData:
-    """Prompts of a user's own; see `ablate`."""
+    """Prompts of a user's own, and for each its labels, its answer and its group; see `ablate`."""
 
-    prompts: Sequence[str]
-    labels: Sequence[str] | Sequence[Sequence[str]]
-    answers: Sequence[str]
-    groups: Sequence[object] | None
+    prompts: list[str]
+    labels: list[list[str]]
+    answers: list[str]
+    groups: list[object]
+
+
+def _own_data(
+    prompts: Iterable[str] | None,
+    labels: Iterable[str] | Iterable[Iterable[str]],
+    answers: Iterable[str],
+    groups: Iterable[object] | None,
+) -> _OwnData | None:
+    """Return the data of prompts; None without any."""
+    texts = _items("prompts", () if prompts is None else prompts, str)
+    every_label = _items("labels", labels, object)
+    if every_label and isinstance(every_label[0], str):
+        rows = [_items("labels", every_label, str)] * len(texts)
+    else:
+        rows = [_items(f"labels[{row}]", own, str) for row, own in enumerate(every_label)]
+    numbers = range(len(texts)) if groups is None else groups
+    own = _OwnData(texts, rows, _items("answers", answers, str), _items("groups", numbers, object))
+    if not texts and (every_label or own.answers or own.groups):
+        raise InputError(
+            "labels, answers and groups go with prompts; leave them out, or give prompts"
+        )
+    for name in ("labels", "answers", "groups"):
+        if (count := len(getattr(own, name))) != len(texts):
+            raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")
+    return own if texts else None
+
+
+def _items(name: str, values: Any, kind: type) -> list[Any]:
+    """Return the items of a list, or of another iterable, all of one type."""
+    if isinstance(values, str | Document) or not isinstance(values, Iterable):
+        raise InputError(
+            f"{name} is of type {type(values).__name__}, but must be a list; write {name}=[…]"
+        )
+    items = list(values)
+    for number, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise InputError(
+                f"{name}[{number}] is of type {type(item).__name__}, but must be of type "
+                f"{kind.__name__}"
+            )
+    return items
 
 
 @contextmanager
 def _prepared(
     model: Any,
     tokenizer: Any,
-    documents: Sequence[Document] | None,
+    documents: Iterable[Document] | None,
     own: _OwnData | None,
     chat_template: bool,
     batch_tokens: int | None,
 ) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
     """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
-    if bool(documents) == bool(own):
+    listed = _items("documents", () if documents is None else documents, Document)
+    if bool(listed) == bool(own):
         raise InputError("a sweep needs either documents or prompts; give one of them")
-    if documents:
-        _check_documents(documents)
+    if listed:
+        _check_documents(listed)
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
+    if not hasattr(tokenizer, "convert_ids_to_tokens"):
+        raise InputError(
+            f"{type(tokenizer).__name__}: not a tokenizer of transformers; load it with "
+            "AutoTokenizer.from_pretrained"
+        )
     if chat_template and not tokenizer.chat_template:
         raise InputError("the tokenizer has no chat template; leave out chat_template=True")
     if getattr(model, "get_output_embeddings", lambda: None)() is None:
@@ -226,7 +273,7 @@ def _prepared(
             swept, tokens = _own_prompts(tokenizer, own, chat_template)
             decoder = replace(without_labels(model, tokenizer), labels=tokens)
         else:
-            swept = documents or ()
+            swept = listed
             decoder = from_model(model, tokenizer, chat_template)
         config = model.config.get_text_config()
         identity = model_identity(
@@ -269,18 +316,11 @@ def _own_prompts(
     tokenizer: Any, own: _OwnData, chat_template: bool
 ) -> tuple[list[OwnPrompt], tuple[int, ...]]:
     """Return prompts with the places of their labels among the tokens of all labels, and those."""
-    count = len(own.prompts)
-    shared = [label for label in own.labels if isinstance(label, str)]
-    labels = [shared] * count if shared else own.labels
-    groups = range(count) if own.groups is None else own.groups
-    for name, values in (("labels", labels), ("answers", own.answers), ("groups", groups)):
-        if len(values) != count:
-            raise InputError(f"there are {count} prompts, but {len(values)} {name}; give as many")
     texts = prompt_texts(tokenizer, own.prompts, chat_template)
     tokens = [
-        _tokens(tokenizer, number, text, [*choices], answer, chat_template)
+        _tokens(tokenizer, number, text, choices, answer, chat_template)
         for number, (text, choices, answer) in enumerate(
-            zip(texts, labels, own.answers, strict=True)
+            zip(texts, own.labels, own.answers, strict=True)
         )
     ]
     everything = sorted({token for row in tokens for token in row})
@@ -288,13 +328,13 @@ def _own_prompts(
     numbers: dict[object, int] = {}
     prompts = []
     for row, (prompt, answer, group) in enumerate(
-        zip(own.prompts, own.answers, groups, strict=True)
+        zip(own.prompts, own.answers, own.groups, strict=True)
     ):
         is_original = group not in numbers
         number = numbers.setdefault(group, len(numbers))
         own_columns = tuple(columns[token] for token in tokens[row])
         prompts.append(
-            OwnPrompt(row, number, is_original, answer, (*labels[row],), own_columns, prompt)
+            OwnPrompt(row, number, is_original, answer, (*own.labels[row],), own_columns, prompt)
         )
     return prompts, tuple(everything)
 

@@ -313,6 +313,61 @@ def test_prompts_that_contradict_their_labels_are_refused(
         ablate(*loaded, **own)
 
 
+def test_documents_and_prompts_may_come_from_iterators(loaded: tuple[Any, Any]) -> None:
+    documents = DOCUMENTS[:2]
+    expected = ablate(*loaded, documents)
+    assert ablate(*loaded, iter(documents)).documents == expected.documents
+    own: dict[str, Any] = {"prompts": STORIES[:2], "answers": ANSWERS[:2], "groups": GROUPS[:2]}
+    for labels in (NAMES, [NAMES, NAMES]):
+        given = {**own, "labels": labels}
+        of_iterators = ablate(*loaded, **{name: iter(values) for name, values in given.items()})
+        assert of_iterators.documents == ablate(*loaded, **given).documents
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"documents": DOCUMENTS[0]}, "documents is of type Document, but must be a list; write d"),
+        ({"documents": 3}, "documents is of type int, but must be a list"),
+        ({"documents": ["Hi."]}, r"documents\[0\] is of type str, but must be of type Document"),
+        (
+            {"documents": DOCUMENTS, "tokenizer": "gpt2"},
+            "str: not a tokenizer of transformers; load it with AutoTokenizer.",
+        ),
+        ({"documents": DOCUMENTS, "tokenizer": []}, "list: not a tokenizer"),
+        ({"prompts": "Who?"}, "prompts is of type str, but must be a list; write prompts="),
+        ({"prompts": ["Who?", 2]}, r"prompts\[1\] is of type int, but must be of type str"),
+        ({"prompts": ["Who?"], "labels": "AB"}, "labels is of type str, but must be a list"),
+        (
+            {"prompts": ["Who?"], "labels": [1, 2]},
+            r"labels\[0\] is of type int, but must be a list",
+        ),
+        (
+            {"prompts": ["Who?"], "labels": ["A", ["B"]]},
+            r"labels\[1\] is of type list, .* type str",
+        ),
+        ({"prompts": ["Who?"], "labels": [["A", 2]]}, r"labels\[0\]\[1\] is of type int"),
+        ({"prompts": ["Who?"], "labels": [["A"], "B"]}, r"labels\[1\] is of type str, .* a list"),
+        ({"prompts": ["Who?"], "answers": "A"}, "answers is of type str, but must be a list"),
+        (
+            {"prompts": ["Who?"], "answers": [None]},
+            r"answers\[0\] is of type NoneType, .* type str",
+        ),
+        ({"prompts": ["Who?"], "groups": "A"}, "groups is of type str, but must be a list"),
+        (
+            {"documents": DOCUMENTS, "labels": NAMES},
+            "labels, answers and groups go with prompts; leave them out, or give prompts",
+        ),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_in_one_line(
+    settings: dict[str, Any], error: str, loaded: tuple[Any, Any]
+) -> None:
+    for sweep in (ablate, patch):
+        with pytest.raises(InputError, match=f"^{error}"):
+            sweep(**{"model": loaded[0], "tokenizer": loaded[1], **settings})
+
+
 @pytest.mark.parametrize("name", ["sweep", "cloze"])
 def test_the_example_notebooks_run(name: str) -> None:
     content = json.loads((ROOT / "examples" / f"{name}.ipynb").read_text(encoding="utf-8"))
