@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pragworld_train.config import LayerRegularizedSFTConfig
 
-# Defaults other than TRL's: those of the paper (appendix H), which mentions no dropout, and a folder.
+# Defaults other than TRL's: those of the paper (appendix H), and a folder. It names no dropout.
 DEFAULTS: dict[str, Any] = {
     "learning_rate": 1e-4,
     "num_train_epochs": 3.0,
@@ -81,6 +81,9 @@ class TrainArguments:
         default=200, metadata={"help": "Number of generated groups to evaluate."}
     )
     evaluate_batch_size: int = field(default=16, metadata={"help": "Batch size of lm-eval."})
+    overwrite: bool = field(
+        default=False, metadata={"help": "Replace the run in --output_dir, if there is one."}
+    )
 
 
 class RunSettings(NamedTuple):

@@ -13,6 +13,7 @@ from pragworld_tasks.files import write_whole
 from pragworld_train.losses import LabelProbe
 
 PROBES_FILE = "label_probes.safetensors"
+PROBES_MODULE = "label_probes"  # their name in a model that is being trained
 
 
 def new_probes(

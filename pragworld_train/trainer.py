@@ -9,17 +9,21 @@ a part of the model.
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from trl import SFTTrainer
 
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.checks import (
     check_adapter,
     check_examples,
@@ -30,9 +34,20 @@ from pragworld_train.checks import (
 from pragworld_train.config import LayerRegularizedSFTConfig, check_model
 from pragworld_train.hooks import MlpReader, find_positions, token_mask
 from pragworld_train.losses import LabelProbe, ula_loss
-from pragworld_train.probes import new_probes, read_probe_weights, write_probes
-
-_PROBES = "label_probes"  # the submodule's name
+from pragworld_train.model_card import TAGS, make_model_card
+from pragworld_train.probes import (
+    PROBES_MODULE,
+    new_probes,
+    read_probe_weights,
+    write_probes,
+)
+from pragworld_train.run_record import (
+    RUN_FILE,
+    check_resumable,
+    describe_dataset,
+    make_record,
+    plain_values,
+)
 
 
 class LayerRegularizedSFTTrainer(SFTTrainer):
@@ -63,6 +78,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         *arguments: Other positional arguments of `trl.SFTTrainer`.
         peft_config: The PEFT configuration of the adapter to train, if any. Prompt tuning and
             prefix tuning are not supported.
+        data_description: What is known about the training data, for the run file and the model
+            card.
         compute_loss_func: Not supported together with ULA or HLS.
         **options: Other keyword arguments of `trl.SFTTrainer`. For ULA, every example of the
             training and evaluation data must hold exactly one token that says yes or no in its
@@ -72,7 +89,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         InputError: The settings contradict each other, or do not fit the model or the data.
     """
 
-    _tag_names = ("trl", "sft", "layer-regularized")
+    _tag_names = TAGS
     _name = "Layer-regularized SFT"
 
     def __init__(
@@ -82,9 +99,11 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         *arguments: Any,
         peft_config: Any = None,
         compute_loss_func: Any = None,
+        data_description: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self._reader: MlpReader | None = None
+        self._data_description = dict(data_description or {})
         self._attached_now = False
         self._probes = nn.ModuleDict()
         # Rows of `_record`: in training one for each step, in evaluation one for all batches.
@@ -142,7 +161,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         """The probes by layer."""
         return {int(layer): probe for layer, probe in self._probes.items()}
 
-    # Probes and hooks, which the model has only while they are needed ------------------------------
+    # Probes and hooks, which the model has only while they are needed -----------------------------
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
@@ -155,21 +174,47 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         try:
             with self._reader.attached():
                 if self._probes:
-                    model.add_module(_PROBES, self._probes)
+                    model.add_module(PROBES_MODULE, self._probes)
                 if isinstance(model, PreTrainedModel):  # PEFT saves nothing but adapters
-                    names = {f"{_PROBES}.{name}" for name, _ in self._probes.named_parameters()}
+                    names = {
+                        f"{PROBES_MODULE}.{name}" for name, _ in self._probes.named_parameters()
+                    }
                     model._keys_to_ignore_on_save = {*(kept_out or ()), *names}
                 yield
         finally:
             self._attached_now = False
-            model._modules.pop(_PROBES, None)
+            model._modules.pop(PROBES_MODULE, None)
             if isinstance(model, PreTrainedModel):
                 model._keys_to_ignore_on_save = kept_out
 
-    def train(self, *arguments: Any, **options: Any) -> Any:
-        """Train as TRL does, with the probes in the model."""
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *arguments: Any, **options: Any
+    ) -> Any:
+        """Train as TRL does, with the probes in the model.
+
+        Raises:
+            InputError: The checkpoint to resume from is of a run with another model, other data,
+                or other settings that change the weights.
+        """
+        checkpoint = resume_from_checkpoint
+        if checkpoint is True:
+            checkpoint = get_last_checkpoint(self.args.output_dir)
+        if checkpoint:
+            check_resumable(Path(checkpoint), self.run_record())
         with self._attached():
-            return super().train(*arguments, **options)
+            if checkpoint and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+                state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))
+                if state.global_step >= state.max_steps:
+                    return self._load_finished(checkpoint, state)
+            return super().train(resume_from_checkpoint, *arguments, **options)
+
+    def _load_finished(self, checkpoint: str, state: TrainerState) -> TrainOutput:
+        """Load a run that has no steps left; transformers would train one more."""
+        self.state = state
+        self._load_from_checkpoint(checkpoint)
+        if self.args.load_best_model_at_end and state.best_model_checkpoint:
+            self._load_best_model()
+        return TrainOutput(state.global_step, 0.0, {})
 
     def evaluate(self, *arguments: Any, **options: Any) -> Any:
         """Evaluate as TRL does, with the probes in the model."""
@@ -186,11 +231,6 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         """Create the optimizer of the model and its probes."""
         with self._attached():
             return super().create_optimizer(*arguments, **options)
-
-    def save_model(self, *arguments: Any, **options: Any) -> None:
-        """Save the model and its probes; what is sharded is collected from all processes."""
-        with self._attached():
-            super().save_model(*arguments, **options)
 
     # Data -----------------------------------------------------------------------------------------
 
@@ -331,10 +371,49 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     # Files ----------------------------------------------------------------------------------------
 
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model, its probes and the record of the run."""
+        with self._attached():  # what is sharded is collected from all processes, probes included
+            super().save_model(output_dir, _internal_call)
+        if self.args.should_save:
+            write_json(Path(output_dir or self.args.output_dir) / RUN_FILE, self.run_record())
+
+    def run_record(self) -> dict[str, Any]:
+        """Return what the run is: its model, data, losses, settings, versions and log."""
+        record = make_record(self.args, self.model, {**self._data_description, **self._data_digest})
+        return {
+            **record,
+            "steps": self.state.global_step,
+            "epochs": self.state.epoch,
+            "log": plain_values(self.state.log_history),
+            "evaluation": [],
+        }
+
+    @cached_property
+    def _data_digest(self) -> dict[str, Any]:
+        return describe_dataset(self.train_dataset)
+
+    def create_model_card(
+        self,
+        model_name: str | None = None,
+        dataset_name: str | None = None,
+        tags: str | list[str] | None = None,
+    ) -> None:
+        """Write the model card of the run, from its record."""
+        if self.is_world_process_zero():
+            folder = Path(self.args.output_dir)
+            own = [tags] if isinstance(tags, str) else tags or []
+            name = self.hub_model_id or model_name or folder.name
+            card = make_model_card(
+                self.run_record(), name, tags=[*self._tag_names, *own], dataset=dataset_name
+            )
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / "README.md", card.encode())
+
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         """Save the model without its probes, and the probes to their own file."""
         if self._probes:
-            prefix = f"{_PROBES}."
+            prefix = f"{PROBES_MODULE}."
             if state_dict is None:
                 probes = self._probes.state_dict()
             else:  # collected from all processes
@@ -363,5 +442,5 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self._probes.load_state_dict(read_probe_weights(folder))
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        missing = [name for name in load_result.missing_keys if not name.startswith(_PROBES)]
+        missing = [name for name in load_result.missing_keys if not name.startswith(PROBES_MODULE)]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))

@@ -3,7 +3,9 @@
 import gc
 import json
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoTokenizer
@@ -12,14 +14,21 @@ from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line
 from pragworld_tasks.errors import InputError
-from pragworld_train.arguments import RunSettings
+from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
 from pragworld_train.data import DocumentSet, load_document_set, to_dataset
 from pragworld_train.evaluation import evaluate_before_and_after, tasks_to_evaluate
-from pragworld_train.run_files import push_to_hub, write_run_files
+from pragworld_train.probes import PROBES_FILE
+from pragworld_train.run_files import push_to_hub, write_evaluation
+from pragworld_train.run_record import RUN_FILE
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 _STATE = "trainer_state.json"
+# What a run leaves: of another run, some would be taken for a part of the new one.
+_RUN_FILES = (
+    *("checkpoint-*", RUN_FILE, PROBES_FILE, "README.md", "adapter_*", "model*.safetensors*"),
+    *("pytorch_model*.bin*", "config.json"),
+)
 
 
 def train(settings: RunSettings) -> None:
@@ -46,23 +55,24 @@ def train(settings: RunSettings) -> None:
     )
     tasks = tasks_to_evaluate(settings)
     checkpoint = _checkpoint_to_resume(training_args)
+    if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
+        _clear_output(out, script_args.overwrite, main_process)
     trainer = _make_trainer(settings, data)
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model(training_args.output_dir)
-    trainer.create_model_card(model_name=out.name)
-    history, repository = trainer.state.log_history, trainer.hub_model_id
+    repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
+    trainer.create_model_card(name)
+    record = trainer.run_record()
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
     if not main_process:
         return
-    write_run_files(out, settings, data, history, [])
     if tasks:
         del trainer  # to free the device for the evaluation
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        changes = evaluate_before_and_after(settings, tasks)
-        write_run_files(out, settings, data, history, changes)
+        write_evaluation(out, record, name, evaluate_before_and_after(settings, tasks))
     if training_args.push_to_hub:
         push_to_hub(out, repository, training_args.hub_token)
     print(f"{training_args.output_dir}: saved")
@@ -104,6 +114,31 @@ def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | Non
     return value
 
 
+def _clear_output(out: Path, overwrite: bool, main_process: bool) -> None:
+    """Remove the files of another run if told to, or refuse a folder that has one."""
+    files = [path for pattern in _RUN_FILES for path in out.glob(pattern)]
+    if not overwrite and ((out / RUN_FILE).is_file() or last_checkpoint(out)):
+        raise InputError(
+            f"{out}: holds a run already; pass --resume_from_checkpoint last to resume it, "
+            "--overwrite to replace it, or another --output_dir"
+        )
+    if overwrite and main_process:
+        for path in files:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _describe(data: DocumentSet, script_args: TrainArguments) -> dict[str, Any]:
+    return {
+        "split": data.name,
+        "documents": len(data.documents),
+        "groups": len({document.group for document in data.documents}),
+        "held_out_alteration": script_args.held_out_alteration,
+        "originals_only": script_args.originals_only,
+        "chat_template": script_args.chat_template,
+        "generator": data.generator,
+    }
+
+
 def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedSFTTrainer:
     script_args, training_args, model_args = settings
     name = model_args.model_name_or_path
@@ -135,6 +170,7 @@ def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedS
             processing_class=tokenizer,
             quantization_config=get_quantization_config(model_args),
             peft_config=get_peft_config(model_args),
+            data_description=_describe(data, script_args),
         )
     except InputError:
         raise

@@ -266,7 +266,10 @@ def test_the_run_file_has_the_settings_and_the_evaluation(trained: Path) -> None
         "ula_weight": 1e-3,
         "hls_weight": 1e-2,
         "hls_reduction": "mean",
+        "probe_hidden_size": 128,
     }
+    assert content["data"]["rows"] == content["data"]["documents"]
+    assert content["training"]["processes"] == 2
     assert content["data"]["generator"]["held_out_alteration"] == "Negation"
     logged = {name for line in content["log"] for name in line}
     assert {"ula_loss", "probe_accuracy", "hls_loss", "eval_loss", "eval_hls_loss"} <= logged
@@ -275,7 +278,8 @@ def test_the_run_file_has_the_settings_and_the_evaluation(trained: Path) -> None
         "pragworld_generated_perplexity",
     ]
     card = (trained / "README.md").read_text()
-    assert "- Amplified (ULA): layers 1, weight 0.001\n" in card
+    assert "`L = L_CE + 0.001 · L_amplify + 0.01 · L_suppress`" in card
+    assert "of PragWorld's generated split, without Negation" in card
     assert "## Before and after" in card
 
 
@@ -299,6 +303,39 @@ def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -
         *("--split", "generated", "--metadata", '{"groups": 3}', "--out", tmp_path / "layers.json"),
     )
     assert process.returncode == 0, process.stderr
+
+
+def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:
+    """Return the arguments of a run of two steps on four groups."""
+    return (
+        *("--model_name_or_path", MODEL, *LAYERS, "--use_peft", "--output_dir", str(out)),
+        *("--max_steps", "2", "--save_steps", "1", "--report_to", "none", "--use_cpu"),
+        *("--per_device_train_batch_size", "2", "--disable_tqdm", "true"),
+        *("--dataset_config", '{"groups": 4}', *arguments),
+    )
+
+
+def test_a_run_is_replaced_or_resumed_only_if_told_to(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    out = tmp_path / "out"
+    main(tiny_run(out))
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    record = json.loads((out / "pragworld_train.json").read_text())
+    assert (record["layers"]["ula_weight"], record["layers"]["hls_weight"]) == (1e-3, 1e-3)
+    assert record["adapter"]["lora_dropout"] == 0
+    again = ("--resume_from_checkpoint", "last")
+    said = refused(*tiny_run(out))
+    assert said.startswith(f"{out}: holds a run already; pass --resume_from_checkpoint last")
+    said = refused(*tiny_run(out, *again, "--dataset_config", '{"groups": 5}'))
+    assert said.startswith(f"{out}/checkpoint-2: trained with digest ")
+    assert "groups 4, not 5" in said
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    main(tiny_run(out, *again))
+    assert json.loads((out / "pragworld_train.json").read_text())["steps"] == 2
+    main(tiny_run(out, "--overwrite", "--max_steps", "1", "--ula_weight", "0"))
+    assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-1"]
+    assert not (out / "label_probes.safetensors").exists()
 
 
 # Resuming ----------------------------------------------------------------------------------------

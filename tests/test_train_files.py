@@ -1,10 +1,35 @@
 """The files that training leaves: equal for equal runs, and true to what ran."""
 
+import json
+import re
+import shutil
+from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
+from huggingface_hub import ModelCard
+from peft import LoraConfig
+from train_runs import (
+    BOTH,
+    fresh_model,
+    lora,
+    make_rows,
+    make_trainer,
+    same_bits,
+    settings,
+    small_tokenizer,
+    trained,
+    weights,
+)
 
+from pragworld_tasks.errors import InputError
+from pragworld_train.layer_settings import LayerSettings
+from pragworld_train.model_card import make_model_card
 from pragworld_train.probes import PROBES_FILE, new_probes, write_probes
+from pragworld_train.run_record import RUN_FILE
 
 
 def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
@@ -20,3 +45,217 @@ def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
         write_probes(weights, tmp_path)
         contents.add((tmp_path / PROBES_FILE).read_bytes())
     assert len(contents) == 1
+
+
+# Resuming -----------------------------------------------------------------------------------------
+
+SAVED: dict[str, Any] = {**BOTH, "save_strategy": "steps", "save_steps": 1, "max_steps": 1}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the checkpoint of a finished run."""
+    folder = tmp_path_factory.mktemp("saved")
+    trained(fresh_model(), settings(folder, **SAVED), make_rows(8))
+    return folder / "checkpoint-1"
+
+
+OTHER_RUNS: dict[str, tuple[dict[str, Any], str]] = {
+    "weight": ({"hls_weight": 0.5}, "hls_weight 0.9, not 0.5;"),
+    "useful layers": ({"useful_layers": [0]}, "amplified [0, 2], not [0];"),
+    "no useful layers": ({"useful_layers": None, "ula_weight": None}, "amplified [0, 2], not [];"),
+    "harmful layers": ({"harmful_layers": None, "hls_weight": 0.0}, "suppressed [1], not [];"),
+    "width of probes": ({"probe_hidden_size": 7}, "probe_hidden_size 128, not 7;"),
+    "learning rate": ({"learning_rate": 0.5}, "learning_rate 0.05, not 0.5;"),
+    "steps": ({"max_steps": 3}, "max_steps 1, not 3;"),
+    "batch size": ({"per_device_train_batch_size": 2}, "batch_size 8, not 2;"),
+    "seed": ({"seed": 3}, "seed 42, not 3;"),
+}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("change", OTHER_RUNS)
+def test_another_run_is_not_resumed(checkpoint: Path, change: str) -> None:
+    """It would train no step, and then describe weights that it has not trained."""
+    options, message = OTHER_RUNS[change]
+    before = contents(checkpoint.parent)
+    trainer = make_trainer(
+        fresh_model(), settings(checkpoint.parent, **{**SAVED, **options}), make_rows(8)
+    )
+    with pytest.raises(InputError) as refused:
+        trainer.train(resume_from_checkpoint=str(checkpoint))
+    assert str(refused.value).startswith(f"{checkpoint}: trained with ")
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert contents(checkpoint.parent) == before
+
+
+def test_a_run_with_other_data_or_another_model_is_not_resumed(checkpoint: Path) -> None:
+    args = settings(checkpoint.parent, **SAVED)
+    for model, rows, adapter, message in (
+        (fresh_model(), make_rows(9), None, "rows 8, not 9;"),
+        (fresh_model(), make_rows(8, seed=1), None, "digest "),
+        (fresh_model(), make_rows(8), lora(), "no adapter, not an adapter;"),
+        (fresh_model("llama"), make_rows(8), None, '"Qwen3ForCausalLM", not "LlamaForCausalLM"'),
+    ):
+        trainer = make_trainer(model, args, rows, peft_config=adapter)
+        with pytest.raises(InputError) as refused:
+            trainer.train(resume_from_checkpoint=True)  # the last one
+        assert message in str(refused.value)
+
+
+def test_settings_that_do_not_change_weights_may_differ(checkpoint: Path, tmp_path: Path) -> None:
+    """The batch may be divided in another way, too."""
+    options = {"logging_steps": 5, "save_steps": 3, "eval_strategy": "steps", "eval_steps": 1}
+    divided = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    args = settings(tmp_path, **{**SAVED, **options, **divided})
+    trainer = make_trainer(fresh_model(), args, make_rows(8), eval_dataset=make_rows(2))
+    trainer.train(resume_from_checkpoint=str(checkpoint))
+    assert trainer.state.global_step == 1
+
+
+def test_a_finished_run_trains_no_more(tmp_path: Path) -> None:
+    """By itself, transformers trains one more step where `max_steps` ends within an epoch."""
+    options = {**SAVED, "per_device_train_batch_size": 2, "max_steps": 2}
+    first = trained(fresh_model(), settings(tmp_path, **options), make_rows(8))
+    again = make_trainer(fresh_model(), settings(tmp_path, **options), make_rows(8))
+    again.train(resume_from_checkpoint=True)
+    assert same_bits(weights(again), weights(first))
+    record = again.run_record()
+    assert (record["steps"], record["log"]) == (2, first.run_record()["log"][:-1])
+
+
+def test_a_checkpoint_without_a_record_is_not_resumed(checkpoint: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(checkpoint, tmp_path / "checkpoint-1")
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **SAVED), make_rows(8))
+    for content, message in ((None, f"no {RUN_FILE} says how"), ("{}", "not a record of this")):
+        (copy / RUN_FILE).unlink()
+        if content:
+            (copy / RUN_FILE).write_text(content)
+        with pytest.raises(InputError, match=message):
+            trainer.train(resume_from_checkpoint=str(copy))
+        (copy / RUN_FILE).touch()
+
+
+# Records and cards --------------------------------------------------------------------------------
+
+
+def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
+    rows = make_rows(8)
+    base = tmp_path / "base"
+    fresh_model().save_pretrained(base)
+    small_tokenizer().save_pretrained(base)
+    options = {
+        **BOTH,
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 3,
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": 1,
+        "max_steps": 2,
+        "probe_hidden_size": 7,
+        "hls_reduction": "norm",
+    }
+    adapter = LoraConfig(r=3, lora_alpha=5, lora_dropout=0.25, target_modules=["q_proj"])
+    trainer = trained(
+        str(base),
+        settings(tmp_path / "out", **options),
+        rows,
+        peft_config=adapter,
+        data_description={"name": "drawn"},
+    )
+    trainer.save_model()
+    record = json.loads((tmp_path / "out" / RUN_FILE).read_text())
+    assert record == trainer.run_record()
+    assert record["model"] == {
+        "name": str(base),
+        "revision": None,
+        "architecture": "Qwen3ForCausalLM",
+        "layers": 3,
+        "dtype": "float32",
+        "weights": sum(weight.numel() for weight in trainer.model.parameters()),
+        "trained_weights": 3 * 3 * (32 + trainer.model.get_parameter(Q_B).shape[0]),
+    }
+    for name, value in {"r": 3, "lora_alpha": 5, "lora_dropout": 0.25}.items():
+        assert record["adapter"][name] == value
+    assert record["adapter"]["target_modules"] == ["q_proj"]
+    assert record["data"] | {"digest": ""} == {"name": "drawn", "rows": 8, "digest": ""}
+    assert record["layers"] == {
+        "report": None,
+        "selection": None,
+        "amplified": [0, 2],
+        "suppressed": [1],
+        **{name: getattr(trainer.args, name) for name in ("ula_weight", "hls_weight")},
+        **{name: options[name] for name in ("hls_reduction", "probe_hidden_size")},
+    }
+    every = {field.name for field in fields(trainer.args) if field.init}
+    own = {*LayerSettings.__dataclass_fields__}
+    assert every - own <= record["training"].keys()
+    for name in every - own - {"hub_token"}:
+        value = getattr(trainer.args, name)
+        if value is None or isinstance(value, str | int | float):
+            found = record["training"][name]
+            assert found == getattr(value, "value", value) or name.endswith("_token"), name
+    assert record["training"]["batch_size"] == 6
+    for package in ("trl", "transformers", "peft", "torch", "datasets", "accelerate"):
+        assert record["versions"][package] == version(package)
+    assert (record["steps"], len(record["log"])) == (2, 3)
+
+
+Q_B = "base_model.model.model.layers.0.self_attn.q_proj.lora_B.default.weight"
+
+
+@pytest.mark.parametrize("with_lora", [False, True], ids=["full", "lora"])
+def test_the_card_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_lora: bool) -> None:
+    base = tmp_path / "base"
+    fresh_model().save_pretrained(base)
+    small_tokenizer().save_pretrained(base)
+    monkeypatch.chdir(tmp_path)
+    trainer = trained(
+        "base",
+        settings(Path("out"), **{**BOTH, "ula_weight": 0.02}, lr_scheduler_type="cosine"),
+        make_rows(8),
+        peft_config=LoraConfig(r=3, lora_dropout=0.25) if with_lora else None,
+    )
+    trainer.save_model()
+    trainer.create_model_card("out")
+    card = ModelCard.load("out/README.md")
+    assert card.data.base_model is None  # it is not on the hub
+    assert card.data.library_name == ("peft" if with_lora else "transformers")
+    text = card.text
+    for part in (
+        "fine-tuned from the local model `base` on 8 examples",
+        "It trained for 1 steps of 8 examples",
+        "`L = L_CE + 0.02 · L_amplify + 0.9 · L_suppress`",
+        "MLP outputs of layers 0, 2 at the token",
+        "MLP outputs of layers 1.",
+        "arXiv:2511.13021",
+        "vonwerra2020trl",
+        *(f"| {name} " for name in ("learning_rate", "lr_scheduler_type", "seed", "transformers")),
+    ):
+        assert part in text, part
+    found = dict(re.findall(r"^\| (\S+) +\| +(\S+) \|$", text, re.M))
+    assert found["lr_scheduler_type"] == "cosine"
+    assert float(found["learning_rate"]) == 0.05
+    if with_lora:
+        assert (found["r"], found["lora_dropout"]) == ("3", "0.25")
+    assert "None" not in text
+    assert "time machine" not in text
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    loaded: dict[str, Any] = {}
+    exec(code, loaded)
+    ids = torch.tensor([[1, 9, 12]])
+    torch.testing.assert_close(loaded["model"](ids).logits, trainer.model.eval()(ids).logits)
+
+
+def test_the_card_of_a_model_from_the_hub_links_to_it(tmp_path: Path) -> None:
+    trainer = make_trainer(fresh_model(), settings(tmp_path), make_rows(2))
+    record = trainer.run_record()
+    record["model"] |= {"name": "org/model", "revision": "v2"}
+    card = ModelCard(make_model_card(record, "me/mine", dataset="org/data"))
+    assert card.data.base_model == "org/model"
+    assert card.data.datasets == ["org/data"]
+    assert "[org/model](https://huggingface.co/org/model), revision v2 on 2 examples" in card.text
+    assert "so this is plain SFT" in card.text
