@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
     from pragworld_interp.layer_report import LayerReport, SweepSettings
     from pragworld_interp.layer_statistics import recompute_report
-    from pragworld_interp.notebook import Ablated, Patched, ablate, patch
-    from pragworld_interp.patching_report import PatchingReport, average_effects, read_patching
+    from pragworld_interp.notebook import ablate, patch
+    from pragworld_interp.patching_report import PatchingReport, average_effects
     from pragworld_interp.power import Detectable, detectable_before_sweep
-    from pragworld_interp.report_files import read_layer_files, read_layers, read_patching_panels
+    from pragworld_interp.report_files import (
+        read_layer_files,
+        read_layers,
+        read_patching,
+        read_patching_panels,
+    )
+    from pragworld_interp.reports import Ablated, Patched
 
 __all__ = [
     "EXAMPLES",
@@ -56,11 +62,11 @@ EXAMPLES = Path(__file__).parent / "examples"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Ablated": "notebook:Ablated",
+        "Ablated": "reports:Ablated",
         "Detectable": "power:Detectable",
         "LayerComparison": "comparison:LayerComparison",
         "LayerReport": "layer_report:LayerReport",
-        "Patched": "notebook:Patched",
+        "Patched": "reports:Patched",
         "PatchingReport": "patching_report:PatchingReport",
         "SweepSettings": "layer_report:SweepSettings",
         "ablate": "notebook:ablate",
@@ -73,7 +79,7 @@ __getattr__, __dir__ = lazy_exports(
         "patching_figure": "figures:patching_figure",
         "read_layer_files": "report_files:read_layer_files",
         "read_layers": "report_files:read_layers",
-        "read_patching": "patching_report:read_patching",
+        "read_patching": "report_files:read_patching",
         "read_patching_panels": "report_files:read_patching_panels",
         "recompute_report": "layer_statistics:recompute_report",
     },

@@ -108,9 +108,8 @@ def fingerprint(documents: Sequence[Document | OwnPrompt], prompts: Sequence[str
     """
     digest = hashlib.sha256()
     for d, prompt in zip(documents, prompts, strict=True):
-        record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt]
-        if isinstance(d, OwnPrompt):
-            record.append(sorted(d.labels))
+        labels = [sorted(d.labels)] if isinstance(d, OwnPrompt) else []
+        record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt, *labels]
         digest.update(json.dumps(record).encode() + b"\n")
     return digest.hexdigest()
 

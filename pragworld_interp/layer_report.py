@@ -196,7 +196,7 @@ class LayerResult:
     both_halves: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerReport:
     """The report of one model, one set of documents and one intervention.
 
@@ -295,6 +295,10 @@ class LayerReport:
         """
         check_output(Path(path), overwrite)
         write_layers(self, Path(path))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two reports say the same. Undefined figures, which are NaN, are equal."""
+        return isinstance(other, LayerReport) and self.to_json() == other.to_json()
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `layers.json`; null stands for NaN.

@@ -3,7 +3,8 @@
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +43,7 @@ from pragworld_tasks.evaluation.metrics import (
 )
 from pragworld_tasks.evaluation.scoring import Share
 
+Report = TypeVar("Report", bound=LayerReport)
 Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
@@ -96,7 +98,7 @@ def compute_report(
     return _compute(results, model, data, intervention, settings or SweepSettings())
 
 
-def recompute_report(report: LayerReport, settings: SweepSettings | None = None) -> LayerReport:
+def recompute_report(report: Report, settings: SweepSettings | None = None) -> Report:
     """Compute a report again from its probabilities.
 
     Args:
@@ -110,13 +112,14 @@ def recompute_report(report: LayerReport, settings: SweepSettings | None = None)
         >>> lenient.selected("useful", by="evidence")
         [1, 2]
     """
-    return _compute(
+    computed = _compute(
         report.documents,
         report.model,
         report.data,
         report.intervention,
         settings or report.settings,
     )
+    return replace(report, **vars(computed))
 
 
 # Tests and stability ------------------------------------------------------------------------------

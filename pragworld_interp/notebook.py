@@ -6,67 +6,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any
 
 from pragworld_interp import pipeline
 from pragworld_interp.decoder import from_model, without_labels
-from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patching_figure
-from pragworld_interp.identities import OwnPrompt, model_titles
-from pragworld_interp.layer_report import By, Intervention, LayerReport, Module, Replacement
+from pragworld_interp.identities import OwnPrompt
+from pragworld_interp.layer_report import Intervention, Module, Replacement
 from pragworld_interp.loading import model_identity
-from pragworld_interp.patching_report import PatchingReport
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
-from pragworld_interp.report_files import patching_panels
+from pragworld_interp.reports import Ablated, Patched, check_choice
 from pragworld_interp.runs import process_state
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-class Ablated(LayerReport):
-    """What `ablate` returns: a layer report that draws itself."""
-
-    def plot(
-        self,
-        path: str | Path | None = None,
-        metric: Metric = "accuracy",
-        by: By = "evidence",
-        horizontal: Horizontal = "layer",
-    ) -> "Figure":
-        """Draw the accuracy by ablated layer; see `accuracy_figure`."""
-        _check_choice("metric", metric, Metric)
-        _check_choice("horizontal", horizontal, Horizontal)
-        return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
-
-    def _repr_markdown_(self) -> str:
-        return self.to_text()
-
-
-class Patched(PatchingReport):
-    """What `patch` returns: a patching report that draws itself."""
-
-    def plot(
-        self,
-        path: str | Path | None = None,
-        by_alteration: bool = False,
-        horizontal: Horizontal = "layer",
-    ) -> "Figure":
-        """Draw the patched probability by layer; see `patching_figure`.
-
-        Raises:
-            InputError: No pair is kept.
-        """
-        _check_choice("horizontal", horizontal, Horizontal)
-        if not self.kept_by_alteration():
-            raise InputError("no pair is kept, so there is nothing to show")
-        title, panels = patching_panels([self], by_alteration)
-        return patching_figure(panels, path, title, horizontal)
-
-    def _repr_markdown_(self) -> str:
-        return self.to_text()
 
 
 def ablate(
@@ -128,8 +80,8 @@ def ablate(
         >>> ablate(model, tokenizer, **own).plain.accuracy.total
         2
     """
-    _check_choice("module", module, Module)
-    _check_choice("replacement", replacement, Replacement)
+    check_choice("module", module, Module)
+    check_choice("replacement", replacement, Replacement)
     intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
     own = _own_data(prompts, labels, answers, groups)
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
@@ -290,11 +242,6 @@ def _prepared(
     finally:
         for module, is_training in modes:
             module.training = is_training
-
-
-def _check_choice(name: str, value: str, choices: Any) -> None:
-    if value not in get_args(choices):
-        raise InputError(f"{name}={value!r}: must be one of {', '.join(get_args(choices))}")
 
 
 def _check_documents(documents: Sequence[Document]) -> None:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity
-from pragworld_interp.positions import PARTS_OF_PAIRS, describe_positions, positions_problem
-from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
+from pragworld_interp.positions import describe_positions
+from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import check_output, read_json_lines, read_text, write_whole
+from pragworld_tasks.files import check_output, read_text, write_whole
 from pragworld_tasks.formatting import markdown_table
 
 if TYPE_CHECKING:
@@ -238,39 +237,3 @@ def is_patching_file(path: str | Path) -> bool:
         InputError: The file cannot be read.
     """
     return f'"{SCHEMA}"' in read_text(path).partition("\n")[0]
-
-
-def read_patching(path: str | Path) -> PatchingReport:
-    """Read the report that `pragworld-interp patch` or `write_patching` wrote.
-
-    Raises:
-        InputError: The file is missing, malformed, inconsistent, or of another version.
-    """
-    (_, head), *rest = read_json_lines(path)
-    check_schema(path, head, SCHEMA, SCHEMA_VERSION, "pragworld-interp patch")
-    try:
-        model = decode(ModelIdentity, head.get("model"), "model")
-        data = decode(DataIdentity, head.get("data"), "data")
-        positions = decode(str, head.get("positions"), "positions")
-        if problem := positions_problem(positions, PARTS_OF_PAIRS):
-            raise UnfitError(f"positions is {positions!r:.40}: {problem}")
-    except (UnfitError, OverflowError) as error:
-        raise InputError(f"{path}, line 1: {error}; write the file again") from error
-    pairs = []
-    for where, record in rest:
-        record.pop("kept", None)  # written for people; it follows from the rest
-        try:
-            pair: PairEffect = decode(PairEffect, record, "")
-        except (UnfitError, OverflowError) as error:
-            where.refuse(f"{error}; write the file again")
-        if len(pair.patched) != model.layers:
-            where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
-        if not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
-            where.refuse("the pair has a number that is not a probability; write the file again")
-        pairs.append(pair)
-    if head.get("pairs") != len(pairs):
-        raise InputError(
-            f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
-            "off?"
-        )
-    return PatchingReport(model, data, positions, tuple(pairs))

@@ -1,4 +1,4 @@
-"""Reading result files: one layer report, or those of several models for a figure or a comparison.
+"""Reading result files: one report, or those of several models for a figure or a comparison.
 
 A layer report follows from its probabilities. It is computed from them again when it is read, and
 a file that says something else is refused.
@@ -8,25 +8,23 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pragworld_interp.identities import model_titles
+from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
 from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
 from pragworld_interp.layer_statistics import recompute_report
-from pragworld_interp.patching_report import (
-    PatchedProbability,
-    PatchingReport,
-    average_effects,
-    is_patching_file,
-    read_patching,
-)
+from pragworld_interp.patching_report import SCHEMA as PATCHING_SCHEMA
+from pragworld_interp.patching_report import SCHEMA_VERSION as PATCHING_VERSION
+from pragworld_interp.patching_report import PairEffect, PatchedProbability, is_patching_file
+from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_interp.reports import Ablated, Patched, patching_panels
 from pragworld_interp.serialization import UnfitError, check_schema, decode
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json
+from pragworld_tasks.files import read_json, read_json_lines
 
 _TOLERANCE = 1e-6
 _DRAWN = ("low", "high", "both_halves")
 
 
-def read_layers(path: str | Path) -> LayerReport:
+def read_layers(path: str | Path) -> Ablated:
     """Read the report that `pragworld-interp ablate` or `write_layers` wrote.
 
     Raises:
@@ -36,7 +34,7 @@ def read_layers(path: str | Path) -> LayerReport:
     content = read_json(path)
     check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
     try:
-        report: LayerReport = decode(LayerReport, content, "")
+        report: Ablated = decode(Ablated, content, "")
         _check_consistency(report)
         report = recompute_report(report)
     except (UnfitError, OverflowError) as error:
@@ -49,7 +47,43 @@ def read_layers(path: str | Path) -> LayerReport:
     return report
 
 
-def read_layer_files(paths: Sequence[str | Path]) -> dict[str, LayerReport]:
+def read_patching(path: str | Path) -> Patched:
+    """Read the report that `pragworld-interp patch` or `write_patching` wrote.
+
+    Raises:
+        InputError: The file is missing, malformed, inconsistent, or of another version.
+    """
+    (_, head), *rest = read_json_lines(path)
+    check_schema(path, head, PATCHING_SCHEMA, PATCHING_VERSION, "pragworld-interp patch")
+    try:
+        model = decode(ModelIdentity, head.get("model"), "model")
+        data = decode(DataIdentity, head.get("data"), "data")
+        positions = decode(str, head.get("positions"), "positions")
+        if problem := positions_problem(positions, PARTS_OF_PAIRS):
+            raise UnfitError(f"positions is {positions!r:.40}: {problem}")
+    except (UnfitError, OverflowError) as error:
+        raise InputError(f"{path}, line 1: {error}; write the file again") from error
+    pairs = []
+    for where, record in rest:
+        record.pop("kept", None)  # written for people; it follows from the rest
+        try:
+            pair: PairEffect = decode(PairEffect, record, "")
+        except (UnfitError, OverflowError) as error:
+            where.refuse(f"{error}; write the file again")
+        if len(pair.patched) != model.layers:
+            where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
+        if not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
+            where.refuse("the pair has a number that is not a probability; write the file again")
+        pairs.append(pair)
+    if head.get("pairs") != len(pairs):
+        raise InputError(
+            f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
+            "off?"
+        )
+    return Patched(model, data, positions, tuple(pairs))
+
+
+def read_layer_files(paths: Sequence[str | Path]) -> dict[str, Ablated]:
     """Read layer reports and return them by a short, unique title of each model.
 
     Raises:
@@ -95,20 +129,6 @@ def read_patching_panels(
         if not report.kept_by_alteration():
             raise InputError(f"{path}: no pair is kept, so there is nothing to show")
     return patching_panels(reports, by_alteration)
-
-
-def patching_panels(
-    reports: Sequence[PatchingReport], by_alteration: bool = False
-) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
-    """Return a title and the panels of a figure of reports on the same documents and positions."""
-    titles = model_titles([report.model for report in reports])
-    panels: dict[str, dict[str, PatchedProbability]] = {}
-    for title, report in zip(titles, reports, strict=True):
-        groups = report.kept_by_alteration()
-        for name, pairs in (groups if by_alteration else {"": groups["all"]}).items():
-            panels.setdefault(name, {})[title] = average_effects(pairs)
-    first = reports[0]
-    return f"residuals patched at {first.place}: {first.data.split}", panels
 
 
 def _check_consistency(report: LayerReport) -> None:

@@ -21,8 +21,8 @@ from pragworld_interp import EXAMPLES, ablation, patching
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
-from pragworld_interp.patching_report import PatchingReport, read_patching
-from pragworld_interp.report_files import read_layers
+from pragworld_interp.patching_report import PatchingReport
+from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.tiny import tiny_folder

@@ -27,7 +27,15 @@ from transformers import (
 )
 
 import pragworld_tasks as pt
-from pragworld_interp import Ablated, ablate, compare, patch, read_layers, read_patching
+from pragworld_interp import (
+    Ablated,
+    ablate,
+    compare,
+    patch,
+    read_layers,
+    read_patching,
+    recompute_report,
+)
 from pragworld_interp.cli import main
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_tasks.errors import InputError
@@ -67,6 +75,7 @@ def test_a_sweep_from_python_is_that_of_the_command(
     assert expected.data.generator is not None
     assert own.model == expected.model
     assert own.data.fingerprint == expected.data.fingerprint
+    assert own == by_python
     assert own.to_text() == expected.to_text() == by_python.to_text()
     with pytest.raises(InputError, match="python exists; pass"):
         by_python.write(tmp_path / "python")
@@ -134,13 +143,17 @@ def test_a_report_lists_its_layers(report: Ablated) -> None:
 
 def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_path: Path) -> None:
     patched = patch(*loaded, pt.generate(groups=5, seed=5))
-    reports: tuple[Any, ...] = (report, patched)
-    for shown in reports:
+    reports: tuple[tuple[Any, Any], ...] = ((report, read_layers), (patched, read_patching))
+    for shown, read in reports:
         image = shown.plot()._repr_png_()
         assert image.startswith(b"\x89PNG")
         shown.plot(tmp_path / "figure.png")
         assert (tmp_path / "figure.png").read_bytes() == image
         assert shown._repr_markdown_() == shown.to_text()
+        shown.write(tmp_path / read.__name__)
+        assert read(tmp_path / read.__name__) == shown
+        assert read(tmp_path / read.__name__).plot()._repr_png_() == image
+    assert recompute_report(report) == report != dataclasses.replace(report, layers=())
 
 
 @pytest.mark.parametrize(
@@ -264,7 +277,7 @@ def test_labels_may_differ_between_prompts(loaded: tuple[Any, Any], tmp_path: Pa
 
 
 def test_sweeps_on_other_labels_are_not_compared(loaded: tuple[Any, Any]) -> None:
-    own = {"prompts": STORIES, "answers": ANSWERS}
+    own: dict[str, Any] = {"prompts": STORIES, "answers": ANSWERS}
     three, *others = (
         ablate(*loaded, **own, labels=labels)
         for labels in (

@@ -13,9 +13,8 @@ from pragworld_interp.patching_report import (
     PatchingReport,
     average_effects,
     is_patching_file,
-    read_patching,
 )
-from pragworld_interp.report_files import read_layers
+from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
 
