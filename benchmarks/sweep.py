@@ -41,6 +41,7 @@ from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.patching import PatchedLogits, PatchingPair
+from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
@@ -191,7 +192,12 @@ def sweep_ablation(task: Task) -> torch.Tensor:
     for unit in packing.work_units(task.groups, task.trees, runs.CPU_TOKENS):
         batch = packing.group_batch(unit, task.trees, task.decoder.dtype)
         results.append(
-            ablation.ablated_logits(task.decoder, batch, Ablation("mlp"), runs.CPU_TOKENS)
+            ablation.ablated_logits(
+                task.decoder,
+                batch,
+                Ablation("mlp", every_layer(len(task.decoder.blocks))),
+                runs.CPU_TOKENS,
+            )
         )
     return torch.cat(results, 1).transpose(0, 1)
 
@@ -212,7 +218,9 @@ def pyvene_ablation(task: Task) -> torch.Tensor:
     from pragworld_interp import reference
 
     prompts = [prompt for group in task.groups for prompt in group.prompts]
-    logits = reference.reference_ablated_logits(task.decoder, prompts, Ablation("mlp"))
+    logits = reference.reference_ablated_logits(
+        task.decoder, prompts, Ablation("mlp", every_layer(len(task.decoder.blocks)))
+    )
     return logits.transpose(0, 1)
 
 

@@ -5,6 +5,7 @@ tokens, or does not support the mask of a tree, give others. So a model is tried
 prompts that are about to run.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import torch
@@ -26,8 +27,15 @@ from pragworld_interp.rope import rope_limit, rope_of_each_row
 from pragworld_tasks.errors import InputError
 
 
-def tree_obstacle(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) -> str | None:
+def tree_obstacle(
+    decoder: Decoder, groups: Sequence[Sequence[Tokens]], longest_tree: int
+) -> str | None:
     """Return why the prompts of groups cannot be packed as trees; None if they can.
+
+    Args:
+        decoder: The model.
+        groups: The prompts of each group, or the longest and the shortest of them.
+        longest_tree: The tokens of the longest tree that is about to run.
 
     Raises:
         InputError: The longest prompt does not fit into memory.
@@ -41,9 +49,23 @@ def tree_obstacle(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) -> str |
     if "flash" in decoder.attention:
         # A mask of four dimensions makes it read behind its inputs, so it must not be probed.
         return f"{decoder.attention} does not support the mask of a tree"
-    if not _holds(supports_trees, decoder, _probe(groups)):
+    probe = _probe(groups)
+    if decoder.window is not None and longest_tree > decoder.window:
+        probe = [*_branches(probe[-3], decoder.window), *probe]
+    if not _holds(supports_trees, decoder, probe):
         return "its residuals in a tree are not those of each prompt"
     return None
+
+
+def _branches(prompt: Tokens, window: int) -> list[Tokens]:
+    """Return variants of a prompt that fill a window, so that others lie beyond it in a tree.
+
+    Some models apply a window to the columns of a tree (GPT-Neo), others to positions.
+    """
+    beginning = min(3, len(prompt))
+    beginnings = itertools.product(sorted({*prompt}), repeat=beginning)
+    most = 1 + window // max(1, len(prompt) - beginning)
+    return [[*begun, *prompt[beginning:]] for begun in itertools.islice(beginnings, most)]
 
 
 def rows_agree(decoder: Decoder, groups: Sequence[Sequence[Tokens]]) -> bool:

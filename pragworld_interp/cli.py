@@ -11,10 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.layer_report import By, Intervention, Module, Replacement
+from pragworld_interp.layer_report import By, Intervention, Replacement
 from pragworld_interp.patching_report import is_patching_file
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
+from pragworld_interp.targets import Module, parse_layers
 from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
@@ -81,14 +82,34 @@ def _add_ablate(commands: Commands) -> None:
         commands,
         "ablate",
         _ablate,
-        "ablate the MLP or the attention of each layer and report the change in accuracy",
+        "ablate the MLP or the attention of each layer, or its heads, and report the change in "
+        "accuracy",
         description=_RESUME,
         example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out layers.json",
+        "--out layers.json\n"
+        "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
+        "--layers 10-13 --out heads.json",
     )
     add = command.add_argument
     modules, replacements = get_args(Module), get_args(Replacement)
-    add("--module", default="mlp", choices=modules, help="part to ablate; default: mlp")
+    add(
+        "--module",
+        default="mlp",
+        choices=modules,
+        help="part to ablate; heads for those of the attention, one at a time; default: mlp",
+    )
+    add(
+        "--layers",
+        metavar="LAYERS",
+        help="layers to ablate: numbers and ranges such as 0-9,12, or 5+7 for layers together; "
+        "default: every layer",
+    )
+    add(
+        "--positions",
+        default="all",
+        help="positions at which to ablate: all, those of the dialogue or the question, the last, "
+        "or a span start:stop, which counts tokens as Python does; default: all",
+    )
     add(
         "--replacement",
         default="zero",
@@ -101,13 +122,16 @@ def _add_ablate(commands: Commands) -> None:
 
 
 def _ablate(options: argparse.Namespace) -> None:
+    if problem := positions_problem(options.positions):
+        raise InputError(f"--positions {options.positions}: {problem}")
+    layers = parse_layers(options.layers) if options.layers else None
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import ablate_layers
 
     seed = options.seed if options.replacement == "resample" else None
-    intervention = Intervention(options.module, options.replacement, seed)
-    report = ablate_layers(sweep, intervention, options.out)
+    intervention = Intervention(options.module, options.replacement, seed, options.positions)
+    report = ablate_layers(sweep, intervention, options.out, layers)
     if report is not None:
         print(report.to_text())
 

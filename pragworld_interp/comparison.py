@@ -244,11 +244,17 @@ def _corrected_lines(pairs: Sequence[ModelPair]) -> list[str]:
 
 
 def check_comparable(layer_reports: Mapping[str, LayerReport]) -> None:
-    """Check that all reports are of the same documents and the same intervention.
+    """Check that all reports are of every layer, the same documents and the same intervention.
 
     Raises:
         InputError: They are not.
     """
+    for name, report in layer_reports.items():
+        if not report.is_whole:
+            raise InputError(
+                f"{name}: swept on {', '.join(target.name for target in report.targets):.40}; only "
+                "sweeps of every layer, each alone, can be compared"
+            )
     (name, first), *others = layer_reports.items()
     for other_name, other in others:
         if other.data.fingerprint != first.data.fingerprint:

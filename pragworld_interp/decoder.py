@@ -20,12 +20,32 @@ from pragworld_tasks.errors import InputError
 
 
 @dataclass(frozen=True)
+class Heads:
+    """The heads of a layer's attention.
+
+    Attributes:
+        projection: The module into which the outputs of all heads go, side by side.
+        count: How many they are.
+        width: The width of each.
+    """
+
+    projection: nn.Module
+    count: int
+    width: int
+
+    def columns(self, head: int) -> slice:
+        """Return the columns of a head among those that go into the projection."""
+        return slice(head * self.width, (head + 1) * self.width)
+
+
+@dataclass(frozen=True)
 class Block:
     """One layer of a decoder, and its two parts.
 
     Attributes:
         module: The layer.
         attention, mlp: The modules whose outputs are added to the residuals.
+        heads: The heads of the attention; None if it has none that can be told apart.
         in_tuple: Whether the layer returns the residuals in a tuple.
         folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
         head_bias: Whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT).
@@ -34,6 +54,7 @@ class Block:
     module: nn.Module
     attention: nn.Module
     mlp: nn.Module
+    heads: Heads | None
     in_tuple: bool
     folded: bool
     head_bias: bool
@@ -216,7 +237,7 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
         orders = [call.order for call in recorded]
         if len(recorded) == len(stack) and len(shapes) == 1 and orders == sorted(orders):
             return tuple(
-                _find_parts(block, calls, f"{name}, block {number}")
+                _find_parts(block, calls, _head_count(model, number), f"{name}, block {number}")
                 for number, block in enumerate(stack)
             )
     raise InputError(f"{name}: the model has no list of blocks, so it cannot be swept")
@@ -226,7 +247,9 @@ def _has_matrix(module: nn.Module) -> bool:
     return any(parameter.ndim > 1 for parameter in module.parameters())
 
 
-def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> Block:
+def _find_parts(
+    block: nn.Module, calls: dict[nn.Module, _Call], heads: int | None, name: str
+) -> Block:
     """Find the attention and the MLP of a block. Norms have no matrices."""
     parts = [
         part
@@ -243,12 +266,29 @@ def _find_parts(block: nn.Module, calls: dict[nn.Module, _Call], name: str) -> B
         found = f"{sum(others)} attention and {len(parts) - sum(others)} MLP modules"
         wrong = "the MLP before attention" if others == [False, True] else "instead of one each"
         raise InputError(f"{name}: {found}, {wrong}; this architecture cannot be swept")
-    # A part that adds the residuals itself (BLOOM, MPT) is ablated at its last matrix.
+    projections = [_projection(part, calls) for part in parts]
     attention, mlp = (
-        _last_matrix(part, calls, name) if calls[part].adds_residual else part for part in parts
+        _added_to_residuals(part, projection, calls, name)
+        for part, projection in zip(parts, projections, strict=True)
+    )
+    into_heads = calls[projections[0]].first.shape[-1] if projections[0] else 0
+    found_heads = (
+        Heads(projections[0], heads, into_heads // heads)
+        if heads and projections[0] and into_heads and into_heads % heads == 0
+        else None
     )
     call = calls[block]
-    return Block(block, attention, mlp, call.in_tuple, call.folded, call.head_bias)
+    return Block(block, attention, mlp, found_heads, call.in_tuple, call.folded, call.head_bias)
+
+
+def _head_count(model: nn.Module, layer: int) -> int | None:
+    """Return the heads of a layer as the model's configuration tells them."""
+    config = model.config.get_text_config()  # type: ignore[operator, union-attr]
+    kinds = getattr(config, "layer_types", None) or ()
+    if layer < len(kinds) and ("attention" not in kinds[layer] or "linear" in kinds[layer]):
+        return None
+    count = getattr(config, "num_attention_heads", None)
+    return count if isinstance(count, int) else None
 
 
 def _are_chained(first: _Call, second: _Call) -> bool:
@@ -259,20 +299,41 @@ def _are_chained(first: _Call, second: _Call) -> bool:
     )
 
 
-def _last_matrix(part: nn.Module, calls: dict[nn.Module, _Call], name: str) -> nn.Module:
-    """Return the module within a part whose output it adds to the residuals."""
+def _projection(part: nn.Module, calls: dict[nn.Module, _Call]) -> nn.Module | None:
+    """Return the module that holds the last matrix of a part, with what an adapter adds to it."""
     matrices = [
         module
         for module in part.modules()
         if module in calls and any(p.ndim > 1 for p in module.parameters(recurse=False))
     ]
-    last = max(matrices, key=lambda module: calls[module].order, default=part)
-    if last is part or calls[last].output_width != calls[part].first.shape[-1]:
+    matrices.sort(key=lambda module: calls[module].order)
+    if len(matrices) < 2:
+        return None
+    around_last = [
+        module
+        for module in part.modules()
+        if module in calls
+        and calls[module].order > calls[matrices[0]].order
+        and any(inner is matrices[-1] for inner in module.modules())
+    ]
+    return min(around_last, key=lambda module: calls[module].order)
+
+
+def _added_to_residuals(
+    part: nn.Module, projection: nn.Module | None, calls: dict[nn.Module, _Call], name: str
+) -> nn.Module:
+    """Return the module within a part whose output is added to the residuals.
+
+    It is the part, unless that adds the residuals itself (BLOOM, MPT).
+    """
+    if not calls[part].adds_residual:
+        return part
+    if projection is None or calls[projection].output_width != calls[part].first.shape[-1]:
         raise InputError(
             f"{name}: a part adds the residuals itself, in an unknown way; this architecture "
             "cannot be swept"
         )
-    return last
+    return projection
 
 
 def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:

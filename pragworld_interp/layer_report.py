@@ -17,6 +17,7 @@ import numpy as np
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
 from pragworld_interp.power import Detectable
 from pragworld_interp.serialization import encode
+from pragworld_interp.targets import Module, Target, every_layer
 from pragworld_tasks.data.documents import Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 Role = Literal["useful", "harmful", "neutral"]
 By = Literal["sign", "evidence"]
-Module = Literal["mlp", "attention"]
 Replacement = Literal["zero", "mean", "resample"]
 
 SCHEMA = "pragworld-layers"
@@ -44,22 +44,25 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class Intervention:
-    """What the sweep does to each layer.
+    """What the sweep does to each target.
 
     Attributes:
-        module: The part of the block whose output is replaced.
+        module: The part of the block whose output is replaced; "heads" for the parts of attention.
         replacement: What replaces it: zeros, its mean, or its output at a random position.
         seed: The seed of "resample"; None for other replacements.
+        positions: The positions of the prompt at which it is replaced; see `positions.PARTS`.
     """
 
     module: Module
     replacement: Replacement
     seed: int | None = None
+    positions: str = "all"
 
     @property
     def name(self) -> str:
         """The intervention in words, without the seed."""
-        return f"{self.module} {self.replacement} ablation"
+        at = "" if self.positions == "all" else f" at positions {self.positions}"
+        return f"{self.module} {self.replacement} ablation{at}"
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,11 @@ class LogOdds:
 
 @dataclass(frozen=True)
 class LayerResult:
-    """The effect of ablating one layer.
+    """The effect of ablating one target, such as a layer.
 
     Attributes:
-        layer: The number of the layer, from 0.
-        accuracy: The accuracy over documents with the layer ablated.
+        target: What was ablated.
+        accuracy: The accuracy over documents with the target ablated.
         robust_accuracy: The accuracy over groups; None for a split without alterations.
         by_alteration: The accuracy by category of alteration; empty without alterations.
         by_effect: The accuracy by effect, as in `PlainRun`; empty without alterations.
@@ -180,7 +183,7 @@ class LayerResult:
             two groups.
     """
 
-    layer: int
+    target: Target
     accuracy: Outcome
     robust_accuracy: Outcome | None
     by_alteration: dict[str, Outcome]
@@ -203,10 +206,10 @@ class LayerReport:
     Attributes:
         model: The model that was swept.
         data: The documents that it was evaluated on.
-        intervention: What was done to each layer.
+        intervention: What was done to each target.
         settings: The settings of the statistics.
         plain: The run without intervention.
-        layers: The effect of each layer, from layer 0.
+        layers: The effect of each target: of each layer from layer 0, unless others were chosen.
         documents: The probabilities that everything else is computed from.
 
     Examples:
@@ -226,8 +229,18 @@ class LayerReport:
     layers: tuple[LayerResult, ...]
     documents: tuple[DocumentResult, ...]
 
-    def selected(self, role: Role, by: By = "sign") -> list[int]:
-        """Return the numbers of the layers that have a role.
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What was ablated, in turn."""
+        return tuple(layer.target for layer in self.layers)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each layer of the model was ablated, and alone."""
+        return self.targets == every_layer(self.model.layers)
+
+    def selected(self, role: Role, by: By = "sign") -> list[Any]:
+        """Return the layers that have a role, as numbers; see `Target.place` for other targets.
 
         Args:
             role: "useful", "harmful" or "neutral".
@@ -236,21 +249,41 @@ class LayerReport:
         Raises:
             InputError: The role or the criterion does not exist.
         """
+        return [target.place for target in self.with_role(role, by)]
+
+    def selected_layers(self, role: Role, by: By = "sign") -> list[int]:
+        """Return the numbers of the layers that have a role; see `selected`.
+
+        Raises:
+            InputError: Something else than single layers at all positions was ablated.
+        """
+        targets = self.with_role(role, by)
+        if self.intervention.positions != "all" or any(
+            target.head is not None or len(target.layers) > 1 for target in self.targets
+        ):
+            raise InputError(
+                f"a report of {self.intervention.name} of {self.targets[0].name} and others; "
+                "ablate single layers at all positions"
+            )
+        return [layer for target in targets for layer in target.layers]
+
+    def with_role(self, role: Role, by: By = "sign") -> list[Target]:
+        """Return the targets that have a role; see `selected`."""
         for name, choices in ((role, get_args(Role)), (by, get_args(By))):
             if name not in choices:
                 raise InputError(f"{name!r} does not exist; choose from {', '.join(choices)}")
-        return [layer.layer for layer in self.layers if getattr(layer, by) == role]
+        return [layer.target for layer in self.layers if getattr(layer, by) == role]
 
-    def useful(self, by: By = "sign") -> list[int]:
-        """Return the numbers of the useful layers; see `selected`."""
+    def useful(self, by: By = "sign") -> list[Any]:
+        """Return the useful layers; see `selected`."""
         return self.selected("useful", by)
 
-    def harmful(self, by: By = "sign") -> list[int]:
-        """Return the numbers of the harmful layers; see `selected`."""
+    def harmful(self, by: By = "sign") -> list[Any]:
+        """Return the harmful layers; see `selected`."""
         return self.selected("harmful", by)
 
     def to_frame(self) -> "DataFrame":
-        """Return the figures of the layers as a pandas DataFrame, a row for each layer.
+        """Return the figures of the layers as a pandas DataFrame, a row for each target.
 
         Examples:
             >>> from pragworld_interp import EXAMPLES, read_layers
@@ -263,7 +296,7 @@ class LayerReport:
         rows = []
         for layer in self.layers:
             row = {
-                "layer": layer.layer,
+                "layer": layer.target.place,
                 "percent": layer.accuracy.share.percent,
                 "points": layer.accuracy.difference.points,
                 "low": layer.accuracy.difference.interval.low,
@@ -341,7 +374,7 @@ def _layer_table(report: LayerReport) -> str:
     layers, robust = report.layers, report.plain.robust_accuracy
     accuracy = [layer.accuracy for layer in layers]
     columns = {
-        "layer": [str(layer.layer) for layer in layers],
+        "layer": [layer.target.name for layer in layers],
         "%": [format_percent(outcome.share.percent) for outcome in accuracy],
         "points": [format_points(outcome.difference.points) for outcome in accuracy],
         f"{report.settings.level:.0%} interval": [
@@ -385,8 +418,8 @@ def _breakdown_tables(report: LayerReport) -> list[str]:
             outcomes = [getattr(layer, f"by_{breakdown}")[name] for layer in report.layers]
             points = [outcome.difference.points for outcome in outcomes]
             row = [name, str(share.total), format_percent(share.percent)]
-            for layer in (int(np.argmin(points)), int(np.argmax(points))):
-                row += [str(layer), format_points(points[layer])]
+            for place in (int(np.argmin(points)), int(np.argmax(points))):
+                row += [report.targets[place].name, format_points(points[place])]
             rows.append(row)
         if rows:
             headers = ["documents", "plain %", "lowest at", "points", "highest at", "points"]
@@ -400,11 +433,12 @@ def _role_lines(report: LayerReport) -> list[str]:
         "evidence": f"both Holm p <= {report.settings.alpha:g}",
     }
     roles: tuple[Role, ...] = ("useful", "harmful")
-    return [
-        f"{role}, {rule}: {', '.join(map(str, report.selected(role, by))) or 'none'}"
-        for by, rule in rules.items()
-        for role in roles
-    ]
+    lines = []
+    for by, rule in rules.items():
+        for role in roles:
+            names = [target.name for target in report.with_role(role, by)]
+            lines.append(f"{role}, {rule}: {', '.join(names) or 'none'}")
+    return lines
 
 
 def _signed(change: float) -> str:

@@ -23,6 +23,7 @@ from pragworld_interp.layer_report import (
 )
 from pragworld_interp.power import smallest_found
 from pragworld_interp.serialization import DIGITS
+from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.data.documents import ALTERATIONS, Document, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
@@ -60,6 +61,7 @@ def compute_report(
     data: DataIdentity,
     intervention: Intervention,
     settings: SweepSettings | None = None,
+    targets: tuple[Target, ...] | None = None,
 ) -> LayerReport:
     """Compute the report of an ablation sweep.
 
@@ -68,23 +70,25 @@ def compute_report(
 
     Args:
         documents: Some or all documents of one split, or prompts.
-        gold: [documents, 1 + layers] the probability of the gold answer against the likeliest other
-            label, in the plain run, then with each layer ablated. Above one half the answer is
-            right.
+        gold: [documents, 1 + targets] the probability of the gold answer against the likeliest
+            other label, in the plain run, then with each target ablated. Above one half the answer
+            is right.
         model: The model that was swept.
         data: The identity of the documents; see `identities.data_identity`.
-        intervention: What was done to each layer.
+        intervention: What was done to each target.
         settings: The settings of the statistics; None for the defaults.
+        targets: What was ablated in turn; None for every layer.
 
     Raises:
         ValueError: Shapes or identities contradict each other, or `gold` holds other numbers than
             probabilities.
     """
     gold = np.asarray(gold, dtype=np.float64)
-    if gold.shape != (len(documents), 1 + model.layers) or not documents or model.layers < 1:
+    targets = every_layer(model.layers) if targets is None else targets
+    if gold.shape != (len(documents), 1 + len(targets)) or not documents or not targets:
         raise ValueError(
-            f"p(gold) has shape {gold.shape}; {len(documents)} documents and {model.layers} layers "
-            "need one row a document and one column more than layers"
+            f"p(gold) has shape {gold.shape}; {len(documents)} documents and {len(targets)} "
+            "targets need one row a document and one column more than targets"
         )
     if not ((gold >= 0) & (gold <= 1)).all():
         raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
@@ -95,7 +99,7 @@ def compute_report(
         DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
         for d, values in zip(documents, rounded.tolist(), strict=True)
     )
-    return _compute(results, model, data, intervention, settings or SweepSettings())
+    return _compute(results, model, data, intervention, settings or SweepSettings(), targets)
 
 
 def recompute_report(report: Report, settings: SweepSettings | None = None) -> Report:
@@ -118,6 +122,7 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         report.data,
         report.intervention,
         settings or report.settings,
+        report.targets,
     )
     return replace(report, **vars(computed))
 
@@ -173,6 +178,7 @@ def _compute(
     data: DataIdentity,
     intervention: Intervention,
     settings: SweepSettings,
+    targets: tuple[Target, ...],
 ) -> LayerReport:
     # Renumber the groups: the bootstrap would draw groups that a part of a split leaves out.
     group = np.unique([result.group for result in results], return_inverse=True)[1]
@@ -202,7 +208,7 @@ def _compute(
         is_evident = max(corrected[number], groups_corrected[number]) <= settings.alpha
         layers.append(
             LayerResult(
-                layer=number,
+                target=targets[number],
                 **ablated[number],
                 mcnemar=test,
                 holm=float(corrected[number]),

@@ -22,12 +22,13 @@ from pragworld_interp import likelihoods
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.agreement import tree_obstacle
 from pragworld_interp.decoder import Decoder, find_blocks, without_labels
-from pragworld_interp.layer_report import By, Module, Role
+from pragworld_interp.layer_report import By, Role
 from pragworld_interp.likelihoods import Continuation, Likelihood
 from pragworld_interp.modules import first_tensor, with_tensor
 from pragworld_interp.packing import Tokens
 from pragworld_interp.report_files import read_layers
 from pragworld_interp.runs import MemoryLimit, default_budget
+from pragworld_interp.targets import Module
 from pragworld_tasks.errors import InputError
 
 _logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class TreeLM(HFLM):
         """Load the model as `hf` does, and find its blocks."""
         super().__init__(*args, **kwargs)
         self._decoder: Decoder | None = None
-        self._tried = 0  # the length up to which sequences have been tried as trees
+        self._tried = (0, 0)  # the longest sequence and the longest tree that have been tried
         self._obstacle: str | None = None
         try:
             if self.backend != "causal":
@@ -147,9 +148,12 @@ class TreeLM(HFLM):
     def _has_obstacle(self, decoder: Decoder, sequences: Sequence[Tokens]) -> bool:
         """Return whether something keeps sequences from running as trees, and warn if so."""
         longest = sorted(sequences, key=len)[-_TRIED:]
-        if len(longest[-1]) > self._tried:
-            self._obstacle = tree_obstacle(decoder, [longest, [min(sequences, key=len)]])
-            self._tried = len(longest[-1])
+        trees = likelihoods.share_prefixes(sequences, default_budget(self.device))
+        sizes = (len(longest[-1]), max(tokens for _, tokens in trees) if decoder.window else 0)
+        if any(size > tried for size, tried in zip(sizes, self._tried, strict=True)):
+            groups = [longest, [min(sequences, key=len)]]
+            self._obstacle = tree_obstacle(decoder, groups, sizes[1])
+            self._tried = sizes
             if self._obstacle:
                 _decline(self._obstacle)
         return bool(self._obstacle)
@@ -254,7 +258,10 @@ def _chosen_layers(
             f"{layers}: the sweep replaced outputs by {report.intervention.replacement}, but "
             "hf-ablated replaces them by zeros; sweep with --replacement zero"
         )
-    numbers = report.selected(role, by)
+    try:
+        numbers = report.selected_layers(role, by)
+    except InputError as error:
+        raise InputError(f"{layers}: {error}") from error
     if not numbers:
         raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
     return report.intervention.module, numbers
@@ -275,7 +282,7 @@ def parse_ablation(text: str) -> tuple[Module, list[int]]:
     ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part]
     numbers = sorted(set(itertools.chain.from_iterable(ranges)))
     for known in get_args(Module):
-        if module == known and all(parts) and all(ranges):
+        if module == known != "heads" and all(parts) and all(ranges):
             return known, numbers
     raise InputError(
         f"ablate={text}: must name a module and layers, such as mlp:5,7 or attention:0-3"

@@ -11,12 +11,13 @@ from typing import Any
 from pragworld_interp import pipeline
 from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.identities import OwnPrompt
-from pragworld_interp.layer_report import Intervention, Module, Replacement
+from pragworld_interp.layer_report import Intervention, Replacement
 from pragworld_interp.loading import model_identity
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.reports import Ablated, Patched, check_choice
 from pragworld_interp.runs import process_state
+from pragworld_interp.targets import Layers, Module
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
@@ -33,6 +34,8 @@ def ablate(
     module: Module = "mlp",
     replacement: Replacement = "zero",
     seed: int = 0,
+    layers: Layers | None = None,
+    positions: str = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> Ablated:
@@ -49,10 +52,15 @@ def ablate(
         answers: The label that is right for each prompt.
         groups: The group of each prompt. Tests treat groups as independent, and the robust accuracy
             counts groups that are right as a whole. None if each prompt is a group of its own.
-        module: The part to ablate: "mlp" or "attention".
+        module: The part to ablate: "mlp", "attention", or "heads" for its parts, one at a time.
         replacement: What replaces its output: "zero"; "mean", over the data; or "resample", its
             output at a random position of a random prompt.
         seed: The seed of "resample".
+        layers: The layers to ablate, such as `[3, 4, (5, 7)]`, where 5 and 7 are ablated together;
+            None for every layer.
+        positions: The positions at which to ablate: "all"; those of the "dialogue" or the
+            "question"; the "last"; or a span such as "-5:", which means what a Python slice of the
+            tokens does.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: The tokens that go through a layer at a time, halved when memory is short;
             None for 2048 on a CPU and 32768 on an accelerator.
@@ -82,11 +90,14 @@ def ablate(
     """
     check_choice("module", module, Module)
     check_choice("replacement", replacement, Replacement)
-    intervention = Intervention(module, replacement, seed if replacement == "resample" else None)
+    if problem := positions_problem(positions):
+        raise InputError(f"positions={positions!r}: {problem}")
+    drawn = seed if replacement == "resample" else None
+    intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared
-        report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json")
+        report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
     return Ablated(**vars(report))
 
 

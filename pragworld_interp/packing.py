@@ -5,7 +5,7 @@ occurs once. A mask lets every token attend to its own ancestors only, and posit
 root, so the last token of each prompt gets the same residuals as if the prompt ran alone.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pragworld_interp.tokenization import PromptGroup
+from pragworld_interp.tokenization import PromptGroup, group_positions
 
 Tokens = Sequence[int]
 
@@ -32,15 +32,27 @@ class Batch:
     mask: Tensor
     positions: Tensor  # [rows, length] in the prompt of each token
     history: Tensor  # [rows, length] the text up to each token, hashed to a number below 2^31
+    chosen: Tensor  # [rows, length] whether an intervention applies to each token
     ends: Tensor  # [prompts, 2] the row and the column of each prompt's last token
 
 
-def pad_prompts(prompts: Sequence[Tokens], side: Literal["left", "right"] = "right") -> Batch:
-    """Return a batch with one row for each prompt, padded to the longest."""
+def pad_prompts(
+    prompts: Sequence[Tokens],
+    side: Literal["left", "right"] = "right",
+    chosen: Sequence[Set[int]] | None = None,
+) -> Batch:
+    """Return a batch with one row for each prompt, padded to the longest.
+
+    Args:
+        prompts: The prompts.
+        side: Where padding goes.
+        chosen: The positions of each prompt that an intervention applies to; None for all.
+    """
     length = max(map(len, prompts))
     ids = torch.zeros(len(prompts), length, dtype=torch.long)
     mask = torch.zeros_like(ids)
     history = torch.zeros_like(ids)
+    is_chosen = torch.full(ids.shape, chosen is None)
     ends = []
     for row, prompt in enumerate(prompts):
         start = length - len(prompt) if side == "left" else 0
@@ -48,9 +60,11 @@ def pad_prompts(prompts: Sequence[Tokens], side: Literal["left", "right"] = "rig
         ids[row, own] = torch.tensor(prompt)
         mask[row, own] = 1
         history[row, own] = torch.tensor(list(accumulate(prompt, _extend_history, initial=0))[1:])
+        if chosen is not None:
+            is_chosen[row, [start + position for position in chosen[row]]] = True
         ends.append((row, start + len(prompt) - 1))
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    return Batch(ids, mask, positions, history, torch.tensor(ends))
+    return Batch(ids, mask, positions, history, is_chosen, torch.tensor(ends))
 
 
 def _extend_history(history: int, token: int) -> int:
@@ -71,28 +85,35 @@ class TokenTree:
 
     ids: list[int]  # the token of each node
     history: list[int]  # the text up to each node, hashed
+    chosen: list[bool]  # whether an intervention applies to each node
     paths: list[list[int]]  # the nodes of each prompt, from the root
 
 
-def build_tree(prompts: Iterable[Tokens]) -> TokenTree:
-    """Return the token tree of some prompts."""
-    ids: list[int] = []
-    history: list[int] = []
-    children: dict[tuple[int, int], int] = {}
-    paths = []
-    for prompt in prompts:
+def build_tree(prompts: Sequence[Tokens], chosen: Sequence[Set[int]] | None = None) -> TokenTree:
+    """Return the token tree of some prompts.
+
+    Args:
+        prompts: The prompts.
+        chosen: The positions of each prompt that an intervention applies to; None for all. Prompts
+            share a token only if it applies to both or to none.
+    """
+    tree = TokenTree([], [], [], [])
+    children: dict[tuple[int, int, bool], int] = {}
+    for number, prompt in enumerate(prompts):
         path: list[int] = []
         parent = -1
-        for token in prompt:
-            node = children.get((parent, token))
+        for position, token in enumerate(prompt):
+            is_chosen = chosen is None or position in chosen[number]
+            node = children.get((parent, token, is_chosen))
             if node is None:
-                node = children[parent, token] = len(ids)
-                ids.append(token)
-                history.append(_extend_history(history[parent] if path else 0, token))
+                node = children[parent, token, is_chosen] = len(tree.ids)
+                tree.ids.append(token)
+                tree.history.append(_extend_history(tree.history[parent] if path else 0, token))
+                tree.chosen.append(is_chosen)
             path.append(node)
             parent = node
-        paths.append(path)
-    return TokenTree(ids, history, paths)
+        tree.paths.append(path)
+    return tree
 
 
 def pack_trees(trees: Sequence[TokenTree], dtype: torch.dtype) -> Batch:
@@ -101,18 +122,20 @@ def pack_trees(trees: Sequence[TokenTree], dtype: torch.dtype) -> Batch:
     ids = torch.zeros(len(trees), length, dtype=torch.long)
     positions = torch.zeros_like(ids)
     history = torch.zeros_like(ids)
+    chosen = torch.zeros(ids.shape, dtype=torch.bool)
     attends = torch.eye(length, dtype=torch.bool).repeat(len(trees), 1, 1)
     ends = []
     for row, tree in enumerate(trees):
         ids[row, : len(tree.ids)] = torch.tensor(tree.ids)
         history[row, : len(tree.ids)] = torch.tensor(tree.history)
+        chosen[row, : len(tree.ids)] = torch.tensor(tree.chosen)
         for path in tree.paths:
             nodes = torch.tensor(path)
             positions[row, nodes] = torch.arange(len(path))
             attends[row, nodes[:, None], nodes] |= torch.ones(len(path), len(path)).tril().bool()
             ends.append((row, path[-1]))
     mask = additive_mask(attends[:, None], dtype)
-    return Batch(ids, mask, positions, history, torch.tensor(ends))
+    return Batch(ids, mask, positions, history, chosen, torch.tensor(ends))
 
 
 def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
@@ -121,20 +144,42 @@ def additive_mask(attends: Tensor, dtype: torch.dtype) -> Tensor:
     return mask.masked_fill_(~attends, torch.finfo(dtype).min)
 
 
-def group_batch(groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype) -> Batch:
-    """Return the prompts of groups as a batch: each group a tree, or each prompt a row."""
+def group_batch(
+    groups: Sequence[PromptGroup], trees: bool, dtype: torch.dtype, positions: str = "all"
+) -> Batch:
+    """Return the prompts of groups as a batch: each group a tree, or each prompt a row.
+
+    Args:
+        groups: The groups.
+        trees: Whether they are trees.
+        dtype: The type of the residuals.
+        positions: The positions that an intervention applies to; see `positions`.
+    """
     if trees:
-        return pack_trees([build_tree(group.prompts) for group in groups], dtype)
-    return pad_prompts([prompt for group in groups for prompt in group.prompts])
+        return pack_trees([_group_tree(group, positions) for group in groups], dtype)
+    prompts = [prompt for group in groups for prompt in group.prompts]
+    chosen = [own for group in groups for own in group_positions(group, positions)]
+    return pad_prompts(prompts, chosen=chosen)
 
 
-def work_units(groups: Sequence[PromptGroup], trees: bool, budget: int) -> list[list[PromptGroup]]:
+def _group_tree(group: PromptGroup, positions: str) -> TokenTree:
+    return build_tree(group.prompts, group_positions(group, positions))
+
+
+def longest_tree(groups: Sequence[PromptGroup], positions: str = "all") -> int:
+    """Return the tokens of the longest of the trees that `group_batch` makes of groups."""
+    return max(len(_group_tree(group, positions).ids) for group in groups)
+
+
+def work_units(
+    groups: Sequence[PromptGroup], trees: bool, budget: int, positions: str = "all"
+) -> list[list[PromptGroup]]:
     """Divide groups into units of similar lengths that run together, the longest first.
 
     A unit has as many groups as a budget in tokens and `MOST_PADDING` allow.
     """
     sizes = [
-        (1, len(build_tree(group.prompts).ids))
+        (1, len(_group_tree(group, positions).ids))
         if trees
         else (len(group.prompts), max(map(len, group.prompts)))
         for group in groups

@@ -21,6 +21,7 @@ from pragworld_interp.patching_report import (
     write_patching,
 )
 from pragworld_interp.serialization import decode, encode
+from pragworld_interp.targets import Layers, choose_targets, every_layer
 from pragworld_interp.tokenization import (
     PromptGroup,
     group_positions,
@@ -92,7 +93,7 @@ def inputs_of(
     reason = (
         "pyvene runs one prompt at a time"
         if engine == "pyvene"
-        else agreement.tree_obstacle(decoder, token_groups)
+        else agreement.tree_obstacle(decoder, token_groups, packing.longest_tree(groups))
     )
     if reason and engine == "sweep":
         if not agreement.rows_agree(decoder, token_groups):
@@ -120,37 +121,74 @@ def inputs_of(
     return SweepInputs(decoder, model, data, groups, engine, not reason, budget, run_identity)
 
 
-def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> LayerReport | None:
+def ablate_layers(
+    sweep: SweepInputs, intervention: Intervention, out: Path, layers: Layers | None = None
+) -> LayerReport | None:
     """Ablate each layer in turn, write the report to `out`, and return it.
 
     An interrupted run resumes from the journals beside `out`. If several processes share the run,
     only the first returns the report.
 
+    Args:
+        sweep: The model and the documents.
+        intervention: What to do.
+        out: The file of the report.
+        layers: The layers to ablate, each alone or some together; None for every layer.
+
     Raises:
-        InputError: The engine is not installed, the journal is of another run or corrupt, logits
-            are not finite, or the memory does not suffice.
+        InputError: A layer does not exist, a prompt has no such positions, attention has no heads
+            to ablate, the engine is not installed or cannot do this, the journal is of another run
+            or corrupt, logits are not finite, or the memory does not suffice.
     """
+    blocks = sweep.decoder.blocks
+    heads = None
+    if intervention.module == "heads":
+        heads = [block.heads.count if block.heads else 1 for block in blocks]
+    targets = choose_targets(layers, len(blocks), heads)
+    for group in sweep.groups:
+        group_positions(group, intervention.positions)
+    trees = sweep.trees and (
+        # At other positions than all, prompts share fewer tokens.
+        intervention.positions == "all"
+        or not agreement.tree_obstacle(
+            sweep.decoder,
+            [group.prompts for group in sweep.groups],
+            packing.longest_tree(sweep.groups, intervention.positions),
+        )
+    )
+    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
-    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention)
+
+        is_single = all(target in every_layer(len(blocks)) for target in targets)
+        if intervention.positions != "all" or not is_single:
+            raise InputError(
+                "--engine pyvene ablates single layers at all positions; use --engine sweep"
+            )
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         if sweep.engine == "pyvene":
             prompts = [prompt for group in groups for prompt in group.prompts]
             logits = reference.reference_ablated_logits(sweep.decoder, prompts, replacement)
         else:
-            batch = packing.group_batch(groups, sweep.trees, sweep.decoder.dtype)
+            batch = packing.group_batch(groups, trees, sweep.decoder.dtype, intervention.positions)
             logits = ablation.ablated_logits(sweep.decoder, batch, replacement, budget)
         rows = [(document, prompt) for group in groups for document, prompt in group.pairs]
         _check_finite(sweep.decoder, logits[:1], rows)
-        _check_finite(sweep.decoder, logits[1:], rows, "ablated")
+        names = [target.name for target in targets]
+        _check_finite(sweep.decoder, logits[1:], rows, "ablated", names)
         return ablation.gold_by_group(logits, groups)
 
-    units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
-    run_identity = {**sweep.run_identity, "intervention": asdict(intervention)}
+    units = packing.work_units(sweep.groups, trees, sweep.budget, intervention.positions)
+    run_identity = {
+        **sweep.run_identity,
+        "trees": trees,
+        "intervention": asdict(intervention),
+        "targets": encode(targets),
+    }
 
     def decode_group(group: PromptGroup, result: Any) -> Any:
-        shape = (len(group.documents), 1 + len(sweep.decoder.blocks))
+        shape = (len(group.documents), 1 + len(targets))
         if np.shape(result) != shape or not all(
             isinstance(value, float | int) and 0 <= value <= 1 for row in result for value in row
         ):
@@ -165,7 +203,7 @@ def ablate_layers(sweep: SweepInputs, intervention: Intervention, out: Path) -> 
         return None
     documents = [document for group in sweep.groups for document in group.documents]
     gold = [row for group in _in_order(sweep.groups, units, results) for row in group]
-    report = compute_report(documents, gold, sweep.model, sweep.data, intervention)
+    report = compute_report(documents, gold, sweep.model, sweep.data, intervention, targets=targets)
     write_layers(report, out)
     runs.remove_journals(out)
     return report
@@ -192,6 +230,8 @@ def patch_layers(sweep: SweepInputs, positions: str, out: Path) -> PatchingRepor
     for group in sweep.groups:
         group_positions(group, patching.needed_positions(positions))
 
+    layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
+
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         prompts = [group.prompts for group in groups]
         pairs = [patching.patching_pairs(group, positions) for group in groups]
@@ -206,7 +246,7 @@ def patch_layers(sweep: SweepInputs, positions: str, out: Path) -> PatchingRepor
         for group, own_pairs, own_logits in zip(groups, pairs, logits, strict=True):
             _check_finite(sweep.decoder, own_logits.plain[None], group.pairs)
             originals = [group.pairs[pair.original] for pair in own_pairs]
-            _check_finite(sweep.decoder, own_logits.patched, originals, "patched")
+            _check_finite(sweep.decoder, own_logits.patched, originals, "patched", layers)
             effects = patching.pair_effects(group, own_pairs, own_logits)
             results.append([encode(effect) for effect in effects])
         return results
@@ -259,15 +299,17 @@ def _check_finite(
     logits: torch.Tensor,
     rows: Sequence[tuple[Document | OwnPrompt, Sequence[int]]],
     intervention: str = "",
+    names: Sequence[str] = (),
 ) -> None:
     """Refuse logits that are not finite: no answer follows from them.
 
     Args:
         decoder: The model.
-        logits: [layers, rows, labels] of each layer's intervention, or [1, rows, labels] of the
-            plain run.
+        logits: [targets, rows, labels] of each intervention, or [1, rows, labels] of the plain
+            run.
         rows: The document and the prompt of each row.
         intervention: What was done to each layer; empty for the plain run.
+        names: What it was done to, in turn.
     """
     bad = (~logits.isfinite().all(2)).nonzero()
     if not len(bad):
@@ -276,7 +318,7 @@ def _check_finite(
     document, prompt = rows[row]
     layer = None if intervention else decoder.first_overflow(prompt)
     what = "the logits of the labels" if layer is None else f"the residuals after layer {layer}"
-    done = f" with layer {number} {intervention}" if intervention else ""
+    done = f" with layer {names[number]} {intervention}" if intervention else ""
     raise _NotFiniteError(
         f"{place_of(document)}: {what} are not finite{done} in "
         f"{decoder.dtype!s:.20}; use another dtype, such as float32"

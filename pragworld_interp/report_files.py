@@ -147,22 +147,36 @@ def _check_consistency(report: LayerReport) -> None:
             raise UnfitError(f"settings.{name} is {value}, not from {least} to {most}")
     if len(report.model.labels) < 2:
         raise UnfitError(f"model.labels has {len(report.model.labels)} values, not at least 2")
-    layers = report.model.layers
+    if problem := positions_problem(report.intervention.positions):
+        raise UnfitError(f"intervention.positions is {report.intervention.positions!r}: {problem}")
+    targets = report.targets
+    if not targets:
+        raise UnfitError("layers is empty")
     counts = {
-        "layers": (len(report.layers), layers),
         "documents": (len(report.documents), report.data.documents),
         "groups": (len({document.group for document in report.documents}), report.data.groups),
     }
     for what, (count, stated) in counts.items():
         if count != stated or not stated:
             raise UnfitError(f"{count} {what}, but the file states {stated}")
-    for number, layer in enumerate(report.layers):
-        if layer.layer != number:
-            raise UnfitError(f"layers[{number}] is number {layer.layer}")
-    for number, document in enumerate(report.documents):
-        if len(document.gold) != 1 + layers:
+    for number, target in enumerate(targets):
+        has_heads = report.intervention.module == "heads"
+        is_sorted = target.layers == tuple(sorted({*target.layers})) != ()
+        if target in targets[:number]:
+            raise UnfitError(f"layers[{number}].target is {target.name}, as one before")
+        if not is_sorted or target.layers[-1] >= report.model.layers or target.layers[0] < 0:
             raise UnfitError(
-                f"documents[{number}].gold has {len(document.gold)} numbers instead of {1 + layers}"
+                f"layers[{number}].target.layers is {list(target.layers)}, which are not different "
+                f"layers of {report.model.layers}"
+            )
+        is_head = target.head is not None and target.head >= 0 and len(target.layers) == 1
+        if is_head != has_heads or (target.head is not None and not is_head):
+            raise UnfitError(f"layers[{number}].target.head is {target.head}")
+    for number, document in enumerate(report.documents):
+        if len(document.gold) != 1 + len(targets):
+            raise UnfitError(
+                f"documents[{number}].gold has {len(document.gold)} numbers instead of "
+                f"{1 + len(targets)}"
             )
         if not all(0 <= value <= 1 for value in document.gold):
             raise UnfitError(f"documents[{number}].gold has a number that is not a probability")

@@ -89,7 +89,10 @@ class LayerSettings:
         useful, harmful = self.useful_layers or [], self.harmful_layers or []
         by, report = self.layer_selection, self.layer_report()
         if report is not None:
-            useful, harmful = (report.selected(role, by) for role in ("useful", "harmful"))
+            try:
+                useful, harmful = (report.selected_layers(r, by) for r in ("useful", "harmful"))
+            except InputError as error:
+                raise InputError(f"layers {self.layers}: {error}") from error
         for name, role, layers in (
             ("ula_weight", "useful", useful),
             ("hls_weight", "harmful", harmful),

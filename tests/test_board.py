@@ -251,7 +251,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
             robust = layer.robust_accuracy
             assert robust
             assert row == [
-                str(layer.layer),
+                layer.target.name,
                 format_percent(layer.accuracy.share.percent),
                 format_points(layer.accuracy.difference.points),
                 format_interval(layer.accuracy.difference.interval),

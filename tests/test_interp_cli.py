@@ -386,6 +386,16 @@ def test_another_module_and_replacement_run_and_are_recorded(run: Run) -> None:
     assert (yes(zero)[:, 1:] - yes(mean)[:, 1:]).abs().amax(0).min() > 1e-3  # every layer
 
 
+def test_chosen_layers_and_heads_run_and_are_recorded(run: Run) -> None:
+    settings = ("--module", "heads", "--layers", "0,2-3", "--positions", "-3:")
+    report = read_layers(run("ablate", *settings, "--replacement", "mean"))
+    assert report.intervention == Intervention("heads", "mean", None, "-3:")
+    heads = AutoConfig.from_pretrained(tiny_folder()).num_attention_heads
+    assert [target.name for target in report.targets] == [
+        f"{layer}.{head}" for layer in (0, 2, 3) for head in range(heads)
+    ]
+
+
 def test_the_seed_of_resampling_is_used_and_recorded(run: Run) -> None:
     first, second = (
         read_layers(run("ablate", "--replacement", "resample", "--seed", seed)) for seed in "56"

@@ -20,6 +20,7 @@ from pragworld_interp.comparison import (
     rearrangements,
 )
 from pragworld_interp.layer_report import Intervention, LayerReport, Role
+from pragworld_interp.targets import Target
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Floats
 
@@ -30,10 +31,11 @@ def with_effects(effects: Floats, report: LayerReport | None = None) -> LayerRep
     layer = report.layers[0]
     return dataclasses.replace(
         report,
+        model=dataclasses.replace(report.model, layers=len(effects)),
         layers=tuple(
             dataclasses.replace(
                 layer,
-                layer=number,
+                target=Target((number,)),
                 accuracy=dataclasses.replace(
                     layer.accuracy,
                     difference=dataclasses.replace(layer.accuracy.difference, points=float(effect)),

@@ -26,6 +26,7 @@ from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.packing import pad_prompts
 from pragworld_interp.positions import PromptParts
+from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -46,7 +47,8 @@ def logits_by_layer(decoder: Decoder, prompts: Sequence[TokenizedPrompt] | None 
     """Return [1 + layers, prompts, 2] logits, with every MLP ablated in turn."""
     prompts = prompts or tokenize_prompts(decoder, DOCUMENTS, chat_template=False)
     batch = pad_prompts([prompt.ids for prompt in prompts])
-    return ablated_logits(decoder, batch, Ablation("mlp"), chunk=1000).cpu()
+    ablation = Ablation("mlp", every_layer(len(decoder.blocks)))
+    return ablated_logits(decoder, batch, ablation, chunk=1000).cpu()
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import torch
 from command_runs import Program, run_in_two_processes, run_program
 
 from pragworld_interp import runs
+from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -176,7 +177,7 @@ def test_a_run_resumes_wherever_its_journal_was_cut_off(tmp_path: Path) -> None:
 
 
 def group(number: int) -> PromptGroup:
-    return PromptGroup((), ([number],), (frozenset(),))
+    return PromptGroup((), ([number],), (PromptParts(),))
 
 
 @pytest.mark.parametrize("room", [1, 3, 100])
@@ -218,7 +219,7 @@ def documented(number: int) -> PromptGroup:
     from pragworld_tasks.data.documents import Document
 
     document = Document(0, "c", "q", "yes", number, True, None, None, "manual", number, True)
-    return PromptGroup((document,), ([1],), (frozenset(),))
+    return PromptGroup((document,), ([1],), (PromptParts(),))
 
 
 def test_results_are_those_of_the_documents_whatever_the_units(

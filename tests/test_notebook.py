@@ -131,9 +131,32 @@ def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: 
     assert of_command.adapter == f"{tmp_path}@{str(identity(first)).rpartition('@')[2]}"
 
 
+def test_chosen_layers_heads_and_positions(report: Ablated, loaded: tuple[Any, Any]) -> None:
+    some = ablate(*loaded, DOCUMENTS, layers=[3, (1, 2)])
+    assert [target.place for target in some.targets] == [3, (1, 2)]
+    assert some.layers[0].log_odds.change == pytest.approx(
+        report.layers[3].log_odds.change, abs=1e-4
+    )
+    assert not some.is_whole
+    with pytest.raises(InputError, match="mlp zero ablation of 3 and others; ablate single"):
+        some.selected_layers("useful")
+    heads = ablate(*loaded, DOCUMENTS, module="heads", layers=[1], positions="last")
+    count = loaded[0].config.num_attention_heads
+    assert [target.place for target in heads.targets] == [(1, head) for head in range(count)]
+    assert heads.intervention.name == "heads zero ablation at positions last"
+    assert {*heads.useful(), *heads.harmful(), *heads.selected("neutral")} == {
+        target.place for target in heads.targets
+    }
+    assert "| 1.0 " in heads.to_text()
+    everywhere = ablate(*loaded, DOCUMENTS, layers=[1], positions=":")
+    assert everywhere.layers[0].log_odds.change == pytest.approx(
+        report.layers[1].log_odds.change, abs=1e-4
+    )
+
+
 def test_a_report_lists_its_layers(report: Ablated) -> None:
     frame = report.to_frame()
-    assert frame.index.tolist() == [layer.layer for layer in report.layers]
+    assert frame.index.tolist() == [target.place for target in report.targets]
     assert frame.index[frame["sign"] == "useful"].tolist() == report.useful()
     assert frame.index[frame["evidence"] == "harmful"].tolist() == report.harmful(by="evidence")
     for column in ("percent", "points", "robust_points", "holm", "log_odds"):
@@ -159,7 +182,14 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
 @pytest.mark.parametrize(
     ("kind", "settings", "error"),
     [
-        ("ablate", {"module": "MLP"}, "module='MLP': must be one of mlp, attention"),
+        ("ablate", {"module": "MLP"}, "module='MLP': must be one of mlp, attention, heads"),
+        ("ablate", {"layers": [5]}, "layer 5 does not exist; the model has layers 0 to 4"),
+        ("ablate", {"layers": [1, 1]}, "layers 1: given twice"),
+        ("ablate", {"layers": [(2, 2)]}, r"layers 2\+2: given twice"),
+        ("ablate", {"layers": []}, "layers: there are none"),
+        ("ablate", {"layers": [(1, 2)], "module": "heads"}, r"layers 1\+2: heads are ablated one"),
+        ("ablate", {"positions": "first"}, "positions='first': must be all, dialogue, "),
+        ("ablate", {"positions": "9999:"}, "row 0: the prompt has .* none of them in 9999:;"),
         ("ablate", {"replacement": "zeros"}, "must be one of zero, mean, resample"),
         ("patch", {"positions": "dialog"}, "positions='dialog': must be all, dialogue, "),
         ("ablate", {"batch_tokens": 0}, "batch_tokens=0: must be at least 1"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from small_models import LabelsOnly, small_model
 
 from pragworld_interp import packing
-from pragworld_interp.agreement import supports_trees
+from pragworld_interp.agreement import supports_trees, tree_obstacle
 from pragworld_interp.decoder import from_model
 from pragworld_interp.packing import (
     build_tree,
@@ -90,3 +90,19 @@ def test_a_model_that_ignores_the_mask_does_not_take_trees(monkeypatch: pytest.M
         lambda attends, dtype: plain(torch.ones_like(attends).tril(), dtype),
     )
     assert not supports_trees(decoder, prompts)
+
+
+def test_trees_longer_than_a_window_of_columns_are_tried() -> None:
+    """GPT-Neo applies its window to columns, so prompts that fit it may still lie beyond it."""
+    decoder = from_model(small_model("gpt_neo"), LabelsOnly())
+    assert decoder.window == 64
+    groups = [[[1, *range(7, 31)]], [[1, token, *range(8, 30)] for token in range(40, 44)]]
+    longest = max(len(build_tree(prompts).ids) for prompts in groups)
+    assert longest > decoder.window > max(len(prompt) for prompts in groups for prompt in prompts)
+    assert not supports_trees(decoder, groups[1])
+    obstacle = tree_obstacle(decoder, groups, longest)
+    assert obstacle == "its residuals in a tree are not those of each prompt"
+    assert tree_obstacle(decoder, groups, decoder.window) is None
+    other = from_model(small_model("gemma3_text"), LabelsOnly())
+    assert other.window == 64
+    assert tree_obstacle(other, groups, longest) is None

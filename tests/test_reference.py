@@ -5,11 +5,13 @@ import importlib
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import cycle
 from typing import Any, get_args
 
+import peft
 import pytest
 import torch
 from small_models import ARCHITECTURES, UNUSUAL, WITHOUT_TREES, LabelsOnly, small_model
@@ -22,7 +24,7 @@ from pragworld_interp.ablation import Ablation, ablated_module, build_ablation
 from pragworld_interp.agreement import supports_rows, supports_trees
 from pragworld_interp.alignment import align_tokens
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import Intervention, Module, Replacement
+from pragworld_interp.layer_report import Intervention, Replacement
 from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import (
     Batch,
@@ -34,13 +36,15 @@ from pragworld_interp.packing import (
 from pragworld_interp.patching import PatchedLogits, PatchingPair, patching_pairs
 from pragworld_interp.positions import PARTS_OF_PAIRS, PromptParts
 from pragworld_interp.rope import longest_prompt, rope_limit
+from pragworld_interp.targets import Module, Target, every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
 
-MODULES: tuple[Module, ...] = get_args(Module)
+MODULES: tuple[Module, ...] = ("mlp", "attention")
 REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)
 LAYERS, WIDTH = 3, 32
+TARGETS = every_layer(LAYERS)
 BOS, TURNS, QUESTION = 1, [40, 8, 23, 61, 9, 77, 34, 18, 52, 90], [14, 66, 31]
 ORIGINAL = [BOS, *TURNS, *QUESTION]
 PROMPTS = [  # the first five are of one group
@@ -104,29 +108,67 @@ def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
     return logits[0, -1, list(decoder.labels)]
 
 
-def ablated_by_hooks(decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation) -> Tensor:
-    """Compute [1 + layers, prompts, 2] logits."""
+def ablated_by_hooks(
+    decoder: Decoder,
+    prompts: Sequence[Tokens],
+    ablation: Ablation,
+    chosen: Sequence[Set[int]] | None = None,
+) -> Tensor:
+    """Compute [1 + targets, prompts, 2] logits."""
     columns = []
-    for prompt in prompts:
+    for number, prompt in enumerate(prompts):
         column = [label_logits(decoder, prompt)]
         history = pad_prompts([prompt]).history[0].tolist()
-        for layer, block in enumerate(decoder.blocks):
-            instead = torch.zeros(1, len(prompt), WIDTH)
-            if ablation.outputs is not None:
-                samples = ablation.outputs[layer]
-                instead[0] = torch.stack([samples[each % len(samples)] for each in history])
-            with ablated_module(block, ablation.module).register_forward_hook(returning(instead)):
+        positions = sorted(range(len(prompt)) if chosen is None else chosen[number])
+        for target in ablation.targets:
+            with ExitStack() as stack:
+                for layer in target.layers:
+                    instead = torch.zeros(len(prompt), WIDTH)
+                    if ablation.outputs is not None:
+                        samples = ablation.outputs[layer]
+                        instead = torch.stack([samples[each % len(samples)] for each in history])
+                    block = decoder.blocks[layer]
+                    if target.head is None:
+                        module = ablated_module(block, ablation.module)
+                        hook = module.register_forward_hook(returning(instead, positions))
+                    else:
+                        own = slice(8 * target.head, 8 * target.head + 8)
+                        hook = projection(block.module).register_forward_pre_hook(
+                            reading(instead, positions, own)
+                        )
+                    stack.enter_context(hook)
                 column.append(label_logits(decoder, prompt))
         columns.append(torch.stack(column))
     return torch.stack(columns, 1)
 
 
-def returning(instead: Tensor) -> Callable[..., Any]:
+def returning(instead: Tensor, positions: Sequence[int]) -> Callable[..., Any]:
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
+        replaced = first_tensor(output).clone()
+        replaced.view(len(instead), WIDTH)[positions] = instead[positions]
         is_several = isinstance(output, tuple | list)
-        return type(output)([instead, *output[1:]]) if is_several else instead
+        return type(output)([replaced, *output[1:]]) if is_several else replaced
 
     return hook
+
+
+def reading(instead: Tensor, positions: Sequence[int], columns: slice) -> Callable[..., Any]:
+    def hook(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        replaced = inputs[0].clone()
+        replaced.view(len(instead), WIDTH)[positions, columns] = instead[positions, columns]
+        return (replaced,)
+
+    return hook
+
+
+def projection(block: nn.Module) -> nn.Module:
+    """Return what the heads of a block go into, by the names that libraries give it."""
+    (name,) = (
+        name
+        for name, _ in block.named_modules()
+        if name.endswith((".o_proj", ".out_proj", "attn.c_proj", "attention.dense"))
+    )
+    return block.get_submodule(name)
 
 
 def patched_by_hooks(
@@ -168,10 +210,11 @@ def putting(residuals: Tensor, alignment: Sequence[tuple[int, int]]) -> Callable
 
 def replacement_of(module: Module, replacement: Replacement) -> Ablation:
     if replacement == "zero":
-        return Ablation(module)
+        return Ablation(module, TARGETS)
     generator = torch.Generator().manual_seed(0)
     samples = 1 if replacement == "mean" else 7
-    return Ablation(module, torch.randn(LAYERS, samples, WIDTH, generator=generator))
+    outputs = torch.randn(LAYERS, samples, WIDTH, generator=generator)
+    return Ablation(module, TARGETS, dict(enumerate(outputs)))
 
 
 ABLATIONS = [replacement_of(module, each) for module in MODULES for each in REPLACEMENTS]
@@ -237,11 +280,81 @@ def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) ->
         assert effects.max() > 5e-2, layer
 
 
+WITH_HEADS = [name for name in (*ARCHITECTURES, *UNUSUAL, *WITHOUT_TREES) if name != "qwen3_next"]
+HEADS = tuple(Target((layer,), head) for head in (3, 0, 2) for layer in (2, 0, 1))
+SETS = (Target((1, 2)), Target((2,)), Target((0, 2)), Target((0, 1, 2)), Target((1,)))
+SOME_POSITIONS = [{len(PROMPTS[0]) - 1}, {0, 2, 5}, set(), {3, 4}, {1, 15}, {4}]
+
+
+@pytest.mark.parametrize("architecture", WITH_HEADS)
+def test_heads_sets_of_layers_and_positions(architecture: str) -> None:
+    decoder = small_decoder(architecture)
+    trees = supports_trees(decoder, PROMPTS)
+    drawn = replacement_of("mlp", "resample").outputs
+    ablations = [
+        (Ablation("heads", HEADS), None),
+        (Ablation("heads", HEADS[:4], drawn), SOME_POSITIONS),
+        (Ablation("mlp", SETS), None),
+        (Ablation("attention", SETS, drawn), SOME_POSITIONS),
+        (Ablation("mlp", SETS[:2], drawn), None),
+        (Ablation("mlp", TARGETS), SOME_POSITIONS),
+    ]
+    for number, (ablation, chosen) in enumerate(ablations):
+        expected = ablated_by_hooks(decoder, PROMPTS, ablation, chosen)
+        assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-3
+        batches = [pad_prompts(PROMPTS, side, chosen) for side in ("right", "left")]
+        tree = build_tree(PROMPTS, chosen)
+        if trees and (architecture != "gpt_neo" or len(tree.ids) <= 64):
+            batches.append(pack_trees([tree], decoder.dtype))
+        for batch in batches:
+            found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
+            assert_close(found, expected, number)
+
+
+def test_a_head_is_what_its_values_write() -> None:
+    """Without its values, a head adds nothing."""
+    decoder = small_decoder("gpt_neox")
+    targets = (Target((1,), 2),)
+    batch = pad_prompts(PROMPTS)
+    found = pragworld_interp.ablation.ablated_logits(decoder, batch, Ablation("heads", targets), 40)
+    without = copy.deepcopy(decoder.model)
+    values = without.gpt_neox.layers[1].attention.query_key_value
+    with torch.no_grad():  # query, key and value of each head, one head after the other
+        for parameter in values.parameters():
+            parameter.view(4, 3, 8, -1)[2, 2] = 0
+    without = from_model(without, LabelsOnly())
+    expected = torch.stack([label_logits(without, prompt) for prompt in PROMPTS])
+    assert (found[1] - found[0]).abs().max() > 5e-2
+    assert_close(found[1], expected)
+
+
+def test_linear_attention_has_no_heads_to_ablate() -> None:
+    decoder = small_decoder("qwen3_next")
+    assert [block.heads and block.heads.count for block in decoder.blocks] == [None, 4, None]
+    heads = (Target((1,), 1), Target((1,), 3))
+    ablation = Ablation("heads", heads)
+    found = pragworld_interp.ablation.ablated_logits(decoder, pad_prompts(PROMPTS), ablation, 40)
+    assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation))
+    with pytest.raises(InputError, match=r"GatedDeltaNet: its heads cannot be told apart"):
+        ablated_module(decoder.blocks[0], "heads")
+
+
+def test_adapters_are_within_what_is_ablated() -> None:
+    """An adapter's last matrix would otherwise pass for the part that adds to the residuals."""
+    names = ["self_attention.dense", "mlp.dense_4h_to_h"]
+    settings = peft.LoraConfig(r=2, target_modules=names)
+    model = peft.get_peft_model(copy.deepcopy(small_model("bloom")), settings)
+    for block in from_model(model, LabelsOnly()).blocks:
+        assert [block.attention, block.mlp] == [*map(block.module.get_submodule, names)]
+        assert block.heads
+        assert block.heads.projection is block.attention
+
+
 @pytest.mark.parametrize("architecture", ["llama", "qwen2", "gpt2", "gemma2"])
 def test_engines_agree_on_a_model_in_bfloat16_and_round_no_logits(architecture: str) -> None:
     model = copy.deepcopy(small_model(architecture)).bfloat16()
     decoder = from_model(model, LabelsOnly())
-    ablation = Ablation("mlp")
+    ablation = Ablation("mlp", TARGETS)
     expected = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
     for layout, batch in layouts(decoder).items():
         found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
@@ -254,9 +367,10 @@ def test_engines_agree_on_a_model_in_bfloat16_and_round_no_logits(architecture: 
 def test_samples_are_drawn_by_position(decoder: Decoder) -> None:
     several = replacement_of("mlp", "resample")
     assert several.outputs is not None
+    first = {layer: samples[:1] for layer, samples in several.outputs.items()}
     logits = [
         reference.reference_ablated_logits(decoder, PROMPTS, ablation)
-        for ablation in (several, Ablation("mlp", several.outputs[:, :1]))
+        for ablation in (several, replace(several, outputs=first))
     ]
     assert (logits[0] - logits[1])[1:].abs().amax((1, 2)).min() > 5e-2
 
@@ -316,7 +430,7 @@ def test_prompts_longer_than_a_sliding_window(architecture: str) -> None:
     prompts = [[BOS, *(7 + 29 * n % 83 for n in range(start, 90))] for start in (0, 4, 9)]
     assert min(map(len, prompts)) > decoder.window
     pairs = [PatchingPair(0, other, align_tokens(prompts[0], prompts[other])) for other in (1, 2)]
-    for ablation in (Ablation("mlp"), Ablation("attention")):
+    for ablation in (Ablation("mlp", TARGETS), Ablation("attention", TARGETS)):
         pyvene = reference.reference_ablated_logits(decoder, prompts, ablation)
         assert_close(pyvene, ablated_by_hooks(decoder, prompts, ablation))
         for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
@@ -338,7 +452,7 @@ def test_prompts_that_are_others_in_a_batch(architecture: str) -> None:
     limit = decoder.window if decoder.window else rope_limit(decoder.model)
     assert limit == 64
     assert longest_prompt(decoder.model) in (None, 256)
-    ablation = Ablation("mlp")
+    ablation = Ablation("mlp", TARGETS)
     expected = ablated_by_hooks(decoder, prompts, ablation)
     assert_close(reference.reference_ablated_logits(decoder, prompts, ablation), expected)
     for batch in (pad_prompts(prompts), pad_prompts(prompts, "left")):
@@ -357,8 +471,8 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
     decoder = small_decoder(architecture)
     longest = [BOS, *(7 + 29 * n % 83 for n in range(118))]
     prompts = [longest, longest[:95], longest[:50]]
-    groups = [PromptGroup((generate(groups=1)[0],) * 3, tuple(prompts), ())]
-    found = build_ablation(decoder, groups, Intervention("attention", "mean")).outputs
+    groups = [PromptGroup((generate(groups=1)[0],) * 3, tuple(prompts), (PromptParts(),) * 3)]
+    found = build_ablation(decoder, groups, Intervention("attention", "mean"), TARGETS).outputs
     sums = torch.zeros(LAYERS, WIDTH)
     for prompt in prompts:
         for layer, block in enumerate(decoder.blocks):
@@ -369,7 +483,7 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
             with ablated_module(block, "attention").register_forward_hook(add):
                 label_logits(decoder, prompt)
     assert found is not None
-    assert_close(found[:, 0].float(), sums / sum(map(len, prompts)))
+    assert_close(torch.cat([*found.values()]), sums / sum(map(len, prompts)))
 
 
 @pytest.mark.parametrize("architecture", UNUSUAL)
@@ -377,7 +491,11 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
     decoder = small_decoder(architecture)
     trees = supports_trees(decoder, PROMPTS[:5])
     assert supports_rows(decoder, PROMPTS[:5])
-    for ablation in (Ablation("mlp"), Ablation("attention"), replacement_of("mlp", "resample")):
+    for ablation in (
+        Ablation("mlp", TARGETS),
+        Ablation("attention", TARGETS),
+        replacement_of("mlp", "resample"),
+    ):
         expected = ablated_by_hooks(decoder, PROMPTS, ablation)
         assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-2
         for layout, batch in layouts(decoder).items():
@@ -385,9 +503,9 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
             assert_close(found, expected, (ablation.module, layout))
     # As many rows as heads.
     found = pragworld_interp.ablation.ablated_logits(
-        decoder, pad_prompts(PROMPTS[:4]), Ablation("mlp"), chunk=40
+        decoder, pad_prompts(PROMPTS[:4]), Ablation("mlp", TARGETS), chunk=40
     )
-    assert_close(found, ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp")))
+    assert_close(found, ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp", TARGETS)))
     patched = patched_by_hooks(decoder, PROMPTS, PAIRS).patched
     for packed in {False, trees}:
         found = sweep_patched(decoder, PROMPTS, PAIRS, trees=packed, chunk=40).patched
@@ -421,13 +539,13 @@ def test_the_engines_share_no_intervention_code(monkeypatch: pytest.MonkeyPatch)
                     patch.setattr(f"pragworld_interp.{module}.{name}", refuse)
         with pytest.raises(AssertionError):
             ours(decoder, PROMPTS, PAIRS)
-        reference.reference_ablated_logits(decoder, PROMPTS, Ablation("mlp"))
+        reference.reference_ablated_logits(decoder, PROMPTS, Ablation("mlp", TARGETS))
         reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     monkeypatch.setattr("pyvene.IntervenableModel.forward", refuse)
     with pytest.raises(AssertionError):
         reference.reference_patched_logits(decoder, PROMPTS, PAIRS)
     ours(decoder, PROMPTS, PAIRS)
-    by_sweeping(decoder, Ablation("mlp"))
+    by_sweeping(decoder, Ablation("mlp", TARGETS))
 
 
 # What patching is (PragWorld paper, section 6.1) --------------------------------------------------
@@ -561,7 +679,7 @@ def test_hooks_of_others_are_kept_and_called() -> None:
         mlp.register_forward_hook(lambda _, __, output: 2 * output),
     ):
         before = state(decoder.model)
-        ablation = Ablation("attention")
+        ablation = Ablation("attention", TARGETS)
         found = reference.reference_ablated_logits(decoder, PROMPTS, ablation)
         assert len(recorded) == (1 + LAYERS) * len(PROMPTS)
         assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation))

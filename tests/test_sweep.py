@@ -27,10 +27,13 @@ from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.packing import group_batch
 from pragworld_interp.patching import PatchingPair, patched_logits
+from pragworld_interp.positions import PromptParts
+from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
+LAYERS = every_layer(3)
 PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for start in (1, 2, 3)]
 PAIRS = [PatchingPair(0, other, align_tokens(PROMPTS[0][0], PROMPTS[0][other])) for other in (1, 2)]
 
@@ -86,7 +89,11 @@ def watched(decoder: Decoder) -> Iterator[OffDevice]:
 
 def groups() -> list[PromptGroup]:
     return [
-        PromptGroup(tuple(document(group, 4 * group + row) for row in range(4)), prompts, ())
+        PromptGroup(
+            tuple(document(group, 4 * group + row) for row in range(4)),
+            prompts,
+            (PromptParts(),) * 4,
+        )
         for group, prompts in enumerate(map(tuple, PROMPTS))
     ]
 
@@ -102,10 +109,10 @@ def test_layers_run_without_the_host(
     monkeypatch.setattr(tree_attention, "SHORTEST", 2)  # several spans
     if not trees:
         on_meta.model.set_attn_implementation("eager")  # the other one reads a mask of rows
-    samples = torch.randn(3, 5, 32, device="meta")
+    samples = dict(enumerate(torch.randn(3, 5, 32, device="meta")))
     batch = group_batch(groups(), trees, on_meta.dtype)
     with watched(on_meta) as mode:
-        for ablation in (Ablation("mlp"), Ablation("attention", samples)):
+        for ablation in (Ablation("mlp", LAYERS), Ablation("attention", LAYERS, samples)):
             ablated_logits(on_meta, batch, ablation, chunk=60)
         patched_logits(on_meta, PROMPTS[:2], [PAIRS, PAIRS], trees, chunk=60)
     assert mode.on_host == []
@@ -116,7 +123,7 @@ def test_layers_run_without_the_host(
 def test_outputs_are_collected_on_any_device(replacement: Any) -> None:
     decoder = from_model(small_model("qwen2"), LabelsOnly())
     with watched(decoder) as mode:
-        build_ablation(decoder, groups(), Intervention("mlp", replacement))
+        build_ablation(decoder, groups(), Intervention("mlp", replacement), LAYERS)
     assert mode.on_host != []
     assert mode.in_float64 == []
 
@@ -127,7 +134,9 @@ def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         batch = group_batch(groups, True, decoder.dtype)
-        return gold_by_group(ablated_logits(decoder, batch, Ablation("mlp"), budget), groups)
+        return gold_by_group(
+            ablated_logits(decoder, batch, Ablation("mlp", LAYERS), budget), groups
+        )
 
     def allocate(_: nn.Module, inputs: tuple[Tensor]) -> None:
         sizes.append(inputs[0].shape[0] * inputs[0].shape[1])

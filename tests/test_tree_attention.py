@@ -14,6 +14,7 @@ from pragworld_interp import sweep, tree_attention
 from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import from_model
 from pragworld_interp.packing import build_tree, pack_trees
+from pragworld_interp.targets import every_layer
 from pragworld_interp.tree_attention import Span, TreeAttention, spans
 
 
@@ -113,12 +114,13 @@ class Scores(TorchFunctionMode):
 def test_sweeps_go_this_way(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = from_model(small_model("qwen2"), LabelsOnly())
     batch = pack_trees([build_tree(a_tree(6, 35))], torch.float32)
+    ablation = Ablation("mlp", every_layer(3))
     with Scores() as scores:
-        logits = ablated_logits(decoder, batch, Ablation("mlp"), chunk=300)
+        logits = ablated_logits(decoder, batch, ablation, chunk=300)
     length = batch.ids.shape[1]
     everything = [Span(slice(0, length), torch.arange(length))]
     monkeypatch.setattr(sweep, "spans", lambda _: everything)
     with Scores() as plain_scores:
-        plain = ablated_logits(decoder, batch, Ablation("mlp"), chunk=300)
+        plain = ablated_logits(decoder, batch, ablation, chunk=300)
     torch.testing.assert_close(logits, plain, rtol=0, atol=1e-4)
     assert scores.count < 0.4 * plain_scores.count

@@ -98,14 +98,14 @@ def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
         InputError: A file cannot be read, contradicts itself, or is given twice.
     """
     is_patching = {path: is_patching_file(path) for path in paths}
+    ablations = {path: read_layers(path) for path in paths if not is_patching[path]}
+    for path, report in ablations.items():
+        if not report.is_whole:
+            raise InputError(f"{path}: not of every layer, each alone; sweep on all layers")
     return LayerSweeps(
         _comparable(
-            [read_layers(path) for path in paths if not is_patching[path]],
-            lambda report: (
-                report.data.fingerprint,
-                report.intervention.module,
-                report.intervention.replacement,
-            ),
+            [*ablations.values()],
+            lambda report: (report.data.fingerprint, report.intervention.name),
         ),
         _comparable(
             [read_patching(path) for path in paths if is_patching[path]],
@@ -216,7 +216,7 @@ def _difference_cell(layer: LayerResult, outcome: Outcome, mark: Role = "neutral
     return HeatCell(
         color_of(difference.points),
         format_points(difference.points),
-        f"layer {layer.layer}: {format_points(difference.points)} points, "
+        f"layer {layer.target.name}: {format_points(difference.points)} points, "
         f"{format_interval(difference.interval)}",
         mark,
     )

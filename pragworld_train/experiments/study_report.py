@@ -219,7 +219,7 @@ def make_study_report(
         for name, measured in _run_tallies(run.folder, useful, harmful, held_out).items():
             of_arm.setdefault(name, []).append(measured)
         ablated = read_layers(run.folder / "layers.json")
-        layers = ablated.selected("useful"), ablated.selected("harmful")
+        layers = ablated.selected_layers("useful"), ablated.selected_layers("harmful")
         ablated_again.setdefault(run.arm, {})[run.seed] = layers
     reference = tallies.get(REFERENCE, {})
     arms = {
