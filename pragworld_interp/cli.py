@@ -273,7 +273,7 @@ def _add_plot(commands: Commands) -> None:
     add = command.add_argument
     add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, or of `patch`")
     add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
-    add("--by-alteration", action="store_true", help="draw a panel for each alteration")
+    add("--by-alteration", action="store_true", help="show each alteration")
     metrics = ("accuracy", "robust_accuracy")
     add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")
     add(
@@ -285,7 +285,7 @@ def _add_plot(commands: Commands) -> None:
     add(
         "--depth",
         action="store_true",
-        help="show the relative depth of layers, to compare models of different depths",
+        help="show the relative depth of layers, as is always done for models of different depths",
     )
 
 
@@ -298,7 +298,7 @@ def _plot(options: argparse.Namespace) -> None:
         raise InputError(
             "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
         )
-    horizontal: figures.Horizontal = "depth" if options.depth else "layer"
+    horizontal: figures.Horizontal | None = "depth" if options.depth else None
     if all(are_patching):
         title, panels = read_patching_panels(options.files, options.by_alteration)
         figures.patching_figure(panels, options.out, title, horizontal)

@@ -1,16 +1,20 @@
 """Figures: accuracy by ablated layer, and the probability that patching a layer leads to.
 
 They follow figures 4, 5, 9 and 10 of the papers (accuracy with the MLP of each layer zeroed) and
-figures 3 and 8 (direct effect patching). Models differ in color, line and marker; useful and
-harmful layers differ in the shape of their marks. The functions need matplotlib only.
+figures 3 and 8 (direct effect patching). Few models are lines, which differ in color, line and
+marker; more models are rows of a heat map. Changes are on a scale that is linear up to 5 points and
+logarithmic beyond, so that a layer without which a model collapses leaves the others readable. The
+functions need matplotlib only.
 """
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,15 +30,24 @@ from pragworld_tasks.formatting import format_percent
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
 
 Horizontal = Literal["layer", "depth"]
 Metric = Literal["accuracy", "robust_accuracy"]
 
+_MOST_LINES = 4  # models that lines tell apart; more are rows of a heat map
 _COLUMNS = 4  # of small multiples
 _GREY = "0.35"
-_DOTTED, _DASHED = (0, (1, 1)), (0, (4, 2))
-_ROLE_MARKERS: dict[Literal["useful", "harmful"], str] = {"useful": "v", "harmful": "^"}
+_DOTTED, _DASHED, _DASH_DOTTED = (0, (1, 1)), (0, (4, 2)), (0, (6, 2, 1, 2))
+_ROLES = {"useful": -1, "neutral": 0, "harmful": 1}  # the sign of the change
+_MARKERS = {-1: "v", 1: "^"}  # by that sign
+_LINEAR = 5.0  # points up to which the scale of changes is linear
+_RUN_WIDTH = 0.07  # of the cell of a plain run, as a share of all layers
+_POINTS = (0, 2, 5, 15, 40, 100)  # where this scale has ticks, on both sides
+# From a loss to a gain, and from the original's answer to the variant's. Only losses get dark, so
+# that the two also differ in grey.
+_COLORS = ("#00263d", "#0072B2", "#9fd0ec", "#ffffff", "#f7cf7a", "#E69F00", "#D55E00")
 
 
 def accuracy_figure(
@@ -42,23 +55,28 @@ def accuracy_figure(
     path: str | Path | None = None,
     metric: Metric = "accuracy",
     by: By = "evidence",
-    horizontal: Horizontal = "layer",
+    horizontal: Horizontal | None = None,
 ) -> "Figure":
-    """Draw accuracy by ablated layer: all models in one panel, with base lines and intervals.
+    """Draw accuracy by ablated layer, and its difference from the plain run.
+
+    Up to four models share a panel of accuracies, with their plain runs and with what always giving
+    the most frequent answer would reach, if all prompts have the same two labels. Below, each model
+    has a panel of differences with their band. More models are rows of a heat map of differences.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
         metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
         by: Whether the marks follow the evidence or the bare sign.
-        horizontal: The number of the layer, or its relative depth from 0 to 1.
+        horizontal: The number of the layer, or its relative depth from 0 to 1. None for the number
+            if all models have as many layers, else the depth.
 
     Returns:
         The figure, which notebooks show.
 
     Raises:
-        InputError: There are no reports or too many, they are of different documents or
-            interventions or lack the metric, or the file cannot be written.
+        InputError: There are no reports, they are of different documents or interventions or lack
+            the metric, or the file cannot be written.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -70,102 +88,155 @@ def accuracy_figure(
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    with figure_file(_as_path(path), 7, 3.8) as figure:
-        axes = figure.subplots()
-        labels = []
-        for look, (name, report) in zip(LOOKS, layer_reports.items(), strict=False):
-            plain: Share = getattr(report.plain, metric)
-            outcomes = [getattr(layer, metric) for layer in report.layers]
-            _draw_outcomes(axes, plain, outcomes, look, horizontal)
-            if metric == "accuracy":
-                _mark_roles(axes, report, by, look, horizontal)
-            labels.append(f"{name} ({format_percent(plain.percent)} % without)")
-        axes.set_title(_title(first))
-        _set_ticks(axes, horizontal, 10)
-        axes.set_xlabel(_horizontal_label("ablated layer", horizontal))
-        axes.set_ylabel(f"{metric.replace('_', ' ')} (%)")
-        handles = [*_model_handles(labels), *_outcome_handles(first)]
+    depths = [len(report.layers) for report in layer_reports.values()]
+    horizontal = horizontal or _common_axis(depths)
+    models = []
+    for name, report in layer_reports.items():
+        outcomes = [getattr(layer, metric) for layer in report.layers]
+        model = _changes(name, getattr(report.plain, metric), outcomes, horizontal)
         if metric == "accuracy":
-            rule = "by sign" if by == "sign" else f"both Holm p ≤ {first.settings.alpha:g}"
-            handles += [
-                _handle(f"{role} ({rule})", **_role_style(marker), markersize=8, color="0.7")
-                for role, marker in _ROLE_MARKERS.items()
-            ]
-        _add_legend(figure, handles)
+            model = model._replace(signs=[_ROLES[getattr(layer, by)] for layer in report.layers])
+        models.append(model)
+    title = _title(first)
+    constant = _constant_percent(first) if metric == "accuracy" else None
+    marks = _mark_handles(first, by if metric == "accuracy" else None)
+    if len(models) > _MOST_LINES:
+        title += f"\npercentages are the {metric.replace('_', ' ')} without ablation"
+        if constant is not None:
+            title += f"; {_constant_text(constant)}"
+        return _change_maps(path, title, {"": models}, horizontal, marks)
+    title = _with_hint(title, depths, horizontal)
+    high = 1.9 if len(models) == 1 else 1.5
+    with figure_file(_as_path(path), 7, 2.1 + high * len(models)) as figure:
+        top, *grid = figure.subplots(
+            1 + len(models), 1, sharex=True, height_ratios=[2.1] + [high] * len(models)
+        )
+        figure.suptitle(title, fontsize=9)
+        for axes, look, model in zip(grid, LOOKS, models, strict=False):
+            axes.set_title(
+                _wrapped(_with_percent(model.name, model.plain), 90), loc="left", fontsize=8
+            )
+            _draw_line(top, model.at, [o.share.percent for o in model.outcomes], look)
+            _draw_level(top, model.plain.percent, look, _DOTTED)
+            _draw_changes(axes, model, look)
+            axes.set_ylabel("difference\n(points)")
+        _scale_changes(grid, models)
+        top.set_ylabel(f"{metric.replace('_', ' ')} (%)")
+        _set_layer_axis(grid[-1], "ablated layer", max(depths), horizontal, 10)
+        handles = [*_model_handles(layer_reports), _line_handle("without ablation", _DOTTED)]
+        if constant is not None:
+            top.axhline(constant, color=_GREY, linestyle=_DASH_DOTTED, linewidth=1.1)
+            handles.append(_line_handle(_constant_text(constant), _DASH_DOTTED))
+        handles.append(_band_handle(f"{first.settings.level:.0%} band of all differences"))
+        _add_legend(figure, [*handles, *marks])
     return figure
 
 
 def alterations_figure(
     layer_reports: Mapping[str, LayerReport],
     path: str | Path | None = None,
-    horizontal: Horizontal = "layer",
+    horizontal: Horizontal | None = None,
 ) -> "Figure":
-    """Draw accuracy by ablated layer: one panel for each category of alteration and for originals.
+    """Draw a heat map for each model: changes in accuracy by alteration and by ablated layer.
+
+    Rows are the categories of alteration and the originals, with their number of documents and
+    their accuracy in the plain run. Marks are where the band of all layers of a row excludes 0;
+    rows of few groups have no band.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
-        horizontal: The number of the layer, or its relative depth from 0 to 1.
+        horizontal: As in `accuracy_figure`.
 
     Raises:
-        InputError: There are no reports or too many, they are of different documents or
-            interventions or of a split without alterations, or the file cannot be written.
+        InputError: There are no reports, they are of different documents or interventions or of a
+            split without alterations, or the file cannot be written.
     """
     first = _first_comparable(layer_reports, path)
-    panels = [("by_alteration", name) for name in first.plain.by_alteration]
-    if not panels:
+    rows = [("by_alteration", name) for name in first.plain.by_alteration]
+    if not rows:
         raise InputError(f"split {first.data.split} has no alterations to show by category")
     if "original" in first.plain.by_effect:
-        panels.append(("by_effect", "original"))
-    with _small_multiples(path, len(panels)) as (figure, grid):
-        for axes, (breakdown, name) in zip(grid, panels, strict=True):
-            for look, report in zip(LOOKS, layer_reports.values(), strict=False):
-                outcomes = [getattr(layer, breakdown)[name] for layer in report.layers]
-                plain: Share = getattr(report.plain, breakdown)[name]
-                _draw_outcomes(axes, plain, outcomes, look, horizontal, small=True)
-            total = getattr(first.plain, breakdown)[name].total
-            _set_panel_title(axes, f"{name.capitalize() if name.islower() else name} ({total})")
-        figure.suptitle(_title(first), fontsize=9)
-        _label_panels(grid, "ablated layer", horizontal, "accuracy (%)")
-        _add_legend(figure, [*_model_handles(layer_reports), *_outcome_handles(first)])
-    return figure
+        rows.append(("by_effect", "original"))
+    depths = [len(report.layers) for report in layer_reports.values()]
+    horizontal = horizontal or _common_axis(depths)
+    panels = {}
+    for model, report in layer_reports.items():
+        panels[_with_percent(model, report.plain.accuracy)] = [
+            _changes(
+                f"{name.capitalize() if name.islower() else name} ({plain.total})",
+                plain,
+                [getattr(layer, breakdown)[name] for layer in report.layers],
+                horizontal,
+            )
+            for breakdown, name in rows
+            for plain in [getattr(report.plain, breakdown)[name]]
+        ]
+    title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
+    return _change_maps(path, title, panels, horizontal, _mark_handles(first, None))
 
 
 def patching_figure(
     panels: Mapping[str, Mapping[str, PatchedProbability]],
     path: str | Path | None = None,
     title: str = "",
-    horizontal: Horizontal = "layer",
+    horizontal: Horizontal | None = None,
 ) -> "Figure":
     """Draw the probability of the altered prompt's gold answer by patched layer, with OR and AR.
+
+    Up to four models are lines. More are rows of a heat map or, if there are several panels, have a
+    heat map each with a row for each panel.
 
     Args:
         panels: Curves by the title of the panel, such as a category, and the name of the model.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
         title: The title above all panels.
-        horizontal: The number of the layer, or its relative depth: 0 at the first point, 1 at the
-            last.
+        horizontal: As in `accuracy_figure`. Depth 0 is at the first point, 1 at the last.
 
     Raises:
-        InputError: There is nothing to draw, there are too many models, or the file cannot be
-            written.
+        InputError: There is nothing to draw, or the file cannot be written.
     """
-    models = dict.fromkeys(model for curves in panels.values() for model in curves)
+    models = list(dict.fromkeys(model for curves in panels.values() for model in curves))
     _check_models(models, path)
+    depths = [len(curve.layers) for curves in panels.values() for curve in curves.values()]
+    horizontal = horizontal or _common_axis(depths)
+    title = _with_hint(title, depths, horizontal)
+    draw = _patching_lines if len(models) <= _MOST_LINES else _patching_maps
+    return draw(panels, path, title, horizontal, models, max(depths))
+
+
+def _patching_lines(
+    panels: Mapping[str, Mapping[str, PatchedProbability]],
+    path: str | Path | None,
+    title: str,
+    horizontal: Horizontal,
+    models: Sequence[str],
+    longest: int,
+) -> "Figure":
     looks = dict(zip(models, LOOKS, strict=False))
+    width = 30 if len(panels) > 1 else 85
     with _small_multiples(path, len(panels)) as (figure, grid):
         for axes, (name, curves) in zip(grid, panels.items(), strict=True):
+            axes.axhline(0.5, color=_GREY, linestyle=_DASH_DOTTED, linewidth=0.9)
             for model, curve in curves.items():
                 _draw_patched(axes, curve, looks[model], horizontal, small=len(panels) > 1)
-            _set_panel_title(axes, name)
+            pairs = _pairs_text([curves.get(model) for model in models])
+            axes.set_title(
+                _wrapped(f"{name} ({pairs})" if name and pairs else name or pairs, width)
+            )
             axes.set_ylim(-0.03, 1.03)
-        if title:
-            figure.suptitle(title, fontsize=9)
-        _label_panels(grid, "patched layer", horizontal, "p(altered gold label)")
+        figure.suptitle(title, fontsize=9)
+        _set_layer_axis(grid[0], "", longest, horizontal, 4 if len(panels) > 1 else 10)
+        for axes in grid[-_COLUMNS:]:
+            axes.set_xlabel(_axis_label("patched layer", horizontal))
+            axes.tick_params(labelbottom=True)
+        for axes in grid[::_COLUMNS]:
+            axes.set_ylabel("p(altered gold label)")
         handles = [
             *_model_handles(models),
             _line_handle("original run (OR)", _DOTTED),
             _line_handle("altered run (AR)", _DASHED),
+            _line_handle("one half: the answer changes", _DASH_DOTTED),
         ]
         if any(curve.low is not None for curves in panels.values() for curve in curves.values()):
             handles.append(_band_handle(f"{LEVEL:.0%} interval"))
@@ -173,24 +244,256 @@ def patching_figure(
     return figure
 
 
-# Curves -------------------------------------------------------------------------------------------
-
-
-def _draw_outcomes(
-    axes: "Axes",
-    plain: Share,
-    outcomes: Sequence[Outcome],
-    look: Look,
+def _patching_maps(
+    panels: Mapping[str, Mapping[str, PatchedProbability]],
+    path: str | Path | None,
+    title: str,
     horizontal: Horizontal,
-    small: bool = False,
+    models: Sequence[str],
+    longest: int,
+) -> "Figure":
+    from matplotlib.colors import Normalize
+
+    edges = _cell_edges(_positions(range(longest), horizontal), horizontal)
+    distance = _RUN_WIDTH * (edges[-1] - edges[0])
+    places = {edges[0] - distance: "original_run", edges[-1] + distance: "altered_run"}
+
+    def row(name: str, curve: PatchedProbability) -> _Row:
+        pairs = _pairs_text([curve])
+        label = f"{name} ({pairs})" if pairs else name
+        at = _positions(curve.layers, horizontal)
+        runs = {place: getattr(curve, run) for place, run in places.items()}
+        return _Row(label, at, curve.probability, [0] * len(at), runs)
+
+    if len(panels) == 1:
+        ((name, curves),) = panels.items()
+        maps = {name: [row(model, curve) for model, curve in curves.items()]}
+    else:
+        maps = {
+            model: [row(name, curves[model]) for name, curves in panels.items() if model in curves]
+            for model in models
+        }
+    scale = Normalize(0, 1), {"ticks": [0, 0.25, 0.5, 0.75, 1]}, "p(altered gold label)"
+    with _heat_maps(path, title, maps, horizontal, *scale) as (figure, (*_, axes)):
+        what = "patched layer, between original run (OR) and altered run (AR)"
+        _set_layer_axis(axes, what, longest, horizontal, 10)
+        labels = [label.get_text() for label in axes.get_xticklabels()]
+        axes.set_xticks([*axes.get_xticks(), *places], [*labels, "OR", "AR"])
+    return figure
+
+
+# Changes ------------------------------------------------------------------------------------------
+
+
+class _Changes(NamedTuple):
+    """A metric of one model in the plain run and with each layer ablated.
+
+    Attributes:
+        name: The name of the model, or of a class of documents.
+        at: [layers] where the layers are on the horizontal axis.
+        plain: The metric in the plain run.
+        outcomes: [layers] the metric with each layer ablated.
+        signs: [layers] the sign of changes that are marked, 0 for others.
+    """
+
+    name: str
+    at: Floats
+    plain: Share
+    outcomes: Sequence[Outcome]
+    signs: Sequence[int]
+
+    @property
+    def points(self) -> list[float]:
+        """The changes in points."""
+        return [outcome.difference.points for outcome in self.outcomes]
+
+    @property
+    def ends(self) -> Floats:
+        """[layers, 2] the ends of their bands, which the metric cannot leave."""
+        ends = np.array([outcome.band for outcome in self.outcomes], dtype=np.float64)
+        return ends.clip(-self.plain.percent, 100 - self.plain.percent)
+
+
+def _changes(
+    name: str, plain: Share, outcomes: Sequence[Outcome], horizontal: Horizontal
+) -> _Changes:
+    """Return changes that are marked where the band of all layers excludes 0."""
+    signs = [int(outcome.band.low > 0) - int(outcome.band.high < 0) for outcome in outcomes]
+    return _Changes(name, _positions(range(len(outcomes)), horizontal), plain, outcomes, signs)
+
+
+def _draw_changes(axes: "Axes", model: _Changes, look: Look) -> None:
+    """Draw A_l - A_0 as a line, with the band over all layers and marks."""
+    axes.axhline(0, color=look.color, linestyle=_DOTTED, linewidth=1.1)
+    low, high = model.ends.T
+    axes.fill_between(model.at, low, high, color=look.color, alpha=0.22, linewidth=0)
+    _draw_line(axes, model.at, model.points, look, small=True)
+    for sign, marker in _MARKERS.items():
+        marked = np.asarray(model.signs) == sign
+        axes.plot(
+            model.at[marked],
+            np.asarray(model.points)[marked],
+            **_mark_style(marker),
+            markersize=6.5,
+            color=look.color,
+            zorder=3,
+        )
+
+
+def _scale_changes(grid: Sequence["Axes"], models: Sequence[_Changes]) -> None:
+    """Give panels one scale of changes."""
+    from matplotlib.ticker import NullLocator
+
+    shown = np.concatenate([[*model.points, *model.ends.flat] for model in models])
+    low, high = (1.15 * _outer_tick(side) for side in (-shown, shown))
+    for axes in grid:
+        axes.set_yscale("symlog", linthresh=_LINEAR)
+        axes.set_ylim(-low, high)
+        axes.set_yticks(**_change_ticks(-low, high), fontsize=7)
+        axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _outer_tick(points: Floats) -> int:
+    """Return the first tick that is not below any change, so that the scale reaches it."""
+    return next(tick for tick in _POINTS[1:] if tick >= np.nanmax(points) or tick == 100)
+
+
+def _change_ticks(low: float, high: float) -> dict[str, Any]:
+    """Return ticks of a scale of changes, and their labels."""
+    both = sorted({sign * points for points in _POINTS for sign in (-1, 1)})
+    ticks = [points for points in both if low <= points <= high]
+    return {
+        "ticks": ticks,
+        "labels": [f"{tick:+d}".replace("-", "\N{MINUS SIGN}") if tick else "0" for tick in ticks],
+    }
+
+
+def _change_maps(
+    path: str | Path | None,
+    title: str,
+    panels: Mapping[str, Sequence[_Changes]],
+    horizontal: Horizontal,
+    marks: Sequence["Artist"],
+) -> "Figure":
+    from matplotlib.colors import SymLogNorm
+
+    maps = {
+        name: [
+            _Row(
+                f"{row.name}, {format_percent(row.plain.percent)}\N{NO-BREAK SPACE}%",
+                row.at,
+                row.points,
+                row.signs,
+            )
+            for row in rows
+        ]
+        for name, rows in panels.items()
+    }
+    points = np.abs([value for rows in maps.values() for row in rows for value in row.values])
+    most = _outer_tick(points)
+    norm = SymLogNorm(_LINEAR, vmin=-most, vmax=most, base=10)
+    ticks = _change_ticks(-most, most)
+    depths = [len(row.values) for rows in maps.values() for row in rows]
+    title = _with_hint(title, depths, horizontal)
+    scale = norm, ticks, "difference (points)"
+    with _heat_maps(path, title, maps, horizontal, *scale) as (figure, grid):
+        _set_layer_axis(grid[-1], "ablated layer", max(depths), horizontal, 10)
+        _add_legend(figure, marks)
+    return figure
+
+
+# Heat maps ----------------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    """A row of a heat map.
+
+    Attributes:
+        label: What is left of it.
+        at: [layers] where the layers are on the horizontal axis.
+        values: [layers] what colors show.
+        signs: [layers] the sign of marks, 0 for none.
+        runs: The values of plain runs, by their places outside the layers.
+    """
+
+    label: str
+    at: Floats
+    values: Sequence[float]
+    signs: Sequence[int]
+    runs: Mapping[float, float] = MappingProxyType({})
+
+
+@contextmanager
+def _heat_maps(
+    path: str | Path | None,
+    title: str,
+    maps: Mapping[str, Sequence[_Row]],
+    horizontal: Horizontal,
+    norm: "Normalize",
+    ticks: Mapping[str, Any],
+    label: str,
+) -> Iterator[tuple["Figure", list["Axes"]]]:
+    """Open a figure of heat maps below each other, and write it to `path` afterwards."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("loss and gain", _COLORS)
+    labels = {name: [_wrapped(row.label, 42) for row in rows] for name, rows in maps.items()}
+    lines = 1 + max(label.count("\n") for texts in labels.values() for label in texts)
+    heights = [(0.03 + 0.12 * lines) * len(texts) for texts in labels.values()]
+    with figure_file(_as_path(path), 8, 1.1 + sum(heights) + 0.3 * len(maps)) as figure:
+        grid = list(
+            figure.subplots(len(maps), 1, sharex=True, squeeze=False, height_ratios=heights).flat
+        )
+        for axes, (name, rows) in zip(grid, maps.items(), strict=True):
+            for number, row in enumerate(rows):
+                _draw_row(axes, number, row, horizontal, norm, colors)
+            axes.set_yticks(range(len(rows)), labels[name], fontsize=7.5)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.tick_params(left=False)
+            axes.spines[:].set_visible(False)
+            axes.grid(visible=False)
+            axes.set_title(_wrapped(name, 70), loc="left", fontsize=8.5)
+        figure.suptitle(title, fontsize=9)
+        shrink = min(1, 2.5 / sum(heights))
+        bar = figure.colorbar(ScalarMappable(norm, colors), ax=grid, aspect=20, shrink=shrink)
+        bar.set_label(label)
+        bar.set_ticks(**ticks)
+        bar.minorticks_off()
+        yield figure, grid
+
+
+def _draw_row(
+    axes: "Axes", number: int, row: _Row, horizontal: Horizontal, norm: "Normalize", colors: Any
 ) -> None:
-    """Draw A_l as a line, A_0 as a base line, and the band of A_l - A_0 over all layers."""
-    at = _positions(range(len(outcomes)), horizontal)
-    ends = np.array([outcome.band for outcome in outcomes]) + plain.percent
-    ends = ends.clip(0, 100)
-    axes.fill_between(at, ends[:, 0], ends[:, 1], color=look.color, alpha=0.15, linewidth=0)
-    _draw_line(axes, at, [outcome.share.percent for outcome in outcomes], look, small)
-    _draw_level(axes, plain.percent, look, _DOTTED, small)
+    """Draw a cell for each layer, and marks in cells."""
+    edges = _cell_edges(row.at, horizontal)
+    vertical = [number - 0.45, number + 0.45]
+    style = {"norm": norm, "cmap": colors, "edgecolors": "0.85", "linewidth": 0.2}
+    axes.pcolormesh(edges, vertical, np.array([row.values]), **style)
+    for place, value in row.runs.items():
+        half = 0.4 * _RUN_WIDTH * (edges[-1] - edges[0])
+        axes.pcolormesh([place - half, place + half], vertical, np.array([[value]]), **style)
+    middles = (edges[1:] + edges[:-1]) / 2
+    for sign, marker in _MARKERS.items():
+        marked = np.asarray(row.signs) == sign
+        axes.plot(
+            middles[marked],
+            np.full(marked.sum(), number),
+            **_mark_style(marker),
+            markersize=min(5.0, max(3.2, 200 / len(middles))),
+            color="white",
+        )
+
+
+def _cell_edges(at: Floats, horizontal: Horizontal) -> Floats:
+    """Return where cells begin and end: halfway between layers; depths are from 0 to 1."""
+    middles = (at[1:] + at[:-1]) / 2
+    ends = (0, 1) if horizontal == "depth" else (at[0] - 0.5, at[-1] + 0.5)
+    return np.array([ends[0], *middles, ends[1]])
+
+
+# Curves -------------------------------------------------------------------------------------------
 
 
 def _draw_patched(
@@ -204,7 +507,9 @@ def _draw_patched(
     _draw_level(axes, curve.altered_run, look, _DASHED, small)
 
 
-def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, small: bool) -> None:
+def _draw_line(
+    axes: "Axes", at: Floats, values: Sequence[float], look: Look, small: bool = False
+) -> None:
     axes.plot(
         at,
         values,
@@ -212,11 +517,11 @@ def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, sm
         linestyle=look.line,
         linewidth=1.1 if small else 1.5,
         marker=look.marker,
-        markersize=2.2 if small else 4,
+        markersize=min(2.2, 100 / len(at)) if small else min(4.0, 200 / len(at)),
     )
 
 
-def _draw_level(axes: "Axes", value: float, look: Look, line: Any, small: bool) -> None:
+def _draw_level(axes: "Axes", value: float, look: Look, line: Any, small: bool = False) -> None:
     """Draw a horizontal line that ends on the right in the marker of its model."""
     axes.axhline(value, color=look.color, linestyle=line, linewidth=0.9 if small else 1.1)
     axes.plot(
@@ -230,24 +535,8 @@ def _draw_level(axes: "Axes", value: float, look: Look, line: Any, small: bool) 
     )
 
 
-def _mark_roles(
-    axes: "Axes", report: LayerReport, by: By, look: Look, horizontal: Horizontal
-) -> None:
-    at = _positions(range(len(report.layers)), horizontal)
-    for role, marker in _ROLE_MARKERS.items():
-        layers = report.selected(role, by)
-        axes.plot(
-            at[layers],
-            [report.layers[layer].accuracy.share.percent for layer in layers],
-            **_role_style(marker),
-            markersize=9,
-            color=look.color,
-            zorder=3,
-        )
-
-
-def _role_style(marker: str) -> dict[str, Any]:
-    edge = {"markeredgecolor": "black", "markeredgewidth": 0.8}
+def _mark_style(marker: str) -> dict[str, Any]:
+    edge = {"markeredgecolor": "black", "markeredgewidth": 0.6}
     return {"linestyle": "none", "marker": marker, **edge}
 
 
@@ -258,6 +547,22 @@ def _positions(layers: Sequence[int], horizontal: Horizontal) -> Floats:
     return at
 
 
+def _common_axis(depths: Sequence[int]) -> Horizontal:
+    return "layer" if len(set(depths)) == 1 else "depth"
+
+
+def _constant_percent(report: LayerReport) -> float | None:
+    """Return what always giving the most frequent answer reaches, if that is known.
+
+    A model that has collapsed often gives one answer. Of more than two labels, a report does not
+    say which of them a prompt has.
+    """
+    if len(report.model.labels) > 2:
+        return None
+    answers = Counter(document.answer for document in report.documents)
+    return 100 * max(answers.values()) / answers.total()
+
+
 # Titles, labels and legends -----------------------------------------------------------------------
 
 
@@ -265,31 +570,52 @@ def _title(report: LayerReport) -> str:
     return f"{report.intervention.name}: {report.data.split}, {report.data.documents} documents"
 
 
-def _horizontal_label(what: str, horizontal: Horizontal) -> str:
+def _with_hint(title: str, depths: Sequence[int], horizontal: Horizontal) -> str:
+    """Return a title that says how layers of models of different depths are aligned."""
+    *others, last = sorted(set(depths))
+    title = "\n".join(_wrapped(line, 85) for line in title.split("\n"))
+    if not others or horizontal == "layer":
+        return title
+    counts = f"{', '.join(map(str, others))} and {last}"
+    return f"{title}\nmodels of {counts} layers, aligned by relative depth".strip()
+
+
+def _wrapped(text: str, width: int) -> str:
+    """Break a text into lines, but not within parentheses."""
+    whole = re.sub(r"\([^)]*\)", lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _with_percent(name: str, plain: Share) -> str:
+    return f"{name}, {format_percent(plain.percent)} % without"
+
+
+def _constant_text(constant: float) -> str:
+    return f"always the most frequent answer: {format_percent(constant)} %"
+
+
+def _pairs_text(curves: Sequence[PatchedProbability | None]) -> str:
+    """Return how many pairs curves are averages of, if they are averages."""
+    if not any(curve and curve.low is not None for curve in curves):
+        return ""
+    return f"{', '.join(str(curve.pairs if curve else 0) for curve in curves)} pairs"
+
+
+def _axis_label(what: str, horizontal: Horizontal) -> str:
     return what if horizontal == "layer" else f"{what}, relative depth"
 
 
-def _set_ticks(axes: "Axes", horizontal: Horizontal, most: int) -> None:
+def _set_layer_axis(
+    axes: "Axes", what: str, layers: int, horizontal: Horizontal, most: int
+) -> None:
+    """Label the horizontal axis, with ticks at layers that exist."""
     from matplotlib.ticker import MaxNLocator
 
     whole = horizontal == "layer"
-    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole))
-
-
-def _set_panel_title(axes: "Axes", title: str) -> None:
-    """Set a title, wrapped outside parentheses if it is long."""
-    whole = re.sub(r"\([^)]*\)", lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), title)
-    axes.set_title(textwrap.fill(whole, 30))
-
-
-def _label_panels(grid: Sequence["Axes"], what: str, horizontal: Horizontal, vertical: str) -> None:
-    """Label the lowest panel of each column and the first panel of each row."""
-    _set_ticks(grid[0], horizontal, 4)
-    for axes in grid[-_COLUMNS:]:
-        axes.set_xlabel(_horizontal_label(what, horizontal))
-        axes.tick_params(labelbottom=True)
-    for axes in grid[::_COLUMNS]:
-        axes.set_ylabel(vertical)
+    last = max(layers - 1, 1) if whole else 1
+    ticks = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole).tick_values(0, last)
+    axes.set_xticks([tick for tick in ticks if 0 <= tick <= last and tick < layers])
+    axes.set_xlabel(_axis_label(what, horizontal))
 
 
 def _model_handles(names: Iterable[str]) -> list["Artist"]:
@@ -299,10 +625,16 @@ def _model_handles(names: Iterable[str]) -> list["Artist"]:
     ]
 
 
-def _outcome_handles(report: LayerReport) -> list["Artist"]:
+def _mark_handles(report: LayerReport, by: By | None) -> list["Artist"]:
+    """Return handles of marks by role or, without a rule, by the band of all layers."""
+    rule = "by sign" if by == "sign" else f"both Holm p ≤ {report.settings.alpha:g}"
+    labels = {-1: f"useful ({rule})", 1: f"harmful ({rule})"}
+    if not by:
+        band = f"{report.settings.level:.0%} band of all layers"
+        labels = {-1: f"lower ({band} below 0)", 1: f"higher ({band} above 0)"}
     return [
-        _line_handle("without ablation", _DOTTED),
-        _band_handle(f"{report.settings.level:.0%} band of all differences"),
+        _handle(labels[sign], **_mark_style(marker), markersize=7, color="white")
+        for sign, marker in _MARKERS.items()
     ]
 
 
@@ -313,20 +645,22 @@ def _line_handle(label: str, line: Any) -> "Artist":
 def _handle(label: str, **style: Any) -> "Artist":
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], label=label, **style)
+    return Line2D([], [], label=_wrapped(label, 90), **style)
 
 
 def _band_handle(label: str) -> "Artist":
     from matplotlib.patches import Patch
 
-    return Patch(color=_GREY, alpha=0.2, linewidth=0, label=label)
+    return Patch(color=_GREY, alpha=0.25, linewidth=0, label=label)
 
 
 def _add_legend(figure: "Figure", handles: Sequence["Artist"]) -> None:
     """Add a legend below all panels, in as many columns as fit, and make the figure higher."""
-    longest = max(len(str(handle.get_label())) for handle in handles)
+    labels = [str(handle.get_label()) for handle in handles]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
     columns = max(1, int(figure.get_figwidth() / (0.6 + 0.065 * longest)))
-    figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(handles) // columns))
+    lines = 1 + max(label.count("\n") for label in labels)
+    figure.set_figheight(figure.get_figheight() + 0.17 * lines * -(-len(handles) // columns))
     figure.legend(
         handles=handles,
         loc="outside lower center",
@@ -351,15 +685,10 @@ def _as_path(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _check_models(models: Mapping[str, object], path: str | Path | None) -> None:
-    figure = "the figure" if path is None else path
-    if not models:
+def _check_models(models: Iterable[str], path: str | Path | None) -> None:
+    if not list(models):
+        figure = "the figure" if path is None else path
         raise InputError(f"{figure}: there is nothing to draw; give at least one model")
-    if len(models) > len(LOOKS):
-        raise InputError(
-            f"{figure}: a figure shows at most {len(LOOKS)} models, not {len(models)}; draw more"
-            " figures"
-        )
 
 
 @contextmanager
@@ -370,7 +699,7 @@ def _small_multiples(
     columns = min(_COLUMNS, panels)
     rows = -(-panels // columns)
     with figure_file(
-        _as_path(path), max(5.5, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)
+        _as_path(path), max(7, 2.4 * columns), 0.8 + 1.9 * rows + (rows == 1)
     ) as figure:
         grid = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
         for axes in grid[panels:]:

@@ -65,6 +65,7 @@ class PatchedProbability:
         probability: [points] p of the altered prompt's gold answer in the patched original run.
         low, high: [points] the ends of its `metrics.LEVEL` interval; None for one pair.
         original_run, altered_run: That probability in the plain runs, OR and AR.
+        pairs: How many pairs there are.
     """
 
     layers: Sequence[int]
@@ -73,6 +74,7 @@ class PatchedProbability:
     high: Sequence[float] | None
     original_run: float
     altered_run: float
+    pairs: int = 1
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbab
         high=[interval.high for interval in intervals.values()],
         original_run=float(np.mean([pair.original_run for pair in pairs])),
         altered_run=float(np.mean([pair.altered_run for pair in pairs])),
+        pairs=len(pairs),
     )
 
 

@@ -22,11 +22,11 @@ class Ablated(LayerReport):
         path: str | Path | None = None,
         metric: Metric = "accuracy",
         by: By = "evidence",
-        horizontal: Horizontal = "layer",
+        horizontal: Horizontal | None = None,
     ) -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
         check_choice("metric", metric, Metric)
-        check_choice("horizontal", horizontal, Horizontal)
+        check_choice("horizontal", horizontal or "layer", Horizontal)
         return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
 
     def _repr_markdown_(self) -> str:
@@ -40,14 +40,14 @@ class Patched(PatchingReport):
         self,
         path: str | Path | None = None,
         by_alteration: bool = False,
-        horizontal: Horizontal = "layer",
+        horizontal: Horizontal | None = None,
     ) -> "Figure":
         """Draw the patched probability by layer; see `patching_figure`.
 
         Raises:
             InputError: No pair is kept.
         """
-        check_choice("horizontal", horizontal, Horizontal)
+        check_choice("horizontal", horizontal or "layer", Horizontal)
         if not self.kept_by_alteration():
             raise InputError("no pair is kept, so there is nothing to show")
         title, panels = patching_panels([self], by_alteration)

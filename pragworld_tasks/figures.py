@@ -8,6 +8,7 @@ byte. Nothing here opens a window.
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,14 +81,11 @@ def figure_file(path: Path | None, width: float, height: float) -> Iterator["Fig
     except ModuleNotFoundError as error:
         raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
 
-    class ShownFigure(Figure):
-        """A figure that notebooks show, without pyplot's list of open windows."""
-
-        def _repr_png_(self) -> bytes:
-            return _rendered(self, ".png")
-
     with rc_context(_STYLE):
-        figure = ShownFigure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
+        # Notebooks show the figure by this attribute, without pyplot's list of open windows. A
+        # class with such a method could only be pickled if this module imported matplotlib.
+        vars(figure)["_repr_png_"] = partial(_rendered, figure, ".png")
         yield figure
     if not path:
         return
