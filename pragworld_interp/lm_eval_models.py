@@ -80,7 +80,7 @@ class TreeLM(HFLM):
         decoder = self._decoder
         with _mistakes_in_one_line():
             if decoder is not None and requests:
-                self._check_continuations(requests)
+                self._check_requests(requests)
                 if not self._has_obstacle(decoder, [*map(self._inputs, requests)]):
                     return self._tree_likelihoods(decoder, requests, disable_tqdm)
         plain: list[tuple[float, bool]] = super()._loglikelihood_tokens(
@@ -93,20 +93,21 @@ class TreeLM(HFLM):
         _, context, continuation = request
         return (context + continuation)[-(self.max_length + 1) :][:-1]
 
-    def _check_continuations(self, requests: Sequence[_Tokenized]) -> None:
-        """Refuse continuations that have no likelihood, which `hf` asserts."""
-        for texts, _, continuation in requests:
-            if 0 < len(continuation) <= self.max_length:
+    def _check_requests(self, requests: Sequence[_Tokenized]) -> None:
+        """Refuse requests that have no likelihood, which `hf` asserts."""
+        for texts, context, continuation in requests:
+            if not context:
+                problem = "the context has no tokens"
+            elif not continuation:
+                problem = "the continuation has no tokens"
+            elif len(continuation) > self.max_length:
+                problem = (
+                    f"the continuation has {len(continuation)} tokens, but the model supports "
+                    f"{self.max_length}"
+                )
+            else:
                 continue
-            problem = (
-                f"{len(continuation)} tokens, but the model supports {self.max_length}"
-                if continuation
-                else "no tokens"
-            )
-            raise InputError(
-                f"{texts[0] if texts else ''!r:.100}: the continuation has {problem}; use other "
-                "tasks"
-            )
+            raise InputError(f"{texts[0] if texts else ''!r:.100}: {problem}; use other tasks")
 
     def _tree_likelihoods(
         self, decoder: Decoder, requests: Sequence[_Tokenized], disable_tqdm: bool

@@ -126,17 +126,19 @@ def test_attention_with_masks_of_blocks_is_not_tried(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize(
-    ("continuation", "error"),
+    ("context", "continuation", "error"),
     [
-        ([], "'some text': the continuation has no tokens"),
-        ([5] * 257, "'some text': the continuation has 257 tokens, but the model supports 256"),
+        (CONTEXT, [], "'some text': the continuation has no tokens"),
+        (CONTEXT, [5] * 257, "'some text': the continuation has 257 tokens, but the model suppor"),
+        ([], [5], "'some text': the context has no tokens"),
+        ([], [5, 6], "'some text': the context has no tokens"),
     ],
 )
-def test_continuations_without_a_likelihood_are_refused(
-    continuation: list[int], error: str
+def test_requests_without_a_likelihood_are_refused(
+    context: list[int], continuation: list[int], error: str
 ) -> None:
     lm = TreeLM(**settings("llama"))
-    request = (("some text", ""), CONTEXT, continuation)
+    request = (("some text", ""), context, continuation)
     with pytest.raises(SystemExit, match=error):
         likelihoods_of(lm, [*REQUESTS, request])
 
@@ -178,6 +180,24 @@ def test_texts_are_as_likely_as_hf_finds_them_piece_by_piece() -> None:
         for kind in (TreeLM, HFLM)
     )
     assert found == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ["llama", "bloom"])  # as trees, and as hf does
+def test_long_and_empty_contexts_have_the_likelihoods_of_hf(architecture: str) -> None:
+    text = " ".join(map(str, itertools.islice(itertools.cycle(range(3, 90)), 300)))
+    assert len(text.split()) > HFLM(**settings(architecture)).max_length == 256
+    texts = [(text, " 5"), (text, " 6 7"), (f"8 {text}", " 5"), (text[:-3], " 5")]
+    texts += [("", "5"), ("", "5 6"), ("4", " 5"), ("4 ", "5"), (text, text[:90])]
+    requests = [
+        Instance("loglikelihood", {}, pair, number)
+        for number, pair in enumerate([*texts, texts[4]])
+    ]
+    found, *expected = (
+        kind(**settings(architecture), batch_size=size).loglikelihood(requests, disable_tqdm=True)
+        for kind, size in ((TreeLM, "auto"), (HFLM, "auto"), (HFLM, 1))
+    )
+    for plain in expected:
+        assert_same(found, plain)
 
 
 # Ablation -----------------------------------------------------------------------------------------

@@ -112,6 +112,7 @@ def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
         ablate(get_peft_model(copy.deepcopy(loaded[0]), virtual), loaded[1], DOCUMENTS)
 
 
+@pytest.mark.filterwarnings("ignore")  # peft's own
 def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: Path) -> None:
     def identity(model: Any) -> str | None:
         return ablate(model, loaded[1], DOCUMENTS[:1]).model.adapter
