@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         read_patching_panels,
     )
     from pragworld_interp.reports import Ablated, Patched
+    from pragworld_interp.targets import Target
 
 __all__ = [
     "EXAMPLES",
@@ -41,6 +42,7 @@ __all__ = [
     "Patched",
     "PatchingReport",
     "SweepSettings",
+    "Target",
     "ablate",
     "accuracy_figure",
     "alterations_figure",
@@ -69,6 +71,7 @@ __getattr__, __dir__ = lazy_exports(
         "Patched": "reports:Patched",
         "PatchingReport": "patching_report:PatchingReport",
         "SweepSettings": "layer_report:SweepSettings",
+        "Target": "targets:Target",
         "ablate": "notebook:ablate",
         "accuracy_figure": "figures:accuracy_figure",
         "alterations_figure": "figures:alterations_figure",
