@@ -1,8 +1,8 @@
 """Find the useful and harmful layers of any Hugging Face decoder.
 
-Import names from here; each is loaded when it is first used. Only `ablate` and `patch`, which sweep
-a model in memory, need torch, and only figures need matplotlib. The command `pragworld-interp`
-loads models by name, resumes interrupted sweeps, and runs on several devices.
+Import names from here; each is loaded when it is first used. Only `ablate`, `patch` and `trace`,
+which sweep a model in memory, need torch, and only figures need matplotlib. The command
+`pragworld-interp` loads models by name, resumes interrupted sweeps, and runs on several devices.
 
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
     from pragworld_interp.layer_report import LayerReport, SweepSettings
     from pragworld_interp.layer_statistics import recompute_report
-    from pragworld_interp.notebook import ablate, patch
+    from pragworld_interp.notebook import ablate, patch, trace
     from pragworld_interp.patching_report import PatchingReport, average_effects
     from pragworld_interp.power import Detectable, detectable_before_sweep
     from pragworld_interp.report_files import (
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     )
     from pragworld_interp.reports import Ablated, Patched
     from pragworld_interp.targets import Target
+    from pragworld_interp.trace_files import Traced, read_trace
+    from pragworld_interp.trace_heatmap import trace_figure
+    from pragworld_interp.trace_report import TraceReport
 
 __all__ = [
     "EXAMPLES",
@@ -43,6 +46,8 @@ __all__ = [
     "PatchingReport",
     "SweepSettings",
     "Target",
+    "TraceReport",
+    "Traced",
     "ablate",
     "accuracy_figure",
     "alterations_figure",
@@ -55,7 +60,10 @@ __all__ = [
     "read_layers",
     "read_patching",
     "read_patching_panels",
+    "read_trace",
     "recompute_report",
+    "trace",
+    "trace_figure",
 ]
 
 # Reports of the small model, to try things on: layers.json and patching.jsonl.
@@ -72,6 +80,8 @@ __getattr__, __dir__ = lazy_exports(
         "PatchingReport": "patching_report:PatchingReport",
         "SweepSettings": "layer_report:SweepSettings",
         "Target": "targets:Target",
+        "TraceReport": "trace_report:TraceReport",
+        "Traced": "trace_files:Traced",
         "ablate": "notebook:ablate",
         "accuracy_figure": "figures:accuracy_figure",
         "alterations_figure": "figures:alterations_figure",
@@ -84,6 +94,9 @@ __getattr__, __dir__ = lazy_exports(
         "read_layers": "report_files:read_layers",
         "read_patching": "report_files:read_patching",
         "read_patching_panels": "report_files:read_patching_panels",
+        "read_trace": "trace_files:read_trace",
         "recompute_report": "layer_statistics:recompute_report",
+        "trace": "notebook:trace",
+        "trace_figure": "trace_heatmap:trace_figure",
     },
 )

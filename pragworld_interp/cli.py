@@ -4,7 +4,7 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from importlib.metadata import version
@@ -16,9 +16,13 @@ from pragworld_interp.patching_report import is_patching_file
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_interp.targets import Module, parse_layers
+from pragworld_interp.trace_files import read_trace
+from pragworld_interp.trace_report import is_trace_file, select_pair
 from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.figures import check_figure
 from pragworld_tasks.files import check_output, write_json
 
 if TYPE_CHECKING:
@@ -60,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_ablate(commands)
     _add_patch(commands)
+    _add_trace(commands)
     _add_plot(commands)
     _add_compare(commands)
     _add_power(commands)
@@ -169,8 +174,64 @@ def _patch(options: argparse.Namespace) -> None:
         print(report.to_text())
 
 
+def _add_trace(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "trace",
+        _trace,
+        "patch one altered dialogue into its original, token by token and layer by layer",
+        description="Prints the effect of each part of the prompt at each layer, and the tokens "
+        "with the largest effects.",
+        example="pragworld-interp trace --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--row 125 --figure trace.png",
+    )
+    _add_model(command)
+    add = command.add_argument_group("data").add_argument
+    _add_split(add)
+    add("--row", required=True, type=int, metavar="N", help="row of the altered variant")
+    add = command.add_argument_group("run").add_argument
+    add("--out", type=Path, metavar="FILE", help="also write the report as JSON")
+    add("--figure", type=Path, metavar="FILE", help="also draw a heat map: .png, .svg or .pdf")
+    add("--overwrite", action="store_true", help="replace the report and the figure")
+    _add_engine(add)
+
+
+def _trace(options: argparse.Namespace) -> None:
+    from pragworld_interp.trace_heatmap import trace_figure
+
+    _check_sizes(options, "batch_tokens")
+    if options.out:
+        _check_out(options.out, options.overwrite)
+    if options.figure:
+        _check_out(options.figure, options.overwrite)
+        check_figure(options.figure)
+    documents, generator = named_documents(options.split, options.metadata, "--metadata")
+    sweep = _load(options, select_pair(documents, options.row), generator)
+
+    from pragworld_interp.pipeline import trace_layers
+
+    report = trace_layers(sweep)
+    print(report.to_text())
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        report.write(options.out, options.overwrite)
+    if options.figure:
+        trace_figure(report, options.figure)
+
+
 def _add_shared(command: argparse.ArgumentParser) -> None:
     """Add the options of both sweeps: the model, the data and the run."""
+    _add_model(command)
+    add = command.add_argument_group("data").add_argument
+    _add_split(add)
+    add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
+    add = command.add_argument_group("run").add_argument
+    add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
+    add("--overwrite", action="store_true", help="replace a finished report")
+    _add_engine(add)
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("model").add_argument
     add("--model", required=True, help="name on the Hugging Face hub, or a folder")
     add("--revision", help="branch, tag or commit on the hub; default: main")
@@ -191,13 +252,14 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     )
     add("--chat-template", action="store_true", help="apply the model's chat template to prompts")
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")
-    add = command.add_argument_group("data").add_argument
+
+
+def _add_split(add: Callable[..., object]) -> None:
     add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
     add("--metadata", **_METADATA)
-    add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
-    add = command.add_argument_group("run").add_argument
-    add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
-    add("--overwrite", action="store_true", help="replace a finished report")
+
+
+def _add_engine(add: Callable[..., object]) -> None:
     add(
         "--engine",
         default="sweep",
@@ -216,16 +278,26 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
 
 def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
-    for name in ("limit", "batch_tokens"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
+    _check_sizes(options, "limit", "batch_tokens")
     _check_out(options.out, options.overwrite)
     documents, generator = named_documents(options.split, options.metadata, "--metadata")
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
         documents = [document for document in documents if document.group in groups]
-    with _needs_packages("`ablate` and `patch` need"):
+    return _load(options, documents, generator)
+
+
+def _check_sizes(options: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise InputError(f"--{name.replace('_', '-')} {value}: must be at least 1")
+
+
+def _load(
+    options: argparse.Namespace, documents: Sequence[Document], generator: dict[str, Any] | None
+) -> "SweepInputs":
+    with _needs_packages("`ablate`, `patch` and `trace` need"):
         from pragworld_interp.pipeline import prepare_sweep
 
     from pragworld_interp.loading import Model
@@ -264,14 +336,21 @@ def _add_plot(commands: Commands) -> None:
         commands,
         "plot",
         _plot,
-        "draw a figure from files that `ablate` or `patch` wrote",
+        "draw a figure from files that `ablate`, `patch` or `trace` wrote",
         description="Shows accuracy by ablated layer, or patched probability by layer. Several "
-        "files of one kind share a figure. An existing figure is replaced.",
+        "files of one kind share a figure, but a trace is shown alone. An existing figure is "
+        "replaced.",
         example="pragworld-interp plot layers.json --out layers.png\n"
         "pragworld-interp plot base/layers.json tuned/layers.json --by-alteration --out both.pdf",
     )
     add = command.add_argument
-    add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, or of `patch`")
+    add(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="files of `ablate` or of `patch`, or one of `trace`",
+    )
     add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
     add("--by-alteration", action="store_true", help="show each alteration")
     metrics = ("accuracy", "robust_accuracy")
@@ -293,6 +372,10 @@ def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import figures
 
     _check_out(options.out, overwrite=True)
+    if any(map(is_trace_file, options.files)):
+        _plot_trace(options)
+        print(options.out)
+        return
     are_patching = [is_patching_file(path) for path in options.files]
     if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
         raise InputError(
@@ -310,6 +393,15 @@ def _plot(options: argparse.Namespace) -> None:
         reports = read_layer_files(options.files)
         figures.accuracy_figure(reports, options.out, metric, by, horizontal)
     print(options.out)
+
+
+def _plot_trace(options: argparse.Namespace) -> None:
+    chosen = (options.by_alteration, options.metric, options.by, options.depth)
+    if len(options.files) > 1 or any(chosen):
+        raise InputError(
+            "a figure shows one file of `trace`; give it alone, with --out as the only option"
+        )
+    read_trace(options.files[0]).plot(options.out)
 
 
 def _add_compare(commands: Commands) -> None:

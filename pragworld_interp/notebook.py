@@ -1,4 +1,4 @@
-"""Sweeps of a model that is in memory: `ablate` and `patch` of the package."""
+"""Sweeps of a model that is in memory: `ablate`, `patch` and `trace` of the package."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +18,8 @@ from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.reports import Ablated, Patched, check_choice
 from pragworld_interp.runs import process_state
 from pragworld_interp.targets import Layers, Module
+from pragworld_interp.trace_files import Traced
+from pragworld_interp.trace_report import select_pair
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
@@ -143,6 +145,67 @@ def patch(
         sweep, folder = prepared
         report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
     return Patched(**vars(report))
+
+
+def trace(
+    model: Any,
+    tokenizer: Any,
+    documents: Iterable[Document] | None = None,
+    row: int | None = None,
+    *,
+    prompts: Iterable[str] | None = None,
+    labels: Iterable[str] | Iterable[Iterable[str]] = (),
+    answers: Iterable[str] = (),
+    chat_template: bool = False,
+    batch_tokens: int | None = None,
+) -> Traced:
+    """Patch each token of a prompt alone, and each part of it, at every layer.
+
+    `patch` does so at all positions of many pairs, this at one position of one pair at a time.
+
+    Args:
+        model: A causal language model of transformers.
+        tokenizer: Its tokenizer.
+        documents: Some or all documents of one split with altered variants.
+        row: The row of the altered variant among them. It is patched into its original.
+        prompts: Two prompts of your own instead of documents: an original and its variant.
+        labels: As in `ablate`.
+        answers: As in `ablate`, for both prompts.
+        chat_template: Whether prompts go through the tokenizer's chat template.
+        batch_tokens: As in `ablate`.
+
+    Raises:
+        InputError: As for `ablate`, or the row is not that of an altered variant with an original,
+            or there are not two prompts.
+
+    Examples:
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+        >>> from pragworld_interp import trace
+        >>> from pragworld_tasks.tiny import tiny_folder
+        >>> model = AutoModelForCausalLM.from_pretrained(tiny_folder())
+        >>> tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
+        >>> prompts = ["In the hall is Bob. Who is it?", "In the hall is Mia. Who is it?"]
+        >>> own = {"prompts": prompts, "labels": ["Bob", "Mia"], "answers": ["Bob", "Mia"]}
+        >>> report = trace(model, tokenizer, **own)
+        >>> [token.shown for token in report.tokens if token.part == "altered"]
+        ['Bob → Mia']
+    """
+    listed = _items("documents", () if documents is None else documents, Document)
+    if listed:
+        _check_documents(listed)
+        if row is None:
+            raise InputError("row=None: give the row of an altered variant among the documents")
+        listed = select_pair(listed, row)
+    own = _own_data(prompts, labels, answers, None)
+    if own:
+        if row is not None or len(own.prompts) != 2:
+            raise InputError(
+                "prompts must be two, an original and its variant, without a row; give two of them"
+            )
+        own = replace(own, groups=[0, 0])
+    with _prepared(model, tokenizer, listed, own, chat_template, batch_tokens) as (sweep, _):
+        report = pipeline.trace_layers(sweep)
+    return Traced(**vars(report))
 
 
 @dataclass(frozen=True)

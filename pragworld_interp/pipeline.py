@@ -1,4 +1,4 @@
-"""From a model and documents to the report of a sweep: what `ablate` and `patch` run."""
+"""From a model and documents to the report of a sweep: what `ablate`, `patch` and `trace` run."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
-from pragworld_interp import ablation, agreement, loading, packing, patching, runs
+from pragworld_interp import ablation, agreement, loading, packing, patching, runs, tracing
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
@@ -30,6 +31,7 @@ from pragworld_interp.tokenization import (
     place_of,
     tokenize_prompts,
 )
+from pragworld_interp.trace_report import TraceReport
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 
@@ -323,3 +325,48 @@ def _check_finite(
         f"{place_of(document)}: {what} are not finite{done} in "
         f"{decoder.dtype!s:.20}; use another dtype, such as float32"
     )
+
+
+def trace_layers(sweep: SweepInputs) -> TraceReport:
+    """Patch each token and each part of a pair at each layer, and return the report.
+
+    Args:
+        sweep: The model, and an original with one altered variant.
+
+    Raises:
+        InputError: Several processes run this, the engine is not installed, logits are not finite,
+            or the memory does not suffice.
+    """
+    if sweep.engine == "pyvene":
+        from pragworld_interp import reference
+    if runs.process_state().num_processes > 1:
+        raise InputError("a trace is run by one process; start it without a launcher")
+    (group,) = sweep.groups
+    layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
+    plan = tracing.plan_trace(group)
+
+    def work(
+        pairs: Sequence[patching.PatchingPair], budget: int
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        if sweep.engine == "pyvene":
+            logits = reference.reference_patched_logits(sweep.decoder, group.prompts, pairs)
+        else:
+            (logits,) = patching.patched_logits(
+                sweep.decoder, [group.prompts], [pairs], sweep.trees, budget
+            )
+        _check_finite(sweep.decoder, logits.plain[None], group.pairs)
+        originals = [group.pairs[pair.original] for pair in pairs]
+        _check_finite(sweep.decoder, logits.patched, originals, "patched", layers)
+        return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
+
+    place = place_of(group.documents[plan.altered])
+    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place)
+    results: list[tuple[torch.Tensor, torch.Tensor]] = []
+    with tqdm(total=len(plan.pairs), desc="tracing", unit="position", disable=None) as progress:
+        for portion in tracing.portions(plan, sweep.trees, sweep.budget):
+            results += memory.work(portion)
+            progress.update(len(portion))
+    plain, _ = results[0]
+    patched = [own for _, own in results]
+    tokenizer = sweep.decoder.tokenizer
+    return tracing.build_trace(plan, sweep.model, sweep.data, tokenizer, plain, patched)

@@ -5,6 +5,7 @@ Figures must be readable in print and by color-blind readers, so compared items 
 byte. Nothing here opens a window.
 """
 
+import importlib
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,23 @@ LOOKS = (
 )
 
 
+def check_figure(path: Path | None) -> None:
+    """Refuse a figure that cannot be drawn, before the work that it will show.
+
+    Args:
+        path: the file; None for a figure that a notebook shows.
+
+    Raises:
+        InputError: Matplotlib is not installed, or the suffix is not supported.
+    """
+    if path and path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
+    try:
+        importlib.import_module("matplotlib.figure")
+    except ModuleNotFoundError as error:
+        raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
+
+
 @contextmanager
 def figure_file(path: Path | None, width: float, height: float) -> Iterator["Figure"]:
     """Yield a figure to draw on, and write it to `path` afterwards.
@@ -73,13 +91,9 @@ def figure_file(path: Path | None, width: float, height: float) -> Iterator["Fig
         InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
             written.
     """
-    if path and path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
+    check_figure(path)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")

@@ -1,0 +1,175 @@
+"""Traces: patching one token of a prompt at a time, or one part of it.
+
+Meng et al. (2022, "Locating and Editing Factual Associations in GPT", arXiv:2202.05262) draw such
+maps for corrupted embeddings. Here the other run is the altered variant's, as in `patching`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pragworld_interp.alignment import align_altered, align_tokens, align_utterances
+from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.patching import PatchingPair
+from pragworld_interp.positions import PromptParts
+from pragworld_interp.serialization import DIGITS
+from pragworld_interp.tokenization import PromptGroup, gold_probabilities
+from pragworld_interp.trace_report import (
+    PART_TITLES,
+    Part,
+    Place,
+    TracedPart,
+    TracedToken,
+    TraceReport,
+)
+
+
+@dataclass(frozen=True)
+class TracePlan:
+    """What a trace patches in one pair.
+
+    Attributes:
+        group: The original and one altered variant.
+        original: The place of the original in the group.
+        altered: The place of the variant.
+        parts: The part that each position of the original belongs to.
+        sources: The position of the variant that a position is patched from, if there is one.
+    """
+
+    group: PromptGroup
+    original: int
+    altered: int
+    parts: list[Part]
+    sources: dict[int, int]
+
+    @property
+    def traced_parts(self) -> dict[Part, list[int]]:
+        """The positions that are patched, by part, without parts that have none."""
+        positions: dict[Part, list[int]] = {part: [] for part in PART_TITLES}
+        for position in sorted(self.sources):
+            positions[self.parts[position]].append(position)
+        return {part: own for part, own in positions.items() if own}
+
+    @property
+    def pairs(self) -> list[PatchingPair]:
+        """What to patch: each token alone, then each part."""
+        together = [[position] for position in sorted(self.sources)]
+        return [
+            PatchingPair(self.original, self.altered, [(at, self.sources[at]) for at in positions])
+            for positions in [*together, *self.traced_parts.values()]
+        ]
+
+
+def plan_trace(group: PromptGroup) -> TracePlan:
+    """Return what a trace patches in a group of an original and one altered variant.
+
+    Tokens are patched from their aligned counterparts, and altered ones from those that replace
+    them. The last token is patched from the last one, whatever it is.
+    """
+    original = next(n for n, document in enumerate(group.documents) if document.is_original)
+    altered = 1 - original
+    prompts = group.prompts[original], group.prompts[altered]
+    parts = group.parts[original], group.parts[altered]
+    differing, aligned = dict(align_altered(*prompts)), dict(align_tokens(*prompts))
+    beside = dict(align_utterances(*prompts, *parts))
+    last = len(prompts[0]) - 1
+    sources = {**differing, **aligned, last: len(prompts[1]) - 1}
+
+    def part_of(position: int) -> Part:
+        if position == last:
+            return "last"
+        if position not in aligned:
+            return "altered"
+        if position in beside:
+            return "utterance"
+        asked = position in parts[0].question and aligned[position] in parts[1].question
+        return "question" if asked else "rest"
+
+    return TracePlan(group, original, altered, [*map(part_of, range(last + 1))], sources)
+
+
+def _place(position: int, parts: PromptParts) -> Place:
+    if position in parts.dialogue:
+        return "dialogue"
+    return "question" if position in parts.question else "around"
+
+
+def portions(plan: TracePlan, trees: bool, budget: int) -> list[list[PatchingPair]]:
+    """Divide the pairs of a plan into portions that run together, in order.
+
+    Args:
+        plan: The plan.
+        trees: Whether a patched run begins where something is patched, or at the first token.
+        budget: The tokens of a portion.
+    """
+    length = max(map(len, plan.group.prompts))
+    divided: list[list[PatchingPair]] = []
+    left = 0
+    for pair in plan.pairs:
+        tokens = length - min(target for target, _ in pair.alignment) if trees else length
+        if tokens > left:
+            divided.append([])
+            left = budget
+        divided[-1].append(pair)
+        left -= tokens
+    return divided
+
+
+def build_trace(
+    plan: TracePlan,
+    model: ModelIdentity,
+    data: DataIdentity,
+    tokenizer: Any,
+    plain: Tensor,
+    patched: Sequence[Tensor],
+) -> TraceReport:
+    """Return the report of a trace.
+
+    Args:
+        plan: The plan.
+        model: The model.
+        data: The two documents.
+        tokenizer: The tokenizer, for the texts of tokens.
+        plain: [2, labels] logits of the prompts.
+        patched: [layers, labels] logits of each pair of the plan.
+    """
+    original, altered = (plan.group.documents[n] for n in (plan.original, plan.altered))
+    runs = torch.cat([plain[[plan.original, plan.altered]], *patched])
+    (probabilities,) = gold_probabilities(runs[:, None], [altered])
+    rounded = [round(p, DIGITS) for p in probabilities]
+    by_pair = [
+        tuple(rounded[start : start + model.layers])
+        for start in range(2, len(rounded), model.layers)
+    ]
+    alone = dict(zip(sorted(plan.sources), by_pair, strict=False))
+    together = zip(plan.traced_parts.items(), by_pair[len(alone) :], strict=True)
+    ids, other_ids = plan.group.prompts[plan.original], plan.group.prompts[plan.altered]
+    tokens = []
+    for position, part in enumerate(plan.parts):
+        source = plan.sources.get(position)
+        tokens.append(
+            TracedToken(
+                position=position,
+                text=tokenizer.decode([ids[position]]),
+                part=part,
+                place=_place(position, plan.group.parts[plan.original]),
+                source=source,
+                source_text=None if source is None else tokenizer.decode([other_ids[source]]),
+                patched=alone.get(position),
+            )
+        )
+    return TraceReport(
+        model=model,
+        data=data,
+        original=original.row,
+        altered=altered.row,
+        alteration=altered.alteration,
+        answer=altered.answer,
+        original_run=rounded[0],
+        altered_run=rounded[1],
+        parts=tuple(TracedPart(part, len(own), values) for (part, own), values in together),
+        tokens=tuple(tokens),
+    )
