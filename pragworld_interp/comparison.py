@@ -255,6 +255,15 @@ def check_comparable(layer_reports: Mapping[str, LayerReport]) -> None:
                 f"{name}: swept on {', '.join(target.name for target in report.targets):.40}; only "
                 "sweeps of every layer, each alone, can be compared"
             )
+    check_same_sweep(layer_reports)
+
+
+def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> None:
+    """Check that all reports are of the same documents and the same intervention.
+
+    Raises:
+        InputError: They are not.
+    """
     (name, first), *others = layer_reports.items()
     for other_name, other in others:
         if other.data.fingerprint != first.data.fingerprint:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from pragworld_interp.comparison import check_comparable
+from pragworld_interp.comparison import check_same_sweep
 from pragworld_interp.layer_report import By, LayerReport, Outcome
 from pragworld_interp.patching_report import PatchedProbability
+from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.evaluation.scoring import Share
@@ -59,7 +60,8 @@ def accuracy_figure(
 ) -> "Figure":
     """Draw accuracy by ablated layer, and its difference from the plain run.
 
-    Up to four models share a panel of accuracies, with their plain runs and with what always giving
+    If heads were ablated, each model has a heat map of differences, layers by heads. Otherwise up
+    to four models share a panel of accuracies, with their plain runs and with what always giving
     the most frequent answer would reach, if all prompts have the same two labels. Below, each model
     has a panel of differences with their band. More models are rows of a heat map of differences.
 
@@ -88,30 +90,31 @@ def accuracy_figure(
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    depths = [len(report.layers) for report in layer_reports.values()]
-    horizontal = horizontal or _common_axis(depths)
+    axis = _ablated_axis(layer_reports, horizontal)
     models = []
     for name, report in layer_reports.items():
         outcomes = [getattr(layer, metric) for layer in report.layers]
-        model = _changes(name, getattr(report.plain, metric), outcomes, horizontal)
+        model = _changes(name, getattr(report.plain, metric), outcomes, axis)
         if metric == "accuracy":
             model = model._replace(signs=[_ROLES[getattr(layer, by)] for layer in report.layers])
         models.append(model)
     title = _title(first)
     constant = _constant_percent(first) if metric == "accuracy" else None
     marks = _mark_handles(first, by if metric == "accuracy" else None)
+    if first.intervention.module == "heads":
+        title = f"{title}, {metric.replace('_', ' ')}"
+        return _head_maps(path, title, models, first.targets, marks)
     if len(models) > _MOST_LINES:
         title += f"\npercentages are the {metric.replace('_', ' ')} without ablation"
         if constant is not None:
-            title += f"; {_constant_text(constant)}"
-        return _change_maps(path, title, {"": models}, horizontal, marks)
-    title = _with_hint(title, depths, horizontal)
+            title += f"\n{_constant_text(constant)}"
+        return _change_maps(path, title, {"": [*map(_row, models)]}, axis, marks)
     high = 1.9 if len(models) == 1 else 1.5
     with figure_file(_as_path(path), 7, 2.1 + high * len(models)) as figure:
         top, *grid = figure.subplots(
             1 + len(models), 1, sharex=True, height_ratios=[2.1] + [high] * len(models)
         )
-        figure.suptitle(title, fontsize=9)
+        figure.suptitle(axis.title(title), fontsize=9)
         for axes, look, model in zip(grid, LOOKS, models, strict=False):
             axes.set_title(
                 _wrapped(_with_percent(model.name, model.plain), 90), loc="left", fontsize=8
@@ -122,7 +125,7 @@ def accuracy_figure(
             axes.set_ylabel("difference\n(points)")
         _scale_changes(grid, models)
         top.set_ylabel(f"{metric.replace('_', ' ')} (%)")
-        _set_layer_axis(grid[-1], "ablated layer", max(depths), horizontal, 10)
+        axis.label(grid[-1], 10)
         handles = [*_model_handles(layer_reports), _line_handle("without ablation", _DOTTED)]
         if constant is not None:
             top.axhline(constant, color=_GREY, linestyle=_DASH_DOTTED, linewidth=1.1)
@@ -158,22 +161,23 @@ def alterations_figure(
         raise InputError(f"split {first.data.split} has no alterations to show by category")
     if "original" in first.plain.by_effect:
         rows.append(("by_effect", "original"))
-    depths = [len(report.layers) for report in layer_reports.values()]
-    horizontal = horizontal or _common_axis(depths)
+    axis = _ablated_axis(layer_reports, horizontal)
     panels = {}
     for model, report in layer_reports.items():
         panels[_with_percent(model, report.plain.accuracy)] = [
-            _changes(
-                f"{name.capitalize() if name.islower() else name} ({plain.total})",
-                plain,
-                [getattr(layer, breakdown)[name] for layer in report.layers],
-                horizontal,
+            _row(
+                _changes(
+                    f"{name.capitalize() if name.islower() else name} ({plain.total})",
+                    plain,
+                    [getattr(layer, breakdown)[name] for layer in report.layers],
+                    axis,
+                )
             )
             for breakdown, name in rows
             for plain in [getattr(report.plain, breakdown)[name]]
         ]
     title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
-    return _change_maps(path, title, panels, horizontal, _mark_handles(first, None))
+    return _change_maps(path, title, panels, axis, _mark_handles(first, None))
 
 
 def patching_figure(
@@ -199,19 +203,17 @@ def patching_figure(
     models = list(dict.fromkeys(model for curves in panels.values() for model in curves))
     _check_models(models, path)
     depths = [len(curve.layers) for curves in panels.values() for curve in curves.values()]
-    horizontal = horizontal or _common_axis(depths)
-    title = _with_hint(title, depths, horizontal)
+    axis = _LayerAxis("patched layer", depths, horizontal or _common(depths))
     draw = _patching_lines if len(models) <= _MOST_LINES else _patching_maps
-    return draw(panels, path, title, horizontal, models, max(depths))
+    return draw(panels, path, title, axis, models)
 
 
 def _patching_lines(
     panels: Mapping[str, Mapping[str, PatchedProbability]],
     path: str | Path | None,
     title: str,
-    horizontal: Horizontal,
+    axis: "_LayerAxis",
     models: Sequence[str],
-    longest: int,
 ) -> "Figure":
     looks = dict(zip(models, LOOKS, strict=False))
     width = 30 if len(panels) > 1 else 85
@@ -219,16 +221,15 @@ def _patching_lines(
         for axes, (name, curves) in zip(grid, panels.items(), strict=True):
             axes.axhline(0.5, color=_GREY, linestyle=_DASH_DOTTED, linewidth=0.9)
             for model, curve in curves.items():
-                _draw_patched(axes, curve, looks[model], horizontal, small=len(panels) > 1)
+                _draw_patched(axes, curve, looks[model], axis, small=len(panels) > 1)
             pairs = _pairs_text([curves.get(model) for model in models])
             axes.set_title(
                 _wrapped(f"{name} ({pairs})" if name and pairs else name or pairs, width)
             )
             axes.set_ylim(-0.03, 1.03)
-        figure.suptitle(title, fontsize=9)
-        _set_layer_axis(grid[0], "", longest, horizontal, 4 if len(panels) > 1 else 10)
+        figure.suptitle(axis.title(title), fontsize=9)
         for axes in grid[-_COLUMNS:]:
-            axes.set_xlabel(_axis_label("patched layer", horizontal))
+            axis.label(axes, 4 if len(panels) > 1 else 10)
             axes.tick_params(labelbottom=True)
         for axes in grid[::_COLUMNS]:
             axes.set_ylabel("p(altered gold label)")
@@ -248,20 +249,19 @@ def _patching_maps(
     panels: Mapping[str, Mapping[str, PatchedProbability]],
     path: str | Path | None,
     title: str,
-    horizontal: Horizontal,
+    axis: "_LayerAxis",
     models: Sequence[str],
-    longest: int,
 ) -> "Figure":
     from matplotlib.colors import Normalize
 
-    edges = _cell_edges(_positions(range(longest), horizontal), horizontal)
+    edges = axis.edges(axis.positions(max(axis.layers)))
     distance = _RUN_WIDTH * (edges[-1] - edges[0])
     places = {edges[0] - distance: "original_run", edges[-1] + distance: "altered_run"}
 
     def row(name: str, curve: PatchedProbability) -> _Row:
         pairs = _pairs_text([curve])
         label = f"{name} ({pairs})" if pairs else name
-        at = _positions(curve.layers, horizontal)
+        at = axis.positions(len(curve.layers))
         runs = {place: getattr(curve, run) for place, run in places.items()}
         return _Row(label, at, curve.probability, [0] * len(at), runs)
 
@@ -274,9 +274,8 @@ def _patching_maps(
             for model in models
         }
     scale = Normalize(0, 1), {"ticks": [0, 0.25, 0.5, 0.75, 1]}, "p(altered gold label)"
-    with _heat_maps(path, title, maps, horizontal, *scale) as (figure, (*_, axes)):
-        what = "patched layer, between original run (OR) and altered run (AR)"
-        _set_layer_axis(axes, what, longest, horizontal, 10)
+    with _heat_maps(path, title, maps, axis, *scale) as (figure, (*_, axes)):
+        axes.set_xlabel(f"{axes.get_xlabel()}, between original run (OR) and altered run (AR)")
         labels = [label.get_text() for label in axes.get_xticklabels()]
         axes.set_xticks([*axes.get_xticks(), *places], [*labels, "OR", "AR"])
     return figure
@@ -314,12 +313,10 @@ class _Changes(NamedTuple):
         return ends.clip(-self.plain.percent, 100 - self.plain.percent)
 
 
-def _changes(
-    name: str, plain: Share, outcomes: Sequence[Outcome], horizontal: Horizontal
-) -> _Changes:
+def _changes(name: str, plain: Share, outcomes: Sequence[Outcome], axis: "_LayerAxis") -> _Changes:
     """Return changes that are marked where the band of all layers excludes 0."""
     signs = [int(outcome.band.low > 0) - int(outcome.band.high < 0) for outcome in outcomes]
-    return _Changes(name, _positions(range(len(outcomes)), horizontal), plain, outcomes, signs)
+    return _Changes(name, axis.positions(len(outcomes)), plain, outcomes, signs)
 
 
 def _draw_changes(axes: "Axes", model: _Changes, look: Look) -> None:
@@ -368,36 +365,48 @@ def _change_ticks(low: float, high: float) -> dict[str, Any]:
     }
 
 
+def _row(changes: _Changes) -> "_Row":
+    label = f"{changes.name}, {format_percent(changes.plain.percent)}\N{NO-BREAK SPACE}%"
+    return _Row(label, changes.at, changes.points, changes.signs)
+
+
+def _head_maps(
+    path: str | Path | None,
+    title: str,
+    models: Sequence[_Changes],
+    targets: Sequence[Target],
+    marks: Sequence["Artist"],
+) -> "Figure":
+    """Draw a heat map for each model, of layers by heads."""
+    heads = [target.head or 0 for target in targets]
+    axis = _LayerAxis("ablated head", [1 + max(heads)], "layer")
+    maps: dict[str, list[_Row]] = {}
+    for model in models:
+        rows = maps[_with_percent(model.name, model.plain)] = []
+        for layers in dict.fromkeys(target.layers for target in targets):
+            places = [place for place, target in enumerate(targets) if target.layers == layers]
+            at = np.array([heads[place] for place in places], dtype=np.float64)
+            points = [model.points[place] for place in places]
+            rows.append(
+                _Row(f"layer {layers[0]}", at, points, [model.signs[place] for place in places])
+            )
+    return _change_maps(path, title, maps, axis, marks)
+
+
 def _change_maps(
     path: str | Path | None,
     title: str,
-    panels: Mapping[str, Sequence[_Changes]],
-    horizontal: Horizontal,
+    maps: Mapping[str, Sequence["_Row"]],
+    axis: "_LayerAxis",
     marks: Sequence["Artist"],
 ) -> "Figure":
     from matplotlib.colors import SymLogNorm
 
-    maps = {
-        name: [
-            _Row(
-                f"{row.name}, {format_percent(row.plain.percent)}\N{NO-BREAK SPACE}%",
-                row.at,
-                row.points,
-                row.signs,
-            )
-            for row in rows
-        ]
-        for name, rows in panels.items()
-    }
     points = np.abs([value for rows in maps.values() for row in rows for value in row.values])
     most = _outer_tick(points)
     norm = SymLogNorm(_LINEAR, vmin=-most, vmax=most, base=10)
-    ticks = _change_ticks(-most, most)
-    depths = [len(row.values) for rows in maps.values() for row in rows]
-    title = _with_hint(title, depths, horizontal)
-    scale = norm, ticks, "difference (points)"
-    with _heat_maps(path, title, maps, horizontal, *scale) as (figure, grid):
-        _set_layer_axis(grid[-1], "ablated layer", max(depths), horizontal, 10)
+    scale = norm, _change_ticks(-most, most), "difference (points)"
+    with _heat_maps(path, title, maps, axis, *scale) as (figure, _):
         _add_legend(figure, marks)
     return figure
 
@@ -428,7 +437,7 @@ def _heat_maps(
     path: str | Path | None,
     title: str,
     maps: Mapping[str, Sequence[_Row]],
-    horizontal: Horizontal,
+    axis: "_LayerAxis",
     norm: "Normalize",
     ticks: Mapping[str, Any],
     label: str,
@@ -447,14 +456,15 @@ def _heat_maps(
         )
         for axes, (name, rows) in zip(grid, maps.items(), strict=True):
             for number, row in enumerate(rows):
-                _draw_row(axes, number, row, horizontal, norm, colors)
+                _draw_row(axes, number, row, axis.edges(row.at), norm, colors)
             axes.set_yticks(range(len(rows)), labels[name], fontsize=7.5)
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.tick_params(left=False)
             axes.spines[:].set_visible(False)
             axes.grid(visible=False)
             axes.set_title(_wrapped(name, 70), loc="left", fontsize=8.5)
-        figure.suptitle(title, fontsize=9)
+        axis.label(grid[-1], 10)
+        figure.suptitle(axis.title(title), fontsize=9)
         shrink = min(1, 2.5 / sum(heights))
         bar = figure.colorbar(ScalarMappable(norm, colors), ax=grid, aspect=20, shrink=shrink)
         bar.set_label(label)
@@ -464,10 +474,9 @@ def _heat_maps(
 
 
 def _draw_row(
-    axes: "Axes", number: int, row: _Row, horizontal: Horizontal, norm: "Normalize", colors: Any
+    axes: "Axes", number: int, row: _Row, edges: Floats, norm: "Normalize", colors: Any
 ) -> None:
     """Draw a cell for each layer, and marks in cells."""
-    edges = _cell_edges(row.at, horizontal)
     vertical = [number - 0.45, number + 0.45]
     style = {"norm": norm, "cmap": colors, "edgecolors": "0.85", "linewidth": 0.2}
     axes.pcolormesh(edges, vertical, np.array([row.values]), **style)
@@ -486,20 +495,13 @@ def _draw_row(
         )
 
 
-def _cell_edges(at: Floats, horizontal: Horizontal) -> Floats:
-    """Return where cells begin and end: halfway between layers; depths are from 0 to 1."""
-    middles = (at[1:] + at[:-1]) / 2
-    ends = (0, 1) if horizontal == "depth" else (at[0] - 0.5, at[-1] + 0.5)
-    return np.array([ends[0], *middles, ends[1]])
-
-
 # Curves -------------------------------------------------------------------------------------------
 
 
 def _draw_patched(
-    axes: "Axes", curve: PatchedProbability, look: Look, horizontal: Horizontal, small: bool
+    axes: "Axes", curve: PatchedProbability, look: Look, axis: "_LayerAxis", small: bool
 ) -> None:
-    at = _positions(curve.layers, horizontal)
+    at = axis.positions(len(curve.layers))
     if curve.low is not None and curve.high is not None:
         axes.fill_between(at, curve.low, curve.high, color=look.color, alpha=0.15, linewidth=0)
     _draw_line(axes, at, curve.probability, look, small)
@@ -540,17 +542,6 @@ def _mark_style(marker: str) -> dict[str, Any]:
     return {"linestyle": "none", "marker": marker, **edge}
 
 
-def _positions(layers: Sequence[int], horizontal: Horizontal) -> Floats:
-    at = np.asarray(layers, dtype=np.float64)
-    if horizontal == "depth":
-        at = (at - at[0]) / max(at[-1] - at[0], 1)
-    return at
-
-
-def _common_axis(depths: Sequence[int]) -> Horizontal:
-    return "layer" if len(set(depths)) == 1 else "depth"
-
-
 def _constant_percent(report: LayerReport) -> float | None:
     """Return what always giving the most frequent answer reaches, if that is known.
 
@@ -563,21 +554,98 @@ def _constant_percent(report: LayerReport) -> float | None:
     return 100 * max(answers.values()) / answers.total()
 
 
+# Layers -------------------------------------------------------------------------------------------
+
+
+class _LayerAxis(NamedTuple):
+    """The horizontal axis of a figure.
+
+    Attributes:
+        what: What it shows.
+        layers: How many layers the models have, or what else was swept.
+        horizontal: Whether it shows their number or their relative depth.
+        names: Their names if they are not numbered from 0.
+    """
+
+    what: str
+    layers: Sequence[int]
+    horizontal: Horizontal
+    names: Sequence[str] = ()
+
+    def positions(self, layers: int) -> Floats:
+        """Return [layers] where the layers of a model are."""
+        at = np.arange(layers, dtype=np.float64)
+        return at / max(layers - 1, 1) if self.horizontal == "depth" else at
+
+    def edges(self, at: Floats) -> Floats:
+        """Return [layers + 1] where their cells begin and end: halfway; depths are from 0 to 1."""
+        ends = (0, 1) if self.horizontal == "depth" else (at[0] - 0.5, at[-1] + 0.5)
+        return np.array([ends[0], *(at[1:] + at[:-1]) / 2, ends[1]])
+
+    def label(self, axes: "Axes", most: int) -> None:
+        """Label the axis, with ticks at layers that exist, at most as many as given."""
+        from matplotlib.ticker import MaxNLocator
+
+        whole = self.horizontal == "layer"
+        if self.names:
+            most = min(most, 60 // max(map(len, self.names)))
+        last = max(self.layers) - 1 if whole else 1
+        locator = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole)
+        ticks = [tick for tick in locator.tick_values(0, max(last, 1)) if 0 <= tick <= last]
+        axes.set_xticks(ticks, [self.names[int(tick)] for tick in ticks] if self.names else None)
+        axes.set_xlabel(self.what if whole else f"{self.what}, relative depth")
+
+    def title(self, title: str) -> str:
+        """Return a title that says how layers of models of different depths are aligned."""
+        *others, last = sorted(set(self.layers))
+        lines = [_wrapped(line, 85) for line in title.split("\n") if line]
+        if others and self.horizontal == "depth":
+            counts = f"{', '.join(map(str, others))} and {last}"
+            lines.append(f"models of {counts} layers, aligned by relative depth")
+        return "\n".join(lines)
+
+
+def _ablated_axis(
+    layer_reports: Mapping[str, LayerReport], horizontal: Horizontal | None
+) -> _LayerAxis:
+    """Return the axis of reports that fit into one figure."""
+    names = _target_names(layer_reports)
+    if names:
+        has_heads = next(iter(layer_reports.values())).intervention.module == "heads"
+        what = "ablated head, with its layer before it" if has_heads else "ablated layers"
+        return _LayerAxis(what, [len(names)], "layer", names)
+    layers = [len(report.layers) for report in layer_reports.values()]
+    return _LayerAxis("ablated layer", layers, horizontal or _common(layers))
+
+
+def _target_names(layer_reports: Mapping[str, LayerReport]) -> list[str]:
+    """Return what was ablated in all reports; nothing if that is every layer, each alone.
+
+    Raises:
+        InputError: It differs.
+    """
+    if all(report.targets == every_layer(report.model.layers) for report in layer_reports.values()):
+        return []
+    (first, shown), *others = layer_reports.items()
+    for name, other in others:
+        if other.targets != shown.targets:
+            raise InputError(
+                f"{name} was swept on other layers or heads than {first}; draw sweeps of the same "
+                "ones, or of every layer"
+            )
+    names = [target.name for target in shown.targets]
+    return [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
+
+
+def _common(layers: Sequence[int]) -> Horizontal:
+    return "layer" if len(set(layers)) == 1 else "depth"
+
+
 # Titles, labels and legends -----------------------------------------------------------------------
 
 
 def _title(report: LayerReport) -> str:
     return f"{report.intervention.name}: {report.data.split}, {report.data.documents} documents"
-
-
-def _with_hint(title: str, depths: Sequence[int], horizontal: Horizontal) -> str:
-    """Return a title that says how layers of models of different depths are aligned."""
-    *others, last = sorted(set(depths))
-    title = "\n".join(_wrapped(line, 85) for line in title.split("\n"))
-    if not others or horizontal == "layer":
-        return title
-    counts = f"{', '.join(map(str, others))} and {last}"
-    return f"{title}\nmodels of {counts} layers, aligned by relative depth".strip()
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -599,23 +667,6 @@ def _pairs_text(curves: Sequence[PatchedProbability | None]) -> str:
     if not any(curve and curve.low is not None for curve in curves):
         return ""
     return f"{', '.join(str(curve.pairs if curve else 0) for curve in curves)} pairs"
-
-
-def _axis_label(what: str, horizontal: Horizontal) -> str:
-    return what if horizontal == "layer" else f"{what}, relative depth"
-
-
-def _set_layer_axis(
-    axes: "Axes", what: str, layers: int, horizontal: Horizontal, most: int
-) -> None:
-    """Label the horizontal axis, with ticks at layers that exist."""
-    from matplotlib.ticker import MaxNLocator
-
-    whole = horizontal == "layer"
-    last = max(layers - 1, 1) if whole else 1
-    ticks = MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole).tick_values(0, last)
-    axes.set_xticks([tick for tick in ticks if 0 <= tick <= last and tick < layers])
-    axes.set_xlabel(_axis_label(what, horizontal))
 
 
 def _model_handles(names: Iterable[str]) -> list["Artist"]:
@@ -677,7 +728,7 @@ def _first_comparable(
 ) -> LayerReport:
     """Return the first report once all are known to fit into one figure."""
     _check_models(layer_reports, path)
-    check_comparable(layer_reports)
+    check_same_sweep(layer_reports)
     return next(iter(layer_reports.values()))
 
 

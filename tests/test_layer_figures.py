@@ -4,14 +4,14 @@ import dataclasses
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib.colors
 import numpy as np
 import pytest
-from layer_reports import make_documents, make_report, random_report, to_yes
+from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
@@ -21,8 +21,10 @@ from pragworld_interp.figures import (
     alterations_figure,
     patching_figure,
 )
-from pragworld_interp.layer_report import LayerReport, Outcome
+from pragworld_interp.layer_report import Intervention, LayerReport, Outcome
+from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import PatchedProbability
+from pragworld_interp.targets import Module, Target
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Floats
@@ -56,6 +58,17 @@ def patched(
     )
 
 
+def swept_on(layers: int, targets: Sequence[Target], module: Module = "mlp") -> LayerReport:
+    documents = make_documents([5] * 40)
+    gold = np.random.default_rng(5).random((len(documents), 1 + len(targets)))
+    model = dataclasses.replace(MODELS["small"].model, layers=layers)
+    data = MODELS["small"].data
+    intervention = Intervention(module, "zero", positions="last")
+    return compute_report(documents, gold, model, data, intervention, QUICK, tuple(targets))
+
+
+SOME = swept_on(30, [Target((9,)), Target((2,)), Target(tuple(range(20))), Target((5, 7))])
+HEADS = swept_on(30, [Target((layer,), head) for layer in (3, 8) for head in range(4)], "heads")
 PANELS = {
     name: {"base": patched(13, pairs=number), LONG: patched(13, 0.2)}
     for number, name in enumerate(("all", *ALTERATIONS))
@@ -67,6 +80,8 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy of an endless name": lambda path: accuracy_figure({ENDLESS: MODELS["small"]}, path),
     "accuracy of many layers": lambda path: accuracy_figure({"m": random_report(80)}, path),
     "accuracy of many models": lambda path: accuracy_figure(MANY, path),
+    "accuracy of some layers": lambda path: accuracy_figure({"m": SOME, LONG: SOME}, path),
+    "accuracy of heads": lambda path: accuracy_figure({"m": HEADS, ENDLESS: HEADS}, path),
     "alterations": lambda path: alterations_figure({"small": MODELS["small"]}, path),
     "alterations of models": lambda path: alterations_figure(TWO, path),
     "patching": lambda path: patching_figure({"": PANELS["all"]}, path, title="all pairs"),
@@ -257,6 +272,20 @@ def test_layers_are_numbered_if_models_have_as_many() -> None:
     assert accuracy_figure({"m": random_report(80)}).axes[1].get_xticks().max() < 80
 
 
+def test_chosen_layers_stand_side_by_side() -> None:
+    panel = FIGURES["accuracy of some layers"](None).axes[-1]
+    places = zip(panel.get_xticks(), [t.get_text() for t in panel.get_xticklabels()], strict=True)
+    assert list(places) == [(0, "9"), (1, "2"), (2, "0+1+2+3+4+5…"), (3, "5+7")]
+    assert lines_of(panel) == [([0, 1, 2, 3], points(layer.accuracy for layer in SOME.layers))]
+
+
+def test_heads_are_a_heat_map_of_layers() -> None:
+    (axes, _) = panels_of(FIGURES["accuracy of heads"](None))
+    changes = points(layer.accuracy for layer in HEADS.layers)
+    edges = [-0.5, 0.5, 1.5, 2.5, 3.5]
+    assert cells(axes) == {"layer 3": [(edges, changes[:4])], "layer 8": [(edges, changes[4:])]}
+
+
 def test_a_row_for_each_category() -> None:
     panels = panels_of(FIGURES["alterations of models"](None))
     for report, axes in zip(TWO.values(), panels, strict=True):
@@ -403,6 +432,8 @@ ONE = {"m": random_report(3)}
         (lambda folder: patching_figure(PANELS, folder / "f.txt"), "unsupported figure format; end"),
         (lambda folder: accuracy_figure({}, folder / "f.png"), "there is nothing to draw"),
         (lambda folder: patching_figure({}, folder / "f.png"), "there is nothing to draw"),
+        (lambda folder: accuracy_figure({"some": SOME, "heads": HEADS}, folder / "f.png"), "heads was swept with heads zero ablation at positions last"),
+        (lambda folder: accuracy_figure({"some": SOME, "a": swept_on(30, SOME.targets[:2])}, folder / "f.png"), "a was swept on other layers or heads than some"),
         (lambda folder: accuracy_figure({**ONE, "t": TRACKING["m"]}, folder / "f.png"), "t was evaluated on other documents"),
         (lambda folder: accuracy_figure(TRACKING, folder / "f.png", metric="robust_accuracy"), "entity_tracking has no alterations"),
         (lambda folder: alterations_figure(TRACKING, folder / "f.png"), "entity_tracking has no alterations"),
