@@ -37,7 +37,8 @@ from pragworld_interp import (
     recompute_report,
 )
 from pragworld_interp.cli import main
-from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.decoder import from_model
+from pragworld_interp.loading import Model, load_decoder, model_identity
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -115,7 +116,8 @@ def test_adapters_around_a_model_count(loaded: tuple[Any, Any]) -> None:
 @pytest.mark.filterwarnings("ignore")  # peft's own
 def test_adapters_of_one_name_are_told_apart(loaded: tuple[Any, Any], tmp_path: Path) -> None:
     def identity(model: Any) -> str | None:
-        return ablate(model, loaded[1], DOCUMENTS[:1]).model.adapter
+        settings: dict[str, Any] = {"adapter": None, "chat_template": False, "quantization": None}
+        return model_identity(from_model(model, loaded[1]), "tiny", None, **settings).adapter
 
     config = LoraConfig(r=4, target_modules=["q_proj", "up_proj"], init_lora_weights=False)
     first, second = (get_peft_model(copy.deepcopy(loaded[0]), config) for _ in range(2))
