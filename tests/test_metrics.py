@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 from sklearn.metrics import accuracy_score, recall_score
 
 from pragworld_tasks.evaluation.metrics import (
@@ -19,6 +19,7 @@ from pragworld_tasks.evaluation.metrics import (
     Tally,
     bootstrap_difference_intervals,
     bootstrap_intervals,
+    coin_tosses,
     mcnemar,
     percentile_interval,
     robust_tally,
@@ -228,7 +229,18 @@ def test_mcnemar_on_a_known_table() -> None:
     first = [True] * 10 + [False] * 2 + [True] * 50
     second = [False] * 10 + [True] * 2 + [True] * 50
     assert mcnemar(first, second).p == pytest.approx(0.03857421875)
-    assert mcnemar(first, second).p == binomtest(10, 12).pvalue
+    assert mcnemar(first, second).p == pytest.approx(binomtest(10, 12).pvalue)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 40, 1200])
+def test_tosses_of_a_coin_are_binomial(count: int) -> None:
+    expected = binom.pmf(np.arange(count + 1), count, 0.5)
+    np.testing.assert_allclose(coin_tosses(count), expected, rtol=1e-9)
+    for only_second in {0, count // 3, count // 2}:
+        second = [number < only_second for number in range(count)]
+        first = [not right for right in second]
+        p = mcnemar(first, second).p
+        assert p == pytest.approx(binomtest(only_second, count).pvalue if count else 1)
 
 
 def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for() -> None:
@@ -247,11 +259,10 @@ def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for
         assert not scale or (low < alone.low and alone.high < high)
 
 
-@given(st.lists(st.integers(0, 4), max_size=8), st.sampled_from((0, 0.3, 0.5, 1)))
-def test_sums_of_signs_against_all_signs(sizes: list[int], positive: float) -> None:
+@given(st.lists(st.integers(0, 4), max_size=8))
+def test_sums_of_signs_against_all_signs(sizes: list[int]) -> None:
     reach = sum(sizes)
     expected = np.zeros(2 * reach + 1)
     for signs in itertools.product((1, -1), repeat=len(sizes)):
-        chance = math.prod(positive if sign > 0 else 1 - positive for sign in signs)
-        expected[reach + sum(map(operator.mul, signs, sizes))] += chance
-    np.testing.assert_allclose(sums_of_signs(sizes, positive), expected, atol=1e-12)
+        expected[reach + sum(map(operator.mul, signs, sizes))] += 0.5 ** len(sizes)
+    np.testing.assert_allclose(sums_of_signs(sizes), expected, atol=1e-12)
