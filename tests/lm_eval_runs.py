@@ -2,9 +2,7 @@
 
 import json
 import math
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 from command_runs import run_in_two_processes, run_program
 from places import ROOT
+from warm_commands import WHOLE_INDEX
 
 from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.sources import FILES
@@ -71,15 +70,11 @@ def run_lm_eval(
     """Run lm_eval on our tasks; in two processes, with `hf` replaced by its twin for CPUs."""
     arguments = ["--include_path", str(ROOT / "task_configs"), *arguments]
     arguments += ["--output_path", str(output)]
-    environment = {"PRAGWORLD_DATA": str(data)}
+    environment = {"PRAGWORLD_DATA": str(data)} | ({WHOLE_INDEX: "1"} if whole_index else {})
     if two_processes:
         script = str(ROOT / "tests" / "lm_eval_parallel.py")
         arguments = ["hf-cpu-parallel" if word == "hf" else word for word in arguments]
         process = run_in_two_processes("python", script, *arguments, **environment)
-    elif whole_index:
-        command = [sys.executable, "-m", "lm_eval", *arguments]
-        environment = {**os.environ, **environment}
-        process = subprocess.run(command, capture_output=True, text=True, env=environment)
     elif with_our_models:
         process = run_program("pragworld-interp", "lm_eval", *arguments, **environment)
     else:

@@ -9,6 +9,7 @@ files of the sender. `warm_client` sends a request, and `install_clients` writes
 
 Where the environment sets `PARSE_ONLY`, a command ends once its arguments are parsed: with status 0
 if they are valid, and 2 if they are not. Of a script without arguments, only the imports are run.
+Where it sets `WHOLE_INDEX`, lm-eval scans its own tasks, too, as it does outside of tests.
 """
 
 import argparse
@@ -37,6 +38,7 @@ import pragworld_tasks
 import pragworld_train
 
 PARSE_ONLY = "PRAGWORLD_PARSE_ONLY"
+WHOLE_INDEX = "PRAGWORLD_WHOLE_INDEX"
 MAINS = {
     "lm_eval": ("lm_eval.__main__", "cli_evaluate"),
     "pragworld-tasks": ("pragworld_tasks.cli", "main"),
@@ -46,7 +48,7 @@ MAINS = {
 # What the commands import once they run, besides our own modules.
 _LIBRARIES = (
     *("lm_eval.evaluator", "lm_eval.models.huggingface", "lm_eval.models.openai_completions"),
-    *("scipy.stats", "transformers.models.llama.modeling_llama"),
+    *("pytablewriter", "scipy.stats", "transformers.models.llama.modeling_llama"),
 )
 
 _CLIENT = """#!{python} -IS
@@ -96,7 +98,7 @@ def _import_all() -> None:
                 importlib.import_module(module.name)
     for name, _ in MAINS.values():
         importlib.import_module(name)
-    _scan_our_tasks_only()
+    _describe_no_machine()
     gc.freeze()  # forks that collect garbage need not look for any among the modules
 
 
@@ -120,6 +122,11 @@ def _scan_our_tasks_only() -> None:
         scan(self, *args, **(kwargs | {"include_defaults": False}))
 
     mock.patch.object(TaskManager, "__init__", scan_ours).start()
+
+
+def _describe_no_machine() -> None:
+    """Keep lm-eval from describing the machine in its results, with programs that take a second."""
+    mock.patch("torch.utils.collect_env.get_pretty_env_info", return_value="").start()
 
 
 def _answer(connection: socket.socket) -> NoReturn:
@@ -151,6 +158,8 @@ def _run(request: Mapping[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if WHOLE_INDEX not in os.environ:
+        _scan_our_tasks_only()
     if PARSE_ONLY in os.environ:
         _end_after_parsing()
     command, arguments = request["command"], request["arguments"]
