@@ -368,7 +368,7 @@ def test_redrawn_responses_have_the_means_and_variances_of_theory() -> None:
 
 
 def test_redrawn_responses_against_a_loop() -> None:
-    responses, draws = ragged_responses(), 1_000
+    responses, draws = ragged_responses(), 400
     generator = np.random.default_rng(9)
     one_by_one = []
     for _ in range(draws):
@@ -478,7 +478,8 @@ def test_unbiased_intervals_hold_the_truth(nested: bool) -> None:
         prompts += (0 if nested else COMMON) * generator.normal(size=(50, 1))
         responses = nest_table(generator.normal(prompts[..., None], CHANCE, (50, 3, 10)), nested)
         found = unbiased(cells(responses))
-        shown = estimates(found, unbiased(redraw_paraphrases(responses)), small_sample(50))
+        drawn = unbiased(redraw_paraphrases(responses, draws=150))
+        shown = estimates(found, drawn, small_sample(50))
         held += [
             shown[name].interval.low <= true <= shown[name].interval.high
             for name, true in zip(("ps", "as", "mu"), truth, strict=True)
