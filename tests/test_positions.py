@@ -90,7 +90,7 @@ def test_where_a_prompt_has_no_such_position_it_is_named() -> None:
             InputError, match=f"row 1: the tokenizer or .* hold the {positions}; use positions all"
         ):
             group_positions(hidden, positions)
-    own = OwnPrompt(0, 0, True, "Bob", (0, 1), "Who?")
+    own = OwnPrompt(0, 0, True, "Bob", ("Bob", "Mia"), (0, 1), "Who?")
     with pytest.raises(InputError, match=r"prompt 0: .* is unknown for prompts of your own; use"):
         group_positions(PromptGroup((own,), (ids,), (PromptParts(),)), "question")
 
