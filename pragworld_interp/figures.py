@@ -666,7 +666,8 @@ def _pairs_text(curves: Sequence[PatchedProbability | None]) -> str:
     """Return how many pairs curves are averages of, if they are averages."""
     if not any(curve and curve.low is not None for curve in curves):
         return ""
-    return f"{', '.join(str(curve.pairs if curve else 0) for curve in curves)} pairs"
+    counts = [curve.pairs if curve else 0 for curve in curves]
+    return f"{', '.join(map(str, counts))} {'pair' if counts == [1] else 'pairs'}"
 
 
 def _model_handles(names: Iterable[str]) -> list["Artist"]:

@@ -317,6 +317,8 @@ def test_patching_between_the_two_plain_runs() -> None:
         runs = [end for model in models.values() for end in (model.original_run, model.altered_run)]
         assert levels(axes) == [0.5, *runs]
         assert len(axes.collections) == 2
+    labels = [axes.get_xlabel() for axes in panels_of(patching_figure(PANELS, horizontal="depth"))]
+    assert labels == [""] * 4 + ["patched layer, relative depth"] * 4
     (axes,) = FIGURES["patching of one pair"](None).axes
     assert not axes.collections
     assert axes.get_title() == "one pair"
