@@ -68,3 +68,32 @@ def single_tokens(tokenizer: Any, text: str, completions: Sequence[str]) -> list
     added = [ids[len(before) :] for ids in behind if ids[: len(before)] == before]
     tokens = {ids[0] for ids in added if len(ids) == 1} - {getattr(tokenizer, "unk_token_id", None)}
     return [ids[0] for ids in added] if len(tokens) == len(completions) else None
+
+
+def text_before_answer(
+    tokenizer: Any, messages: Sequence[Any], answer: str, **template: Any
+) -> str:
+    """Return what a chat template puts between the prompt and the assistant's answer.
+
+    Sweeps, lm-eval and probes read directly behind the prompt, where most templates put nothing.
+    Those of models that think may put an empty `<think>` block there in conversations, or open
+    one in prompts alone.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        messages: The conversation before the answer.
+        answer: The answer.
+        **template: Options of the chat template.
+    """
+    answered = [*messages, {"role": "assistant", "content": answer}]
+    before, after = (
+        tokenizer.apply_chat_template(
+            turns, tokenize=False, add_generation_prompt=begun, **template
+        )
+        for turns, begun in ((list(messages), True), (answered, False))
+    )
+    shared = 0
+    while shared < min(len(before), len(after)) and before[shared] == after[shared]:
+        shared += 1
+    between: str = before[shared:] or after[shared:].partition(answer.strip())[0]
+    return between.strip() and between

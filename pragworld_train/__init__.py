@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pragworld_train.config import LayerRegularizedSFTConfig
     from pragworld_train.data import to_dataset
     from pragworld_train.losses import LabelProbe, hls_loss, ula_loss
+    from pragworld_train.probe_labels import add_probe_labels
     from pragworld_train.probes import load_probes
     from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
@@ -18,6 +19,7 @@ __all__ = [
     "LabelProbe",
     "LayerRegularizedSFTConfig",
     "LayerRegularizedSFTTrainer",
+    "add_probe_labels",
     "hls_loss",
     "load_probes",
     "to_dataset",
@@ -30,6 +32,7 @@ __getattr__, __dir__ = lazy_exports(
         "LabelProbe": "losses:LabelProbe",
         "LayerRegularizedSFTConfig": "config:LayerRegularizedSFTConfig",
         "LayerRegularizedSFTTrainer": "trainer:LayerRegularizedSFTTrainer",
+        "add_probe_labels": "probe_labels:add_probe_labels",
         "hls_loss": "losses:hls_loss",
         "load_probes": "probes:load_probes",
         "to_dataset": "data:to_dataset",

@@ -2,14 +2,10 @@
 
 from typing import Any
 
-from datasets import Dataset
-from transformers import PreTrainedTokenizerBase
+import torch
 
 from pragworld_tasks.errors import InputError
 from pragworld_train.config import LayerRegularizedSFTConfig
-
-_YES = (" yes", "yes", " Yes", "Yes")
-_NO = (" no", "no", " No", "No")
 
 
 def check_settings(
@@ -31,6 +27,8 @@ def check_settings(
         f"label_smoothing_factor: {two_passes}": args.label_smoothing_factor,
         "packing_strategy wrapped: it separates prompts from their labels; use bfd, the "
         "default": args.packing and args.packing_strategy == "wrapped",
+        "packing without max_length: set max_length, to which rows are packed": args.packing
+        and args.max_length is None,
         "dataset_kwargs skip_prepare_dataset: the data must be checked before training; leave it "
         "out": (args.dataset_kwargs or {}).get("skip_prepare_dataset"),
         "DeepSpeed ZeRO stage 3: no process has a whole MLP to read; use stage 1 or 2, or "
@@ -54,8 +52,13 @@ def check_adapter(peft_config: Any) -> None:
         )
 
 
-def check_parallelism(accelerator: Any, peft_config: Any) -> None:
+def check_parallelism(accelerator: Any, peft_config: Any, dtype: torch.dtype) -> None:
     """Refuse ways to distribute a model in which a loss or a saved file would be incomplete.
+
+    Args:
+        accelerator: The accelerator.
+        peft_config: The adapter's configuration, if there is one.
+        dtype: Type of the trained weights.
 
     Raises:
         InputError: Training is distributed in such a way.
@@ -70,6 +73,11 @@ def check_parallelism(accelerator: Any, peft_config: Any) -> None:
     if plugin is None:
         return
     example = "as in examples/accelerate/fsdp.yaml"
+    if dtype != torch.float32:
+        raise InputError(
+            f"FSDP with weights in {str(dtype).removeprefix('torch.')}: probes are in float32, and "
+            "it shards one type only; load the model in float32 and train with bf16"
+        )
     if "FULL" not in str(plugin.state_dict_type):
         raise InputError(
             "fsdp_state_dict_type SHARDED_STATE_DICT: neither the model nor its probes would be "
@@ -79,52 +87,3 @@ def check_parallelism(accelerator: Any, peft_config: Any) -> None:
         raise InputError(
             f"FSDP 1 with an adapter: it would be saved empty; use fsdp_version 2, {example}"
         )
-
-
-def check_examples(
-    dataset: Dataset, name: str, labels: set[int], max_length: int | None, ula: bool
-) -> None:
-    """Refuse examples that TRL would truncate, and for ULA those without exactly one label.
-
-    Args:
-        dataset: Tokenized examples, neither truncated nor packed.
-        name: What to call the data in messages: "train" or "eval".
-        labels: Ids of the tokens that say yes or no.
-        max_length: Of an example, in tokens; None if there is no limit.
-        ula: Whether useful layers are amplified.
-
-    Raises:
-        InputError: There is such an example; the message names its row.
-    """
-    for row, example in enumerate(dataset.select_columns(["input_ids", "labels"])):
-        length = len(example["input_ids"])
-        if max_length is not None and length > max_length:
-            raise InputError(
-                f"{name} data, row {row}: {length} tokens, and max_length is {max_length}; the "
-                "question would be truncated, so increase max_length"
-            )
-        count = sum(token in labels for token in example["labels"])
-        if ula and count != 1:
-            raise InputError(
-                f"{name} data, row {row}: {count} tokens that say yes or no in the completion; ULA "
-                "needs exactly one, as in ' yes'"
-            )
-
-
-def label_ids(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Return the ids of the tokens that say yes, and of those that say no.
-
-    Raises:
-        InputError: The tokenizer has no such tokens.
-    """
-    ids = []
-    for spellings in (_YES, _NO):
-        tokens = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in spellings]
-        single = {token[0] for token in tokens if len(token) == 1}
-        ids.append(sorted(single - {tokenizer.unk_token_id}))
-    if not all(ids):
-        raise InputError(
-            f"tokenizer {tokenizer.name_or_path}: yes and no must each be a single token, with or "
-            "without a leading space; use another model"
-        )
-    return ids[0], ids[1]

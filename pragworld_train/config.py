@@ -37,6 +37,10 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
             as in the paper's text and released code. `"norm"`: the squared norm of the paper's
             equation.
         probe_hidden_size: Hidden width of the two-layer probe on each useful layer.
+        probe_classes: The labels that probes tell apart, as they are written in completions, in
+            the order of their indices in `probe_labels`. By default `["yes", "no"]`.
+        probe_learning_rate: Initial learning rate of the probes, which have the schedule of the
+            model's weights. By default `learning_rate`. Probes are in float32.
 
     Raises:
         InputError: A setting is out of range, the settings contradict each other, or the layer

@@ -24,8 +24,8 @@ class LossPositions:
     """The positions of a batch that the losses are computed from.
 
     Attributes:
-        ends: [examples, 2] row and column of each prompt's last token.
-        labels: [examples] 0 for yes and 1 for no.
+        ends: [examples, 2] row and column of the token before each label.
+        labels: [examples] the class of each label.
         mask: [rows, length] True for tokens, False for padding.
         tokens: Number of tokens in the whole batch, of which this may be a part.
     """
@@ -36,23 +36,21 @@ class LossPositions:
     tokens: Tensor
 
 
-def find_positions(
-    batch: Mapping[str, Any], yes: Tensor, no: Tensor, tokens: Tensor
-) -> LossPositions:
+def find_positions(batch: Mapping[str, Any], tokens: Tensor) -> LossPositions:
     """Find the labels and the padding of a batch.
 
     Args:
-        batch: As TRL collates it: `input_ids`, `labels` with -100 where no loss is computed, and
+        batch: As `ProbeLabelCollator` returns it, or without labels as TRL collates it: with an
             `attention_mask`, or `position_ids` if sequences are concatenated without padding.
-        yes: Ids of the tokens that say yes.
-        no: Ids of the tokens that say no.
         tokens: Number of tokens in the whole batch.
     """
-    targets = batch["labels"]
-    is_no = torch.isin(targets, no.to(targets.device))
-    rows, columns = (torch.isin(targets, yes.to(targets.device)) | is_no).nonzero(as_tuple=True)
-    ends = torch.stack([rows, columns - 1], dim=1)
-    return LossPositions(ends, is_no[rows, columns].long(), token_mask(batch), tokens)
+    if "probe_positions" in batch:
+        ends = batch["probe_positions"]
+        labels = batch["probe_labels"][ends[:, 0], ends[:, 1]]
+    else:
+        labels = batch["input_ids"].new_empty(0)
+        ends = labels.view(0, 2)
+    return LossPositions(ends, labels, token_mask(batch), tokens)
 
 
 def token_mask(batch: Mapping[str, Any]) -> Tensor:
@@ -118,8 +116,8 @@ class MlpReader:
         """Stop reading, but stay ready for layers to be run again, and return what was read.
 
         Returns:
-            [useful layers, examples, 2] logits of the probes, and [harmful layers] HLS of each, as
-            a share of the whole batch. None without such layers.
+            [useful layers, examples, classes] logits of the probes, and [harmful layers] HLS of
+            each, as a share of the whole batch. None without such layers.
         """
         suppressed = [self._read[layer] for layer in self._suppressed]
         readings = self._logits, torch.stack(suppressed) if suppressed else None

@@ -5,6 +5,7 @@ They stand apart from the trainer's configuration, which needs torch and trl, so
 """
 
 import logging
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -57,6 +58,17 @@ class LayerSettings:
     probe_hidden_size: int = field(
         default=128, metadata={"help": "Hidden width of the probes of useful layers."}
     )
+    probe_classes: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Labels that the probes tell apart, as they are written in completions. If "
+            "not set: yes and no."
+        },
+    )
+    probe_learning_rate: float | None = field(
+        default=None,
+        metadata={"help": "Initial learning rate of the probes. If not set: learning_rate."},
+    )
 
     @property
     def amplified(self) -> list[int]:
@@ -83,6 +95,16 @@ class LayerSettings:
                 raise InputError(f"{name} {weight}: must be between 0 and 1")
         if self.probe_hidden_size < 1:
             raise InputError(f"probe_hidden_size {self.probe_hidden_size}: must be at least 1")
+        if self.probe_classes is None:
+            self.probe_classes = ["yes", "no"]
+        names = dict.fromkeys(self.probe_classes)
+        if len(names) < max(2, len(self.probe_classes)) or "" in names:
+            raise InputError(
+                f"probe_classes {self.probe_classes}: must be two or more, all different"
+            )
+        rate = self.probe_learning_rate
+        if rate is not None and not 0 <= rate < math.inf:
+            raise InputError(f"probe_learning_rate {rate}: must be a number of at least 0")
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")

@@ -18,27 +18,29 @@ from pragworld_train.layer_settings import Reduction
 
 
 class LabelProbe(nn.Module):
-    """A two-layer network that maps an MLP output to the logits of yes and no."""
+    """A two-layer network that maps an MLP output to the logits of the classes of labels."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, classes: int = 2) -> None:
         """Create a probe for a residual stream of `width`, with `hidden` units between."""
         super().__init__()
         self.inner = nn.Linear(width, hidden)
-        self.outer = nn.Linear(hidden, 2)
+        self.outer = nn.Linear(hidden, classes)
 
     def forward(self, outputs: Tensor) -> Tensor:
-        """Return logits [..., 2] for outputs [..., width], in the precision of the probe."""
-        logits: Tensor = self.outer(torch.relu(self.inner(outputs.to(self.inner.weight.dtype))))
+        """Return logits [..., classes] for outputs [..., width], in the precision of the probe."""
+        with torch.autocast(outputs.device.type, enabled=False):
+            hidden = torch.relu(self.inner(outputs.to(self.inner.weight.dtype)))
+            logits: Tensor = self.outer(hidden)
         return logits
 
 
 def at_ends(output: Tensor, ends: Tensor) -> Tensor:
-    """Return an MLP's output at the last token of each prompt, where its probe reads it.
+    """Return an MLP's output at the token before each label, where its probe reads it.
 
     Args:
         output: [rows, length, width].
-        ends: [examples, 2] row and column of each prompt's last token; the label follows it. A row
-            may hold any number of examples.
+        ends: [examples, 2] row and column of the token before each label. A row may hold any
+            number of labels.
 
     Returns:
         [examples, width].
@@ -58,8 +60,8 @@ def ula_loss(logits: Tensor, labels: Tensor, examples: Tensor | int | None = Non
     """Return L_amplify: the mean cross-entropy of the probes, over useful layers and examples.
 
     Args:
-        logits: [layers, examples, 2] of yes and no, from the probes.
-        labels: [examples] 0 for yes and 1 for no.
+        logits: [layers, examples, classes] from the probes.
+        labels: [examples] the class of each.
         examples: Number of examples in the whole batch, if these are a part of it.
 
     Returns:
@@ -77,7 +79,8 @@ def ula_loss(logits: Tensor, labels: Tensor, examples: Tensor | int | None = Non
     losses = nn.functional.cross_entropy(
         logits.float().flatten(0, 1), labels.repeat(layers), reduction="sum"
     )
-    return losses / layers / (max(here, 1) if examples is None else examples)
+    count = torch.as_tensor(here if examples is None else examples)
+    return losses / layers / count.clamp(min=1)
 
 
 def hls_loss(

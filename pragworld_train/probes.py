@@ -1,6 +1,7 @@
 """The probes of useful layers and their file, `label_probes.safetensors`."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,24 +18,37 @@ PROBES_MODULE = "label_probes"  # their name in a model that is being trained
 
 
 def new_probes(
-    layers: list[int], width: int, hidden: int, seed: int, dtype: torch.dtype
+    layers: list[int], width: int, hidden: int, classes: int, seed: int
 ) -> dict[int, LabelProbe]:
-    """Return a new probe for each layer, leaving torch's random state as it was."""
+    """Return a new probe in float32 for each layer, leaving torch's random state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return {layer: LabelProbe(width, hidden).to(dtype) for layer in layers}
+        return {layer: LabelProbe(width, hidden, classes).float() for layer in layers}
 
 
-def write_probes(weights: Mapping[str, Tensor], folder: Path) -> None:
+def give_learning_rate(
+    optimizer: torch.optim.Optimizer, weights: Iterable[Tensor], learning_rate: float
+) -> None:
+    """Move some weights of a new optimizer to groups of their own with another learning rate."""
+    own = {id(weight) for weight in weights}
+    for group in list(optimizer.param_groups):
+        moved = [weight for weight in group["params"] if id(weight) in own]
+        if moved:
+            group["params"] = [weight for weight in group["params"] if id(weight) not in own]
+            optimizer.add_param_group({**group, "params": moved, "lr": learning_rate})
+
+
+def write_probes(weights: Mapping[str, Tensor], classes: Sequence[str], folder: Path) -> None:
     """Write the weights of probes to a folder, in full or not at all.
 
     Args:
         weights: By layer and name, such as "3.inner.weight".
+        classes: The classes that they tell apart, in the order of their outputs.
         folder: Where to put `label_probes.safetensors`.
     """
     contiguous = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
     # With a second entry, equal probes would have different files: their order is random.
-    content = save(contiguous, metadata={"outputs": "yes, no"})
+    content = save(contiguous, metadata={"classes": json.dumps([*classes])})
     write_whole(folder / PROBES_FILE, content)
 
 
@@ -65,6 +79,7 @@ def load_probes(folder: Path) -> dict[int, LabelProbe]:
     for number in sorted(weights):
         inner = weights[number]["inner.weight"]
         hidden, width = inner.shape
-        probes[number] = LabelProbe(width, hidden).to(inner.dtype)
+        classes = len(weights[number]["outer.bias"])
+        probes[number] = LabelProbe(width, hidden, classes).to(inner.dtype)
         probes[number].load_state_dict(weights[number])
     return probes

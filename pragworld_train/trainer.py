@@ -7,7 +7,8 @@ a part of the model.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,24 +20,29 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
-from trl import SFTTrainer
+from trl import SFTTrainer, pack_dataset
 
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.checks import (
     check_adapter,
-    check_examples,
     check_parallelism,
     check_settings,
-    label_ids,
 )
 from pragworld_train.config import LayerRegularizedSFTConfig, check_model
 from pragworld_train.hooks import MlpReader, find_positions, token_mask
 from pragworld_train.losses import LabelProbe, ula_loss
 from pragworld_train.model_card import TAGS, make_model_card
+from pragworld_train.probe_labels import (
+    ProbeLabelCollator,
+    RowOptions,
+    count_labels,
+    label_rows,
+)
 from pragworld_train.probes import (
     PROBES_MODULE,
+    give_learning_rate,
     new_probes,
     read_probe_weights,
     write_probes,
@@ -48,6 +54,8 @@ from pragworld_train.run_record import (
     make_record,
     plain_values,
 )
+
+_logger = logging.getLogger(__name__)
 
 
 class LayerRegularizedSFTTrainer(SFTTrainer):
@@ -81,9 +89,9 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         data_description: What is known about the training data, for the run file and the model
             card.
         compute_loss_func: Not supported together with ULA or HLS.
-        **options: Other keyword arguments of `trl.SFTTrainer`. For ULA, every example of the
-            training and evaluation data must hold exactly one token that says yes or no in its
-            completion.
+        **options: Other keyword arguments of `trl.SFTTrainer`. For ULA, training data must have
+            labels: a column `probe_labels`, or text in which `add_probe_labels` finds them. Some
+            rows may have none, and evaluation data needs none.
 
     Raises:
         InputError: The settings contradict each other, or do not fit the model or the data.
@@ -105,6 +113,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         self._reader: MlpReader | None = None
         self._data_description = dict(data_description or {})
         self._attached_now = False
+        self._probes_have_own_rate = False
         self._probes = nn.ModuleDict()
         # Rows of `_record`: in training one for each step, in evaluation one for all batches.
         self._sums: dict[str, list[Tensor]] = {"train": [], "eval": []}
@@ -130,20 +139,25 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         """Make the probes, and a reader of the model's MLPs."""
         peft_config = getattr(self.model, "active_peft_config", None)
         check_adapter(peft_config)
-        check_parallelism(self.accelerator, peft_config)
+        trained = next(weight for weight in self.model.parameters() if weight.requires_grad)
+        check_parallelism(self.accelerator, peft_config, trained.dtype)
+        if self.args.amplified and self.optimizer is not None:
+            raise InputError(
+                "optimizers: it lacks the weights of the probes; use optim or "
+                "optimizer_cls_and_kwargs"
+            )
         network = self.model if peft_config is None else self.model.get_base_model()
         was_training = network.training
         network.eval()
         blocks = find_blocks(network)
         network.train(was_training)
         self.args.check_layer_count(len(blocks))
-        trained = next(weight for weight in self.model.parameters() if weight.requires_grad)
         probes = new_probes(
             self.args.amplified,
             network.config.get_text_config().hidden_size,
             self.args.probe_hidden_size,
+            len(self.args.probe_classes),
             self.args.seed,
-            trained.dtype,
         )
         self._bare_model = self.model  # later, `model` may be wrapped
         self._probes = nn.ModuleDict({str(layer): probe for layer, probe in probes.items()})
@@ -155,6 +169,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self.args.suppressed,
             self.args.hls_reduction,
         )
+        if probes:
+            self.data_collator = ProbeLabelCollator(self.data_collator)
 
     @property
     def probes(self) -> dict[int, LabelProbe]:
@@ -230,7 +246,12 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     def create_optimizer(self, *arguments: Any, **options: Any) -> Any:
         """Create the optimizer of the model and its probes."""
         with self._attached():
-            return super().create_optimizer(*arguments, **options)
+            optimizer = super().create_optimizer(*arguments, **options)
+        rate = self.args.probe_learning_rate
+        if rate is not None and not self._probes_have_own_rate:
+            give_learning_rate(optimizer, self._probes.parameters(), rate)
+            self._probes_have_own_rate = True
+        return optimizer
 
     # Data -----------------------------------------------------------------------------------------
 
@@ -243,24 +264,43 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         formatting_func: Any,
         dataset_name: str,
     ) -> Any:
-        """Prepare data as TRL does, and check it before it is truncated or packed."""
+        """Prepare data as TRL does, with the labels of probes where there are useful layers."""
         prepare = super()._prepare_dataset
-        if self._regularized:
-            if not isinstance(dataset, Dataset):
-                raise InputError(
-                    f"{dataset_name} data: a streamed dataset cannot be checked before training; "
-                    "use a `datasets.Dataset`"
-                )
-            whole = copy.copy(args)
-            whole.max_length, whole.shuffle_dataset = None, False
-            dataset = prepare(
-                dataset, processing_class, whole, False, formatting_func, dataset_name
-            )
-            yes, no = label_ids(self._tokenizer)
-            ula = bool(args.amplified)
-            check_examples(dataset, dataset_name, {*yes, *no}, args.max_length, ula)
-            self._yes, self._no = torch.tensor(yes), torch.tensor(no)
-        return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+        if not args.amplified:
+            return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+        if formatting_func is not None:
+            raise InputError("formatting_func: it hides the labels from probes; format rows before")
+        options = RowOptions(
+            self.completion_only_loss,
+            args.assistant_only_loss,
+            self.chat_template,
+            args.max_length,
+            truncated=not packing,
+        )
+        dataset = label_rows(
+            dataset,
+            self._tokenizer,
+            args.probe_classes,
+            options,
+            dataset_name,
+            args.dataset_num_proc,
+        )
+        if dataset_name == "train":
+            _check_labels(dataset, args.probe_classes)
+        if not packing:
+            return prepare(dataset, processing_class, args, False, None, dataset_name)
+        # TRL's own packing would drop the column.
+        whole = copy.copy(args)
+        whole.max_length = None
+        dataset = prepare(dataset, processing_class, whole, False, None, dataset_name)
+        dataset = dataset.select_columns(["input_ids", "labels", "probe_labels"])
+        packed = pack_dataset(dataset, args.max_length, args.packing_strategy)
+        return packed.shuffle(seed=args.seed) if args.shuffle_dataset else packed
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        if "probe_labels" not in self._signature_columns:
+            self._signature_columns = [*self._signature_columns, "probe_labels"]
 
     # Loss -----------------------------------------------------------------------------------------
 
@@ -297,7 +337,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         training = self.model.training
         counts = self._counts(inputs)
         examples, tokens = counts if self._totals is None or not training else self._totals
-        positions = find_positions(inputs, self._yes, self._no, tokens)
+        positions = find_positions(inputs, tokens)
+        inputs = {name: inputs[name] for name in inputs if not name.startswith("probe_")}
         self._reader.start(positions)
         result = super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         logits, suppressed = self._reader.readings()
@@ -323,9 +364,9 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def _counts(self, batch: Mapping[str, Any]) -> Tensor:
         """Return [2], the number of examples and the number of tokens in a batch."""
-        targets = batch["labels"]
-        labels = torch.cat([self._yes, self._no]).to(targets.device)
-        return torch.stack([torch.isin(targets, labels).sum(), token_mask(batch).sum()])
+        tokens = token_mask(batch).sum()
+        examples = len(batch["probe_positions"]) if "probe_positions" in batch else 0
+        return torch.stack([torch.full_like(tokens, examples), tokens])
 
     def _over_processes(self, counts: Tensor) -> Tensor:
         sums: Tensor = self.accelerator.gather(counts[None]).sum(0)
@@ -425,7 +466,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             if self.args.should_save:
                 folder = Path(output_dir or self.args.output_dir)
                 folder.mkdir(parents=True, exist_ok=True)
-                write_probes(probes, folder)
+                write_probes(probes, self.args.probe_classes, folder)
         super()._save(output_dir, state_dict)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
@@ -444,3 +485,17 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         missing = [name for name in load_result.missing_keys if not name.startswith(PROBES_MODULE)]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
+
+
+def _check_labels(dataset: Any, classes: Sequence[str]) -> None:
+    """Refuse training data without a label, and say how many rows have one."""
+    if not isinstance(dataset, Dataset):
+        return  # streamed
+    labelled, rows = count_labels(dataset)
+    if not labelled:
+        raise InputError(
+            f"train data: no row has a label among {', '.join(classes)}; set probe_classes, or add "
+            "the column probe_labels or label"
+        )
+    if labelled < rows:
+        _logger.warning("train data: %d of %d rows have a label for probes", labelled, rows)

@@ -13,6 +13,7 @@ from transformers.trainer_callback import TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line
+from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
@@ -139,6 +140,17 @@ def _describe(data: DocumentSet, script_args: TrainArguments) -> dict[str, Any]:
     }
 
 
+def _check_template(tokenizer: Any) -> None:
+    """Refuse a chat template by which training would answer elsewhere than evaluations read."""
+    between = text_before_answer(tokenizer, [{"role": "user", "content": "Hi."}], "yes")
+    if between:
+        raise InputError(
+            f"--chat_template: that of {tokenizer.name_or_path} puts {between!r:.80} between "
+            "prompt and answer, but sweeps and lm-eval read directly behind the prompt; leave it "
+            "out, or set --chat_template_path"
+        )
+
+
 def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedSFTTrainer:
     script_args, training_args, model_args = settings
     name = model_args.model_name_or_path
@@ -162,6 +174,8 @@ def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedS
         has_template = tokenizer.chat_template or training_args.chat_template_path
         if script_args.chat_template and not has_template:
             raise InputError(f"model {name}: no chat template; leave out --chat_template")
+        if script_args.chat_template and not training_args.chat_template_path:
+            _check_template(tokenizer)
         return LayerRegularizedSFTTrainer(
             model=name,
             args=training_args,

@@ -224,6 +224,22 @@ def test_launched_processes_that_are_not_connected_are_refused(
     assert said.startswith("2 processes were launched, but transformers sees 1; on")
 
 
+def test_a_chat_template_that_thinks_is_refused(
+    refused: Callable[..., str], tmp_path: Path
+) -> None:
+    """Training would answer behind the block, and lm-eval would read before it."""
+    model = shutil.copytree(MODEL, tmp_path / "model")
+    turn = "{% if turn.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ turn.content }}"
+    (model / "chat_template.jinja").write_text(
+        "{% for turn in messages %}{{ turn.role }}: " + turn + "\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant: {% endif %}"
+    )
+    arguments = ("--model_name_or_path", str(model), "--output_dir", str(tmp_path / "out"))
+    said = refused(*arguments, "--chat_template", "--report_to", "none")
+    assert said.startswith(f"--chat_template: that of {model} puts '<think>")
+    assert said.endswith("leave it out, or set --chat_template_path")
+
+
 # A complete run -----------------------------------------------------------------------------------
 
 

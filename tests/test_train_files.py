@@ -34,7 +34,7 @@ from pragworld_train.run_record import RUN_FILE
 
 def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
     """Safetensors writes metadata of more than one entry in an order that differs between files."""
-    probes = new_probes([0, 2], 8, 4, 0, torch.float32)
+    probes = new_probes([0, 2], 8, 4, 2, 0)
     weights = {
         f"{layer}.{name}": weight
         for layer, probe in probes.items()
@@ -42,7 +42,7 @@ def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
     }
     contents = set()
     for _ in range(20):
-        write_probes(weights, tmp_path)
+        write_probes(weights, ["yes", "no"], tmp_path)
         contents.add((tmp_path / PROBES_FILE).read_bytes())
     assert len(contents) == 1
 
@@ -189,6 +189,8 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
         "suppressed": [1],
         **{name: getattr(trainer.args, name) for name in ("ula_weight", "hls_weight")},
         **{name: options[name] for name in ("hls_reduction", "probe_hidden_size")},
+        "probe_classes": ["yes", "no"],
+        "probe_learning_rate": None,
     }
     every = {field.name for field in fields(trainer.args) if field.init}
     own = {*LayerSettings.__dataclass_fields__}

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from datasets import Dataset
 from layer_reports import random_report
 from peft import PrefixTuningConfig, PromptTuningConfig
-from tokenizers import Tokenizer, models, pre_tokenizers
 from train_runs import (
     BOTH,
     EOS,
@@ -21,7 +21,6 @@ from train_runs import (
     small_tokenizer,
     trained,
 )
-from transformers import PreTrainedTokenizerFast
 
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_tasks.errors import InputError
@@ -210,10 +209,10 @@ def test_the_layers_of_a_report_are_used(tmp_path: Path) -> None:
     small_tokenizer().save_pretrained(base)
     report = report_of(base)
     args = settings(tmp_path, **WEIGHTS, layers=written(tmp_path, report))
-    assert args.suppressed == report.selected("harmful")
+    assert args.suppressed == report.selected_layers("harmful")
     # The same folder under another name.
     trainer = make_trainer(str(base / ".." / "base"), args, ROWS)
-    assert [*trainer.probes] == args.amplified == report.selected("useful")
+    assert [*trainer.probes] == args.amplified == report.selected_layers("useful")
 
 
 def test_a_report_without_layers_by_evidence_is_refused(tmp_path: Path) -> None:
@@ -267,25 +266,29 @@ def test_a_report_of_another_model_is_refused_before_a_model_is_loaded(
 # Data ---------------------------------------------------------------------------------------------
 
 
-def row(*completion: int, prompt: int = 6) -> dict[str, list[int]]:
+def row(*completion: int, prompt: int = 6, label: int | None = 0) -> dict[str, list[int]]:
+    """Return a row that ends with some tokens, the first of which is a label."""
+    none = [-100] * len(completion)
+    predicted = -100 if label is None else label
     return {
         "input_ids": [1] * prompt + [*completion],
         "labels": [-100] * prompt + [*completion],
+        "probe_labels": [-100] * (prompt - 1) + [predicted] + none,
     }
 
 
 RIGHT = row(YES, EOS)
+SHORT = {**RIGHT, "probe_labels": [-100]}
 
 
 @pytest.mark.parametrize("part", ["train", "eval"])
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (row(EOS), "0 tokens that say yes or no"),
-        (row(9, EOS), "0 tokens that say yes or no"),
-        (row(YES, NO, EOS), "2 tokens that say yes or no"),
-        (row(YES, YES), "2 tokens that say yes or no"),
-        (row(NO, EOS, prompt=19), "21 tokens, and max_length is 20"),
+        (row(YES, EOS, label=2), "probe label 2; there are 2 probe_classes"),
+        (row(YES, EOS, label=-1), "probe label -1; there are 2 probe_classes"),
+        (SHORT, "1 probe_labels and 8 input_ids; there must be as many"),
+        (row(NO, EOS, prompt=19), "21 tokens, and max_length is 20; a row with a label must not"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(
@@ -302,8 +305,16 @@ def test_a_row_that_cannot_be_used_is_named(
 def test_a_row_of_data_passed_to_evaluate_is_named(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS)
     with pytest.raises(InputError) as caught:
-        trainer.evaluate(Dataset.from_list([RIGHT, row(EOS)]))
-    refused(caught, "eval data, row 1: 0 tokens")
+        trainer.evaluate(Dataset.from_list([RIGHT, row(YES, EOS, label=7)]))
+    refused(caught, "eval data, row 1: probe label 7")
+
+
+def test_a_row_of_streamed_data_is_named_when_it_comes(tmp_path: Path) -> None:
+    rows = Dataset.from_list([RIGHT, row(YES, EOS, label=7)]).to_iterable_dataset()
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows)
+    with pytest.raises(InputError) as caught:
+        trainer.train()
+    refused(caught, "train data, row 1: probe label 7")
 
 
 def test_rows_are_checked_before_they_are_packed(tmp_path: Path) -> None:
@@ -313,34 +324,60 @@ def test_rows_are_checked_before_they_are_packed(tmp_path: Path) -> None:
     refused(caught, "train data, row 1: 21 tokens, and max_length is 20")
 
 
-def test_yes_and_no_in_a_prompt_are_not_labels(tmp_path: Path) -> None:
-    asked = {"input_ids": [YES, NO, YES, NO, EOS], "labels": [-100, -100, -100, NO, EOS]}
-    trainer = trained(fresh_model(), settings(tmp_path, **BOTH), Dataset.from_list([asked] * 3))
-    assert trainer.state.log_history[0]["ula_loss"] > 0
+@pytest.mark.parametrize("columns", [["input_ids", "labels"], ["input_ids", "labels", "other"]])
+def test_amplification_without_any_label_is_refused(tmp_path: Path, columns: list[str]) -> None:
+    rows = ROWS.add_column("other", [0] * len(ROWS)).select_columns(columns)
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows)
+    refused(caught, "train data: no row has a label among yes, no", "probe_labels")
+
+
+def test_yes_and_no_are_labels_only_where_the_data_says_so(tmp_path: Path) -> None:
+    """A scan for tokens would find three in this row."""
+    asked = {
+        "input_ids": [YES, NO, YES, 9, NO, EOS],
+        "labels": [-100, -100, -100, 9, NO, EOS],
+        "probe_labels": [-100, -100, 1, -100, -100, -100],
+    }
+    trainer = make_trainer(
+        fresh_model(), settings(tmp_path, **BOTH), Dataset.from_list([asked] * 3)
+    )
+    batch = next(iter(trainer.get_train_dataloader()))
+    assert batch["probe_positions"].tolist() == [[0, 2], [1, 2], [2, 2]]
 
 
 def test_suppression_alone_needs_no_labels(tmp_path: Path) -> None:
     args = settings(tmp_path, **{**BOTH, "ula_weight": 0.0})
-    trainer = trained(fresh_model(), args, Dataset.from_list([row(9, EOS), row(YES, NO)]))
-    log = trainer.state.log_history[0]
+    rows = Dataset.from_list([row(9, EOS), row(YES, NO)]).remove_columns("probe_labels")
+    log = trained(fresh_model(), args, rows).state.log_history[0]
     assert log["hls_loss"] > 0
     assert "ula_loss" not in log
 
 
-def test_streamed_data_is_refused(tmp_path: Path) -> None:
-    args = settings(tmp_path, **BOTH)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"probe_classes": ["A"]}, "probe_classes ['A']: must be two or more, all different"),
+        ({"probe_classes": ["A", "B", "A"]}, "must be two or more, all different"),
+        ({"probe_learning_rate": -1.0}, "probe_learning_rate -1.0: must be a number of at least 0"),
+    ],
+)
+def test_impossible_probes_are_refused(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), args, ROWS.to_iterable_dataset())
-    refused(caught, "train data: a streamed dataset", "datasets.Dataset")
+        settings(tmp_path, **BOTH, **options)
+    refused(caught, said)
 
 
-def test_a_tokenizer_without_labels_is_refused(tmp_path: Path) -> None:
-    words = {f"word{number}": number for number in range(96)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="word0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    wordless = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="word0", eos_token="word2", unk_token="word0"
-    )
+def test_an_optimizer_without_probes_is_refused(tmp_path: Path) -> None:
+    model = fresh_model()
+    optimizers = (torch.optim.SGD(model.parameters()), None)
     with pytest.raises(InputError) as caught:
-        make_trainer(fresh_model(), settings(tmp_path, **BOTH), ROWS, processing_class=wordless)
-    refused(caught, "yes and no must each be a single token")
+        make_trainer(model, settings(tmp_path, **BOTH), ROWS, optimizers=optimizers)
+    refused(caught, "optimizers: it lacks the weights of the probes")
+
+
+def test_formatting_that_hides_labels_is_refused(tmp_path: Path) -> None:
+    rows = Dataset.from_list([{"question": "word9", "answer": "yes"}])
+    with pytest.raises(InputError) as caught:
+        make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows, formatting_func=str)
+    refused(caught, "formatting_func: it hides the labels")

@@ -40,10 +40,11 @@ BOTH: dict[str, Any] = {
 
 
 @cache
-def small_tokenizer() -> Any:
-    """Return a tokenizer with words for the 96 ids of the small models."""
+def small_tokenizer(*last: str) -> Any:
+    """Return a tokenizer with words for the 96 ids of the small models, of which some are last."""
     words = ["<pad>", "<s>", "</s>", "<unk>", "maybe", "yes", "no"]
-    words += [f"word{number}" for number in range(len(words), 96)]
+    words += [f"word{number}" for number in range(len(words), 96 - len(last))]
+    words += last
     tokenizer = Tokenizer(
         models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
     )
@@ -64,7 +65,11 @@ def make_rows(count: int, seed: int = 0) -> Dataset:
     for _ in range(count):
         prompt = [1, *(generator.randrange(7, 96) for _ in range(generator.randrange(3, 30)))]
         completion = [generator.choice([YES, NO]), EOS]
-        rows.append({"input_ids": prompt + completion, "labels": [-100] * len(prompt) + completion})
+        labels = [-100] * len(prompt) + completion
+        probe_labels = [-100] * (len(labels) - 3) + [completion[0] - YES, -100, -100]
+        rows.append(
+            {"input_ids": prompt + completion, "labels": labels, "probe_labels": probe_labels}
+        )
     return Dataset.from_list(rows)
 
 
@@ -196,8 +201,13 @@ def by_hand(
     ula: float = ULA,
     hls: float = HLS,
     reduction: str = "mean",
+    answers: Sequence[Sequence[tuple[int, int]]] | None = None,
 ) -> dict[str, Tensor]:
-    """Return the three losses of a batch and their sum, computed one example at a time."""
+    """Return the three losses of a batch and their sum, computed one example at a time.
+
+    The answers of each row are the positions before its labels, and their classes. If they are
+    not set, each row ends with yes or no and one more token.
+    """
     mlp = mlp or (lambda layer: model.model.layers[layer].mlp)
     outputs: dict[int, Tensor] = {}
 
@@ -208,27 +218,30 @@ def by_hand(
         return hook
 
     handles = [mlp(layer).register_forward_hook(keep(layer)) for layer in {*probes, *harmful}]
-    tokens = targets = 0
+    tokens = targets = answered = 0
     ce = amplify = suppress = torch.zeros(())
-    for row in rows:
+    for number, row in enumerate(rows):
         ids, labels = torch.tensor(row["input_ids"]), torch.tensor(row["labels"])
         logits = model(input_ids=ids[None]).logits[0]
         for place in (labels != -100).nonzero()[:, 0].tolist():
             ce = ce - logits[place - 1].float().log_softmax(-1)[ids[place]]
             targets += 1
         end = len(ids) - 3  # the prompt's last token; the label and the end follow
+        own = [(end, [YES, NO].index(int(ids[-2])))] if answers is None else answers[number]
         for layer, probe in probes.items():
-            hidden = outputs[layer].view(len(ids), -1)[end]
-            inner = (hidden @ probe.inner.weight.T + probe.inner.bias).clamp(min=0)
-            answer = inner @ probe.outer.weight.T + probe.outer.bias
-            amplify = amplify - answer.log_softmax(-1)[[YES, NO].index(int(ids[end + 1]))]
+            for place, label in own:
+                hidden = outputs[layer].view(len(ids), -1)[place]
+                inner = (hidden @ probe.inner.weight.T + probe.inner.bias).clamp(min=0)
+                answer = inner @ probe.outer.weight.T + probe.outer.bias
+                amplify = amplify - answer.log_softmax(-1)[label]
+        answered += len(own)
         for layer in harmful:
             suppress = suppress + (outputs[layer] ** 2).sum() / len(harmful)
         tokens += len(ids)
     for handle in handles:
         handle.remove()
     losses = {"ce": ce / targets}
-    losses["ula_loss"] = amplify / max(len(probes), 1) / len(rows)
+    losses["ula_loss"] = amplify / max(len(probes), 1) / max(answered, 1)
     losses["hls_loss"] = suppress / tokens
     if harmful and reduction == "mean":
         losses["hls_loss"] = losses["hls_loss"] / outputs[harmful[0]].shape[-1]
