@@ -27,7 +27,7 @@ from pragworld_interp.layer_report import By, Intervention, LayerReport, Role, p
 from pragworld_interp.layer_statistics import holm
 from pragworld_interp.serialization import encode
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints
+from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
 from pragworld_tasks.formatting import markdown_table
 
 Null = Literal["shift", "permutation"]
@@ -315,10 +315,8 @@ def nearest_layers(members: Bools, depths: int) -> Bools:
 
 def _correlation(effects: Sequence[Floats], table: Ints, draws: int, seed: int) -> Similarity:
     """Return the mean Spearman correlation over pairs; all models but the first are rearranged."""
-    from scipy.stats import rankdata  # slow to import, and only this needs it
-
     models, depths = len(effects), table.shape[1]
-    ranks = np.stack([rankdata(interpolate_effects(points, depths)) for points in effects])
+    ranks = np.stack([average_ranks(interpolate_effects(points, depths)) for points in effects])
     ranks -= ranks.mean(axis=1, keepdims=True)
     lengths = np.sqrt(np.square(ranks).sum(axis=1, keepdims=True))
     if not lengths.all():

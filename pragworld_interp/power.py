@@ -66,10 +66,13 @@ def detectable_before_sweep(
             f"{len(documents)} documents, {layers} layers and {changed} % of the answers; give at "
             "least one document and one layer, and more than 0 and at most 100 %"
         )
-    from scipy.stats import binom
-
     sizes = np.unique([document.group for document in documents], return_counts=True)[1]
-    net = binom.pmf(np.arange(sizes.max() + 1), sizes[:, None], changed / 100).mean(axis=0)
+    share = changed / 100
+    net = np.zeros(sizes.max() + 1)
+    for size, groups in zip(*np.unique(sizes, return_counts=True), strict=True):
+        for number in range(size + 1):  # of the group's answers that change
+            chance = share**number * (1 - share) ** (size - number)
+            net[number] += groups / len(sizes) * math.comb(size, number) * chance
     return smallest_found(net, len(sizes), len(documents), changed, layers, alpha)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, rankdata
 from sklearn.metrics import accuracy_score, recall_score
 
 from pragworld_tasks.evaluation.metrics import (
@@ -17,6 +17,7 @@ from pragworld_tasks.evaluation.metrics import (
     YES,
     Run,
     Tally,
+    average_ranks,
     bootstrap_difference_intervals,
     bootstrap_intervals,
     coin_tosses,
@@ -257,6 +258,11 @@ def test_intervals_of_several_metrics_hold_at_once_in_as_many_draws_as_asked_for
     for scale, (low, high) in intervals.items():
         alone = percentile_interval(drawn[scale], level=0.9)
         assert not scale or (low < alone.low and alone.high < high)
+
+
+@given(st.lists(st.integers(-3, 3), max_size=12))
+def test_equal_values_share_their_average_rank(values: list[int]) -> None:
+    np.testing.assert_array_equal(average_ranks(values), rankdata(values))
 
 
 @given(st.lists(st.integers(0, 4), max_size=8))

@@ -443,6 +443,18 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     return McNemar(only_first, only_second, min(p, 1.0))
 
 
+def average_ranks(values: ArrayLike) -> Floats:
+    """Return the rank of each value, from 1; equal values share the average of theirs.
+
+    Examples:
+        >>> average_ranks([5, 3, 5])
+        array([2.5, 1. , 2.5])
+    """
+    _, place, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    ranks: Floats = np.cumsum(counts) - (counts - 1) / 2
+    return ranks[place]
+
+
 def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
     """Return right and total of all metrics, each [groups, metrics]."""
     return (

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints
+from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
 
 Scale = Literal["raw", "log", "rank", "winsorised"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -190,9 +190,7 @@ def rescale(responses: Responses, scale: Scale) -> Responses:
     if scale == "log":
         values = np.sign(values) * np.log1p(np.abs(values))
     elif scale == "rank" and values.size:
-        from scipy.stats import rankdata
-
-        values = (rankdata(values) - 0.5) / values.size
+        values = (average_ranks(values) - 0.5) / values.size
     elif scale == "winsorised" and values.size:
         moved = min(math.ceil(values.size / WINSORISED), (values.size - 1) // 2)
         values = np.clip(values, *np.sort(values)[[moved, -1 - moved]])
