@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from accelerate.utils import DistributedType
 
 from pragworld_tasks.errors import InputError
 from pragworld_train.config import LayerRegularizedSFTConfig
@@ -27,6 +28,16 @@ def check_settings(
         f"label_smoothing_factor: {two_passes}": args.label_smoothing_factor,
         "packing_strategy wrapped: it separates prompts from their labels; use bfd, the "
         "default": args.packing and args.packing_strategy == "wrapped",
+        "gradient_share_steps: it needs several backward passes, which torch_compile, "
+        "activation_offloading, FSDP and DeepSpeed do not allow; leave it out": bool(
+            args.gradient_share_steps
+        )
+        and bool(
+            args.torch_compile
+            or args.activation_offloading
+            or args.deepspeed_plugin is not None
+            or args.distributed_state.distributed_type == DistributedType.FSDP
+        ),
         "packing without max_length: set max_length, to which rows are packed": args.packing
         and args.max_length is None,
         "dataset_kwargs skip_prepare_dataset: the data must be checked before training; leave it "

@@ -41,6 +41,10 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
             the order of their indices in `probe_labels`. By default `["yes", "no"]`.
         probe_learning_rate: Initial learning rate of the probes, which have the schedule of the
             model's weights. By default `learning_rate`. Probes are in float32.
+        gradient_share_steps: Every how many steps to log `ula_gradient_share` and
+            `hls_gradient_share`: the norm of each loss's gradient on the trained weights, with its
+            weight, divided by that of cross-entropy. By default 0, for never, because it takes
+            three backward passes more.
 
     Raises:
         InputError: A setting is out of range, the settings contradict each other, or the layer

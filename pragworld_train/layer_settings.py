@@ -69,6 +69,13 @@ class LayerSettings:
         default=None,
         metadata={"help": "Initial learning rate of the probes. If not set: learning_rate."},
     )
+    gradient_share_steps: int = field(
+        default=0,
+        metadata={
+            "help": "Log the size of each loss's gradient, as a share of that of cross-entropy, "
+            "every so many steps; 0 for never."
+        },
+    )
 
     @property
     def amplified(self) -> list[int]:
@@ -101,6 +108,10 @@ class LayerSettings:
         if len(names) < max(2, len(self.probe_classes)) or "" in names:
             raise InputError(
                 f"probe_classes {self.probe_classes}: must be two or more, all different"
+            )
+        if self.gradient_share_steps < 0:
+            raise InputError(
+                f"gradient_share_steps {self.gradient_share_steps}: must be at least 0"
             )
         rate = self.probe_learning_rate
         if rate is not None and not 0 <= rate < math.inf:

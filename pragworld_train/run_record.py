@@ -52,6 +52,7 @@ _FREE = (
         "enable_jit",
     ),
 )
+_FREE_LAYERS = ("report", "selection", "gradient_share_steps")
 _LAYER_FIELDS = tuple(LayerSettings.__dataclass_fields__)
 
 
@@ -147,7 +148,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                 yield f"{_short(first, part)}, not {_short(second, part)}"
             continue
         for name in sorted({*first, *second}):
-            free = {"training": _FREE, "layers": ("report", "selection")}.get(part, ())
+            free = {"training": _FREE, "layers": _FREE_LAYERS}.get(part, ())
             if first.get(name) != second.get(name) and not name.startswith(free):
                 yield f"{name} {_short(first.get(name))}, not {_short(second.get(name))}"
 

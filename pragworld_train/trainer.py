@@ -31,6 +31,7 @@ from pragworld_train.checks import (
     check_settings,
 )
 from pragworld_train.config import LayerRegularizedSFTConfig, check_model
+from pragworld_train.gradient_shares import GradientShares
 from pragworld_train.hooks import MlpReader, find_positions, token_mask
 from pragworld_train.losses import LabelProbe, ula_loss
 from pragworld_train.model_card import TAGS, make_model_card
@@ -118,6 +119,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         # Rows of `_record`: in training one for each step, in evaluation one for all batches.
         self._sums: dict[str, list[Tensor]] = {"train": [], "eval": []}
         self._totals: tuple[Tensor, Tensor] | None = None
+        self._shares: GradientShares | None = None  # while a step is measured
+        self._unmeasured = 0  # micro-batches of that step
         self._regularized = bool(args.amplified or args.suppressed)
         if self._regularized:
             check_settings(args, peft_config, compute_loss_func)
@@ -314,6 +317,14 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             examples, tokens = self._over_processes(counts.to(device))
             self._totals = examples, tokens
             self._sums["train"].append(torch.zeros(5, device=device))
+            self._shares, every = None, self.args.gradient_share_steps
+            if every and self.state.global_step % every == 0:
+                trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+                own = {id(weight) for weight in self._probes.parameters()}
+                self._shares = GradientShares(
+                    [weight for weight in trained if id(weight) not in own]
+                )
+                self._unmeasured = len(batches)
         return batches, items
 
     def training_step(self, *arguments: Any, **options: Any) -> Any:
@@ -352,15 +363,29 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self._reader.stop()
             return result
         weights = {"ula_loss": self.args.ula_weight, "hls_loss": self.args.hls_weight}
-        added = sum(weights[name] * loss for name, loss in losses.items())
         # These losses are shares of those of the whole batch, to be summed up. Gradients, however,
         # are averaged over processes, and without `num_items_in_batch` over accumulation steps.
-        added = added * self.accelerator.num_processes
+        scale = self.accelerator.num_processes
         if num_items_in_batch is None:
-            added = added * self.current_gradient_accumulation_steps
+            scale *= self.current_gradient_accumulation_steps
+        terms = {name: scale * weights[name] * loss for name, loss in losses.items()}
+        if self._shares is not None:
+            self._measure_shares(result[0] if return_outputs else result, terms)
+        added = sum(terms.values())
         if return_outputs:
             return result[0] + added, result[1]
         return result + added
+
+    def _measure_shares(self, cross_entropy: Tensor, terms: Mapping[str, Tensor]) -> None:
+        """Add a micro-batch to the gradients of the step, and log their shares with the last."""
+        assert self._shares is not None
+        self._shares.add(cross_entropy, terms)
+        self._unmeasured -= 1
+        if not self._unmeasured:
+            for name, share in self._shares.shares(self.accelerator).items():
+                key = name.replace("_loss", "_gradient_share")
+                self._metrics["train"][key].append(share)
+            self._shares = None
 
     def _counts(self, batch: Mapping[str, Any]) -> Tensor:
         """Return [2], the number of examples and the number of tokens in a batch."""

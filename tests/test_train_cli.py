@@ -283,6 +283,9 @@ def test_the_run_file_has_the_settings_and_the_evaluation(trained: Path) -> None
         "hls_weight": 1e-2,
         "hls_reduction": "mean",
         "probe_hidden_size": 128,
+        "probe_classes": ["yes", "no"],
+        "probe_learning_rate": None,
+        "gradient_share_steps": 0,
     }
     assert content["data"]["rows"] == content["data"]["documents"]
     assert content["training"]["processes"] == 2

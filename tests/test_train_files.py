@@ -191,6 +191,7 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
         **{name: options[name] for name in ("hls_reduction", "probe_hidden_size")},
         "probe_classes": ["yes", "no"],
         "probe_learning_rate": None,
+        "gradient_share_steps": 0,
     }
     every = {field.name for field in fields(trainer.args) if field.init}
     own = {*LayerSettings.__dataclass_fields__}

@@ -116,6 +116,12 @@ def test_impossible_settings_are_refused(
             "compute_loss_func: TRL needs a second forward pass",
         ),
         ({"packing": True, "packing_strategy": "wrapped"}, {}, "packing_strategy wrapped"),
+        ({"packing": True, "max_length": None}, {}, "packing without max_length"),
+        (
+            {"gradient_share_steps": 5, "torch_compile": True},
+            {},
+            "gradient_share_steps: it needs several backward passes",
+        ),
         ({"dataset_kwargs": {"skip_prepare_dataset": True}}, {}, "skip_prepare_dataset"),
         (
             {},
@@ -359,6 +365,7 @@ def test_suppression_alone_needs_no_labels(tmp_path: Path) -> None:
     [
         ({"probe_classes": ["A"]}, "probe_classes ['A']: must be two or more, all different"),
         ({"probe_classes": ["A", "B", "A"]}, "must be two or more, all different"),
+        ({"gradient_share_steps": -1}, "gradient_share_steps -1: must be at least 0"),
         ({"probe_learning_rate": -1.0}, "probe_learning_rate -1.0: must be a number of at least 0"),
     ],
 )

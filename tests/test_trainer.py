@@ -405,6 +405,40 @@ def test_logged_losses_add_up_over_several_steps(tmp_path: Path) -> None:
         assert of_three == pytest.approx([sum(single[:3]) / 3, sum(single[3:]) / 3])
 
 
+SHARED: dict[str, dict[str, Any]] = {
+    "one batch": {},
+    "accumulated": {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4},
+    "checkpointed": {"gradient_checkpointing": True},
+}
+
+
+@pytest.mark.parametrize("way", SHARED)
+def test_gradient_shares_are_those_of_separate_backward_passes(tmp_path: Path, way: str) -> None:
+    plain, log, _ = step(tmp_path, **SHARED[way])
+    assert not [name for name in log if "share" in name]
+    found, log, probes = step(tmp_path, **SHARED[way], gradient_share_steps=1)
+    assert_close(found, plain)
+    norms = {}
+    for name, weight in (("ce", 1), ("ula_loss", ULA), ("hls_loss", HLS)):
+        model = fresh_model()
+        (weight * by_hand(model, probes, list(ROWS))[name]).backward()
+        squares = [part.grad.square().sum() for part in model.parameters() if part.grad is not None]
+        norms[name] = sum(squares) ** 0.5
+    for name in ("ula", "hls"):
+        expected = (norms[f"{name}_loss"] / norms["ce"]).item()
+        assert log[f"{name}_gradient_share"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_gradient_shares_are_measured_every_so_many_steps(tmp_path: Path) -> None:
+    options = {"max_steps": 5, "per_device_train_batch_size": 4, "gradient_share_steps": 2}
+    trainer = make_trainer(
+        fresh_model(), settings(tmp_path, **BOTH, **options), ROWS, peft_config=lora()
+    )
+    trainer.train()
+    steps = [line["step"] for line in trainer.state.log_history if "ula_gradient_share" in line]
+    assert steps == [1, 3, 5]
+
+
 # Compared with plain SFT --------------------------------------------------------------------------
 
 DRAWN: dict[str, Any] = {  # with everything that is random
