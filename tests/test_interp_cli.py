@@ -657,7 +657,7 @@ main({arguments!r})
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 2
     remedy = "pip install 'pragworld[interp]'"
-    assert process.stderr == f"`ablate` and `patch` need {package}: {remedy}\n"
+    assert process.stderr == f"`ablate`, `patch` and `trace` need {package}: {remedy}\n"
 
 
 def test_lm_eval_names_the_extra_that_installs_what_is_missing() -> None:
