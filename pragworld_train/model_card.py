@@ -181,8 +181,8 @@ def _settings(record: Mapping[str, Any]) -> str:
         ("trained weights", f"{model['trained_weights']:,}, without probes"),
     ]
     if adapter is not None:
-        names = ("r", "lora_alpha", "lora_dropout", "target_modules")
-        rows += [(name, _text(adapter[name])) for name in names if name in adapter]
+        of_adapter = ("r", "lora_alpha", "lora_dropout", "target_modules")
+        rows += [(name, _text(adapter[name])) for name in of_adapter if name in adapter]
     rows += [
         ("batch size", f"{training['batch_size']} ({divided})"),
         ("steps", record["steps"]),

@@ -111,6 +111,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         data_description: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
+        self.data_collator: Any = None
+        self._signature_columns: list[str] | None = None
         self._reader: MlpReader | None = None
         self._data_description = dict(data_description or {})
         self._attached_now = False
@@ -178,7 +180,11 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
     @property
     def probes(self) -> dict[int, LabelProbe]:
         """The probes by layer."""
-        return {int(layer): probe for layer, probe in self._probes.items()}
+        return {
+            int(layer): probe
+            for layer, probe in self._probes.items()
+            if isinstance(probe, LabelProbe)
+        }
 
     # Probes and hooks, which the model has only while they are needed -----------------------------
 
@@ -302,8 +308,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        if "probe_labels" not in self._signature_columns:
-            self._signature_columns = [*self._signature_columns, "probe_labels"]
+        columns = self._signature_columns or []
+        self._signature_columns = [*dict.fromkeys([*columns, "probe_labels"])]
 
     # Loss -----------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def classified(
     rows: list[Row] = []
     for number in range(count):
         prompt, label = words(generator), number % len(classes)
-        row = {"prompt": text(prompt), "completion": f" {text([classes[label]])}"}
+        row: dict[str, Any] = {"prompt": text(prompt), "completion": f" {text([classes[label]])}"}
         row |= {"label": label} if by_column else {}
         ids = [*prompt, classes[label], EOS]
         rows.append((row, ids, len(prompt), [(len(prompt) - 1, label)]))
@@ -87,7 +87,7 @@ def replayed(count: int, seed: int = 1, by_column: bool = False) -> list[Row]:
     rows: list[Row] = []
     for _ in range(count):
         prompt, completion = words(generator), [*words(generator), 6, *words(generator)]
-        row = {"prompt": text(prompt), "completion": f" {text(completion)}"}
+        row: dict[str, Any] = {"prompt": text(prompt), "completion": f" {text(completion)}"}
         row |= {"label": None} if by_column else {}
         rows.append((row, [*prompt, *completion, EOS], len(prompt), []))
     return rows
@@ -144,7 +144,7 @@ def expected_of(
         unseen = max(start, 1)  # nothing predicts the first token
         tokens.append({"input_ids": ids, "labels": [-100] * unseen + ids[unseen:]})
     losses = by_hand(model, probes, tokens, answers=[answers for *_, answers in rows])
-    losses["loss"].backward()  # type: ignore[no-untyped-call]
+    torch.autograd.backward(losses["loss"])
     found = {name: weight.grad for name, weight in model.named_parameters()}
     for layer, probe in probes.items():
         named = probe.named_parameters()

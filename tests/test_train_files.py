@@ -258,7 +258,7 @@ def test_the_card_of_a_model_from_the_hub_links_to_it(tmp_path: Path) -> None:
     record = trainer.run_record()
     record["model"] |= {"name": "org/model", "revision": "v2"}
     card = ModelCard(make_model_card(record, "me/mine", dataset="org/data"))
-    assert card.data.base_model == "org/model"
-    assert card.data.datasets == ["org/data"]
+    assert card.data.to_dict()["base_model"] == "org/model"
+    assert card.data.to_dict()["datasets"] == ["org/data"]
     assert "[org/model](https://huggingface.co/org/model), revision v2 on 2 examples" in card.text
     assert "so this is plain SFT" in card.text

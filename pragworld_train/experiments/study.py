@@ -33,7 +33,7 @@ from pragworld_train.evaluation import base_model, evaluation_metadata, trained_
 from pragworld_train.experiments.arms import BASE, StudyRun, draw_layers
 from pragworld_train.experiments.study_report import make_study_report
 from pragworld_train.lm_eval_process import run_lm_eval, run_logged
-from pragworld_train.run_files import RUN_FILE
+from pragworld_train.run_record import RUN_FILE
 
 _SCHEMA = {"schema": "pragworld-study", "version": 1}
 _TASKS = ["pragworld_generated_mc", "pragworld_generated_perplexity"]
