@@ -48,8 +48,11 @@ def versions(seed: str) -> Iterator[tuple[str, Dialogue]]:
         altered = edits(
             alteration, dialogue.exchanges, domain_vocabulary(domain, "held out"), (), rng
         )
-        for _, (exchanges, _) in zip(range(EDITS), altered, strict=False):
-            version = replace(dialogue, exchanges=exchanges)
+        for _, edit in zip(range(EDITS), altered, strict=False):
+            exchanges = list(dialogue.exchanges)
+            for position, exchange in edit.altered.items():
+                exchanges[position] = exchange
+            version = replace(dialogue, exchanges=tuple(exchanges))
             yield alteration, version
             if rng.happens(0.5):
                 yield alteration, jumbled(version, rng)

@@ -192,16 +192,21 @@ def test_an_altered_dialogue_is_resolved_and_put_into_words_like_any_other(domai
         for alteration in ALTERATIONS:
             found = edits(alteration, original.exchanges, vocabulary, (), rng)
             for edit in islice(found, 6):
+                exchanges = tuple(
+                    edit.altered.get(position, exchange)
+                    for position, exchange in enumerate(original.exchanges)
+                )
                 try:
-                    expected = resolve(edit.exchanges)
+                    expected = resolve(exchanges)
                 except Unclear:
                     with pytest.raises(Unclear):
-                        resolve_altered(edit.exchanges, original.exchanges, original.resolved)
+                        resolve_altered(edit.altered, original.exchanges, original.resolved)
                     continue
-                resolved = resolve_altered(edit.exchanges, original.exchanges, original.resolved)
-                assert resolved == expected
-                afresh = dataclasses.replace(original, exchanges=edit.exchanges)
-                assert original.altered(edit.exchanges, resolved).lines == afresh.lines
+                meanings = resolve_altered(edit.altered, original.exchanges, original.resolved)
+                altered = original.altered(edit.altered, meanings)
+                assert altered.resolved == expected
+                afresh = dataclasses.replace(original, exchanges=exchanges)
+                assert (altered.exchanges, altered.lines) == (exchanges, afresh.lines)
                 compared += 1
     assert compared > 100
 

@@ -7,6 +7,7 @@ stand for. The meaning of the altered dialogue is computed anew.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from pragworld_tasks.dialogues.grammar import is_one
@@ -28,25 +29,24 @@ from pragworld_tasks.dialogues.world import (
 _WORDINGS = 1000  # far more than there are sentences with inconsistent data
 
 Slot = Literal["agents", "things", "places"]
-Exchanges = tuple[Exchange, ...]
 
 
 class Edit(NamedTuple):
-    """An altered dialogue.
+    """An alteration of a dialogue.
 
     Attributes:
-        exchanges: All of its exchanges.
+        altered: The altered exchanges, by position.
         direction: Which of its two directions the alteration took, or "" if it has only one.
     """
 
-    exchanges: Exchanges
+    altered: dict[int, Exchange]
     direction: str = ""
 
 
 class _Original(NamedTuple):
     """A dialogue to alter; the fields are the arguments of `edits`."""
 
-    exchanges: Exchanges
+    exchanges: tuple[Exchange, ...]
     vocabulary: Names
     focus: Sequence[str]
     rng: StableRandom
@@ -59,22 +59,6 @@ class _Original(NamedTuple):
         focus = set(self.focus)
         return sorted(numbered, key=lambda item: -len(focus.intersection(item[1].names)))
 
-    def edit(self, altered: dict[int, Exchange], direction: str = "") -> Edit:
-        """Return the dialogue with some of its exchanges, by position, replaced."""
-        exchanges = list(self.exchanges)
-        for position, exchange in altered.items():
-            exchanges[position] = exchange
-        return Edit(tuple(exchanges), direction)
-
-    def names(self, slot: Slot) -> list[str]:
-        """Return the names that the dialogue has in a slot, in order."""
-        variables = (
-            variable
-            for position, exchange in enumerate(self.exchanges)
-            for variable in _variables(position, exchange)
-        )
-        return list(dict.fromkeys(variable.name for variable in variables if variable.slot == slot))
-
 
 def edits(
     alteration: str,
@@ -83,7 +67,7 @@ def edits(
     focus: Sequence[str],
     rng: StableRandom,
 ) -> Iterator[Edit]:
-    """Yield altered dialogues in random order. Some of them may be contradictory.
+    """Yield alterations in random order. Some of them may make the dialogue contradictory.
 
     Args:
         alteration: One of `documents.ALTERATIONS`.
@@ -108,11 +92,11 @@ def _negation(original: _Original) -> Iterator[Edit]:
             if reply.connective or reply.amount != THE:
                 continue
             negated = exchange._replace(reply=reply._replace(denied=not reply.denied))
-            yield original.edit({position: negated}, "remove" if reply.denied else "add")
+            yield Edit({position: negated}, "remove" if reply.denied else "add")
         elif reply == "yes" and exchange.amount != ALL:
-            yield original.edit({position: exchange._replace(reply="no")}, "add")
+            yield Edit({position: exchange._replace(reply="no")}, "add")
         elif reply == "no":
-            yield original.edit({position: exchange._replace(reply="yes")}, "remove")
+            yield Edit({position: exchange._replace(reply="yes")}, "remove")
 
 
 def _quantity_change(original: _Original) -> Iterator[Edit]:
@@ -132,7 +116,7 @@ def _quantity_change(original: _Original) -> Iterator[Edit]:
         for other in others:
             if other != numbers and lowest <= other[0] and other[-1] <= MOST_NUMBER:
                 reply = exchange.claim._replace(amount=Amount(kind, other))
-                yield original.edit({position: exchange._replace(reply=reply)})
+                yield Edit({position: exchange._replace(reply=reply)})
 
 
 def _quantifier_change(original: _Original) -> Iterator[Edit]:
@@ -141,11 +125,11 @@ def _quantifier_change(original: _Original) -> Iterator[Edit]:
         # After any other reply, a changed question would leave the meaning as it is.
         if exchange.amount in opposite and exchange.reply == "yes":
             amount = opposite[exchange.amount]
-            yield original.edit({position: exchange._replace(amount=amount)}, amount.kind)
+            yield Edit({position: exchange._replace(amount=amount)}, amount.kind)
         if exchange.claim.amount in opposite:
             amount = opposite[exchange.claim.amount]
             reply = exchange.claim._replace(amount=amount)
-            yield original.edit({position: exchange._replace(reply=reply)}, amount.kind)
+            yield Edit({position: exchange._replace(reply=reply)}, amount.kind)
 
 
 def _connective_change(original: _Original) -> Iterator[Edit]:
@@ -154,11 +138,11 @@ def _connective_change(original: _Original) -> Iterator[Edit]:
         if claim.connective in ("and", "or"):
             connective: Literal["and", "or"] = "or" if claim.connective == "and" else "and"
             altered = exchange._replace(reply=claim._replace(connective=connective))
-            yield original.edit({position: altered}, connective)
+            yield Edit({position: altered}, connective)
 
 
 def _inconsistent_data(original: _Original) -> Iterator[Edit]:
-    names = original.rng.shuffled(original.names("places"))
+    names = original.rng.shuffled(_names(original.exchanges)["places"])
     places = [*(name for name in names if name in original.focus), *names]
     for position, exchange in original.shuffled():
         _, things, _ = exchange.claimed
@@ -178,7 +162,7 @@ def _inconsistent_data(original: _Original) -> Iterator[Edit]:
         for place in original.rng.shuffled((*places[:2], NOWHERE, None)):
             oddity = Oddity(place, original.rng.below(_WORDINGS))
             direction = directions.get(place, "moving")
-            yield original.edit({position: exchange._replace(oddity=oddity)}, direction)
+            yield Edit({position: exchange._replace(oddity=oddity)}, direction)
 
 
 # Variables: people, things, places ----------------------------------------------------------------
@@ -206,9 +190,20 @@ class _Variable(NamedTuple):
 _FIELDS: dict[Slot, str] = {"agents": "agent", "things": "thing", "places": "place"}
 
 
-@lru_cache(1024)  # the edits of a dialogue ask for those of the same exchanges again and again
-def _variables(position: int, exchange: Exchange) -> tuple[_Variable, ...]:
-    return tuple(_each_variable(position, exchange))
+@lru_cache(16)  # whoever alters a dialogue asks for many edits of it
+def _variables(exchanges: tuple[Exchange, ...]) -> list[list[_Variable]]:
+    """Return the variables of each exchange."""
+    return [list(_each_variable(*numbered)) for numbered in enumerate(exchanges)]
+
+
+@lru_cache(16)
+def _names(exchanges: tuple[Exchange, ...]) -> dict[Slot, list[str]]:
+    """Return the names that a dialogue has in each slot, in order."""
+    variables = list(chain(*_variables(exchanges)))
+    return {
+        slot: list(dict.fromkeys(variable.name for variable in variables if variable.slot == slot))
+        for slot in _FIELDS
+    }
 
 
 def _each_variable(position: int, exchange: Exchange) -> Iterator[_Variable]:
@@ -264,13 +259,14 @@ def _interchangeable(slot: Slot, name: str, other: str) -> bool:
 
 def _substitution(original: _Original) -> Iterator[Edit]:
     focus, rng = original.focus, original.rng
+    variables, names = _variables(original.exchanges), _names(original.exchanges)
     known: dict[Slot, list[str]] = {}
     outside_focus = []
     for position, exchange in original.shuffled():
-        for variable in rng.shuffled(_variables(position, exchange)):
+        for variable in rng.shuffled(variables[position]):
             slot, name = variable.slot, variable.name
             if slot not in known:
-                known[slot] = rng.shuffled(original.names(slot))
+                known[slot] = rng.shuffled(names[slot])
             near = [other for other in known[slot] if other in focus]
             far = [rng.choice(known[slot]), rng.choice(getattr(original.vocabulary, slot))]
             if focus:
@@ -281,22 +277,26 @@ def _substitution(original: _Original) -> Iterator[Edit]:
                 if focus and name not in focus and other not in focus:
                     outside_focus.append((variable, other))
                 else:
-                    yield original.edit({position: _renamed(exchange, variable, other)})
+                    yield Edit({position: _renamed(exchange, variable, other)})
     for variable, other in outside_focus:
         renamed = _renamed(original.exchanges[variable.position], variable, other)
-        yield original.edit({variable.position: renamed})
+        yield Edit({variable.position: renamed})
 
 
 def _swap(original: _Original) -> Iterator[Edit]:
+    all_variables = _variables(original.exchanges)
     variables = [
         variable
-        for position, exchange in original.shuffled()
-        for variable in original.rng.shuffled(_variables(position, exchange))
+        for position, _ in original.shuffled()
+        for variable in original.rng.shuffled(all_variables[position])
     ]
     variables.sort(key=lambda variable: variable.name not in original.focus)
+    by_slot: dict[Slot, list[_Variable]] = {slot: [] for slot in _FIELDS}
+    for variable in variables:
+        by_slot[variable.slot].append(variable)
     for first in variables:
         # Exchanges with names of the focus come first, in either loop.
-        partners = [variable for variable in variables if variable.slot == first.slot]
+        partners = by_slot[first.slot]
         if first.name not in original.focus:
             partners = original.rng.shuffled(partners)
         for second in partners[:4]:
@@ -308,7 +308,7 @@ def _swap(original: _Original) -> Iterator[Edit]:
             for variable, name in ((first, second.name), (second, first.name)):
                 exchange = altered.get(variable.position, original.exchanges[variable.position])
                 altered[variable.position] = _renamed(exchange, variable, name)
-            yield original.edit(altered)
+            yield Edit(altered)
 
 
 _EDITS: dict[str, Callable[[_Original], Iterator[Edit]]] = {

@@ -1,7 +1,7 @@
 """Dialogues: random sequences of topics that make sense together."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import cached_property
 from zlib import crc32
 
@@ -23,8 +23,10 @@ from pragworld_tasks.dialogues.world import (
     interpret,
     is_possible,
     latest,
+    preceding,
     resolve,
     resolve_one,
+    subjects,
 )
 
 _CLOSINGS = ("thank you.", "all right, thanks.", "I see.")
@@ -60,6 +62,11 @@ class Dialogue:
         """What the dialogue establishes. Raises `Unclear`."""
         return interpret(self.resolved)
 
+    @cached_property
+    def subjects(self) -> list[tuple[tuple[str, ...], bool]]:
+        """For each exchange, its things and whether it tells where people went."""
+        return list(subjects(self.resolved))
+
     @property
     def is_clear(self) -> bool:
         """Whether the dialogue has a meaning: it contradicts itself nowhere, for example."""
@@ -68,20 +75,27 @@ class Dialogue:
         except Unclear:
             return False
 
-    def altered(self, exchanges: tuple[Exchange, ...], resolved: list[Exchange]) -> "Dialogue":
-        """Return the dialogue with other exchanges, most of them the same, and resolved already."""
-        dialogue = replace(self, exchanges=exchanges)
-        lines = list(self.lines)
-        before = before_original = NOTHING_SAID
-        for position, (exchange, meant, original, original_meant) in enumerate(
-            zip(exchanges, resolved, self.exchanges, self.resolved, strict=True)
-        ):
-            is_same = exchange is original and meant is original_meant
-            if not is_same or before is not before_original:
-                said = verbalize_one(exchange, meant, before, self.domain, self.cast)
-                lines[2 * position : 2 * position + 2] = said
-            before = latest(meant, before)
-            before_original = latest(original_meant, before_original)
+    def altered(
+        self, altered: Mapping[int, Exchange], meanings: Mapping[int, Exchange]
+    ) -> "Dialogue":
+        """Return the dialogue with altered exchanges.
+
+        Args:
+            altered: The altered exchanges, by position.
+            meanings: What `world.resolve_altered` makes of them.
+        """
+        exchanges, resolved, lines = list(self.exchanges), list(self.resolved), list(self.lines)
+        for position, exchange in altered.items():
+            exchanges[position] = exchange
+        for position, meaning in meanings.items():
+            resolved[position] = meaning
+        for position in _reworded(altered.keys() | meanings, resolved):
+            before = preceding(resolved, position)
+            said = verbalize_one(
+                exchanges[position], resolved[position], before, self.domain, self.cast
+            )
+            lines[2 * position : 2 * position + 2] = said
+        dialogue = Dialogue(self.domain, self.cast, tuple(exchanges), self.closing)
         vars(dialogue).update(resolved=resolved, lines=tuple(lines))
         return dialogue
 
@@ -92,6 +106,17 @@ class Dialogue:
         if self.closing:
             lines.append(f"{self.cast.labels[0]}: {STYLES[self.domain].written(self.closing)}")
         return tuple(lines)
+
+
+def _reworded(altered: Set[int], resolved: Sequence[Exchange]) -> set[int]:
+    """Return the positions of exchanges that may need other words if these are altered."""
+    positions = set(altered)
+    for position in altered:
+        for following in range(position + 1, len(resolved)):
+            positions.add(following)
+            if resolved[following].form != "sure":
+                break
+    return positions
 
 
 def opening_share(exchanges: Sequence[Exchange]) -> int:
@@ -137,10 +162,8 @@ def compose(
             agents=rng.sample(vocabulary.agents, 3 + rng.below(2)),
             things=rng.sample(vocabulary.things, 2 * length + 2),
             places=rng.sample(vocabulary.places, fewest + rng.below(2)),
-            small_talk=len(STYLES[domain].small_talk),
-            scenes=[len(pairs) for pairs in STYLES[domain].scenes],
+            style=STYLES[domain],
             is_terse=domain == "household",
-            containers=STYLES[domain].containers,
             first_scene=first_scene,
         )
         try:
@@ -149,13 +172,15 @@ def compose(
             named = ("scene", *topics) if opens else topics
             parts = _ordered(_parts(scene, named, mix, length, rng), rng)
             parts = _with_opening_in(shares, parts)
-            exchanges = _with_pronouns(_interleaved(parts, rng)[:length], scene.has_rooms, rng)
+            named_exchanges = _interleaved(parts, rng)[:length]
+            exchanges, resolved = _with_pronouns(named_exchanges, scene.has_rooms, rng)
         except Unclear:
             continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
         if exchanges and is_left_open(exchanges[-1]):
             closing = _LEAVES_OPEN
         dialogue = Dialogue(domain, rng.choice(CASTS), tuple(exchanges), closing)
+        vars(dialogue).update(resolved=resolved)
         if exchanges and _is_plausible(dialogue.resolved) and dialogue.is_clear:
             return dialogue
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
@@ -244,9 +269,16 @@ def _with_opening_in(shares: Sequence[int], parts: list[list[Exchange]]) -> list
     return parts if len(small_talk) == len(parts) else []
 
 
-def _with_pronouns(exchanges: list[Exchange], has_rooms: bool, rng: StableRandom) -> list[Exchange]:
-    """Replace some names that the exchange before has mentioned by pronouns or "there"."""
+def _with_pronouns(
+    exchanges: list[Exchange], has_rooms: bool, rng: StableRandom
+) -> tuple[list[Exchange], list[Exchange]]:
+    """Replace some names that the exchange before has mentioned by pronouns or "there".
+
+    Returns:
+        The exchanges, and what `resolve` makes of them.
+    """
     replaced: list[Exchange] = []
+    resolved: list[Exchange] = []
     before = NOTHING_SAID
     for exchange in exchanges:
         if exchange.form not in ("chat", "sure"):
@@ -259,5 +291,6 @@ def _with_pronouns(exchanges: list[Exchange], has_rooms: bool, rng: StableRandom
             if has_thing and set(before.things) == {exchange.thing} and rng.happens(0.8):
                 exchange = exchange._replace(thing=None)
         replaced.append(exchange)
-        before = latest(resolve_one(exchange, before), before)
-    return replaced
+        resolved.append(resolve_one(exchange, before))
+        before = latest(resolved[-1], before)
+    return replaced, resolved

@@ -9,9 +9,10 @@ How many groups are generated makes no difference.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, compress, count, islice
+from operator import ne
 
 from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
@@ -20,6 +21,7 @@ from pragworld_tasks.dialogues.plans import Plan, draw_plan
 from pragworld_tasks.dialogues.questions import (
     Question,
     basis,
+    evaluate,
     question_text,
     questions_by_answer,
 )
@@ -34,9 +36,7 @@ from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
     Unclear,
-    exchanges_about,
     interpret,
-    is_about_journey,
     is_possible,
     mentioned,
     resolve_altered,
@@ -200,30 +200,51 @@ class _Altered:
     state of the kinds in altered exchanges is computed, and only when it is needed.
 
     Attributes:
+        original: The original dialogue.
         alteration: The alteration.
         edit: What it changes.
-        resolved: The altered exchanges, resolved.
+        meanings: The exchanges that get another meaning, resolved, by position.
     """
 
-    def __init__(
-        self,
-        alteration: str,
-        edit: Edit,
-        resolved: list[Exchange],
-        things: set[str],
-        journeys: bool,
-    ) -> None:
+    def __init__(self, original: Dialogue, alteration: str, edit: Edit, journeys: bool) -> None:
+        """Resolve the altered exchanges.
+
+        Args:
+            original: The original dialogue.
+            alteration: The alteration.
+            edit: What it changes.
+            journeys: Whether journeys matter, and with them all things.
+
+        Raises:
+            Unclear: A pronoun has no referent, or several.
+        """
+        self.original = original
         self.alteration = alteration
         self.edit = edit
-        self.resolved = resolved
-        self._things = things
+        self.meanings = resolve_altered(edit.altered, original.exchanges, original.resolved)
         self._journeys = journeys
+        self._things: set[str] = set()
+        if journeys:
+            self._things.update(*(things for things, _ in original.subjects))
+        for position, meaning in self.meanings.items():
+            things, is_of_journey = original.subjects[position]
+            self._things.update(things)
+            if meaning.form != "sure":
+                self._things.update(meaning.things)
+            self._journeys = self._journeys or is_of_journey
 
     @cached_property
     def state(self) -> State | None:
         """The part of the state that may have changed, or None for a contradictory dialogue."""
+        original = self.original
         try:
-            return interpret(list(exchanges_about(self._things, self.resolved, self._journeys)))
+            return interpret(
+                [
+                    self.meanings.get(position, original.resolved[position])
+                    for position, (things, is_of_journey) in enumerate(original.subjects)
+                    if (self._journeys and is_of_journey) or not self._things.isdisjoint(things)
+                ]
+            )
         except Unclear:
             return None
 
@@ -232,9 +253,41 @@ class _Altered:
 
         Return None if there is no answer.
         """
-        if question.thing and question.thing not in self._things:
+        if not self.is_about(question):
             return before
         return basis(question, self.state) if self.state else None
+
+    def holds(self, question: Question) -> bool | None:
+        """Return whether the answer is yes, or None if it has none or is not altered."""
+        if self.is_about(question) and self.state:
+            return evaluate(question, self.state)
+        return None
+
+    def is_about(self, question: Question) -> bool:
+        """Return whether the answer may be altered."""
+        return not question.thing or question.thing in self._things
+
+    @cached_property
+    def dialogue_and_changes(self) -> tuple[Dialogue, tuple[Change, ...]] | None:
+        """The dialogue and its changes, or None if it is impossible or too many words change."""
+        original = self.original
+        before, after = original.state, self.state
+        if not (
+            after is not None
+            # Where people went may contradict what is said of things that are not altered.
+            and is_possible(before.acts, after.not_went)
+            and is_possible(after.acts, before.not_went)
+        ):
+            return None
+        dialogue = original.altered(self.edit.altered, self.meanings)
+        changes = tuple(_changes(original.lines, dialogue.lines))
+        if not 0 < len(changes) <= (2 if self.alteration == "Variable Swap" else 1):
+            return None
+        if self.alteration != "Injecting Inconsistent Data" and any(
+            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
+        ):
+            return None
+        return dialogue, changes
 
 
 @dataclass(frozen=True)
@@ -258,6 +311,9 @@ class _Draft:
     gold: Answer
     keeps_undetermined: bool
     rng: StableRandom
+    _altered: dict[tuple[str, frozenset[tuple[int, Exchange]]], _Altered | None] = field(
+        default_factory=dict
+    )
 
     def basis(self, question: Question) -> Basis | None:
         """Return what the answer to the question about the original rests on."""
@@ -327,53 +383,30 @@ class _Draft:
 
     def edits(self, alteration: str, focus: Sequence[str]) -> Iterator[_Altered]:
         """Yield a few altered dialogues, some of which may be contradictory."""
-        original, before = self.dialogue.exchanges, self.dialogue.resolved
-        candidates = edits(alteration, original, self.vocabulary, focus, self.rng)
+        journeys = self.plan.form == "went"
+        candidates = edits(alteration, self.dialogue.exchanges, self.vocabulary, focus, self.rng)
         for edit in islice(candidates, _MOST_EDITS):
-            try:
-                resolved = resolve_altered(edit.exchanges, original, before)
-            except Unclear:
-                continue
-            yield _Altered(alteration, edit, resolved, *self._what_is_altered(resolved))
-
-    def _what_is_altered(self, resolved: Sequence[Exchange]) -> tuple[set[str], bool]:
-        """Return the things that altered exchanges are about, and whether journeys are altered."""
-        if self.plan.form == "went":
-            return {thing for exchange in resolved for thing in exchange.things}, True
-        things: set[str] = set()
-        journeys = False
-        original = self.dialogue.resolved
-        for position, (before, after) in enumerate(zip(original, resolved, strict=True)):
-            if before is not after and before != after:
-                if after.form == "sure":
-                    before = after = original[position - 1]
-                things.update(before.things, after.things)
-                journeys = journeys or is_about_journey(before) or is_about_journey(after)
-        return things, journeys
+            # Many of the edits that are drawn for a dialogue are the same.
+            key = alteration, frozenset(edit.altered.items())
+            if key not in self._altered:
+                try:
+                    self._altered[key] = _Altered(self.dialogue, alteration, edit, journeys)
+                except Unclear:
+                    self._altered[key] = None
+            altered = self._altered[key]
+            if altered is not None:
+                yield altered
 
     def variant(
         self, altered: _Altered, answer: Answer, rests_on: Basis, effect: Effect
     ) -> Variant | None:
-        """Return the altered dialogue as a variant, or None if too many words change, or none."""
-        original, alteration, exchanges = self.dialogue, altered.alteration, altered.edit.exchanges
-        before, after = original.state, altered.state
-        if not (
-            after is not None
-            # Where people went may contradict what is said of things that are not altered.
-            and is_possible(before.acts, after.not_went)
-            and is_possible(after.acts, before.not_went)
-            and opening_share(exchanges) in self.opening_shares
-        ):
+        """Return the altered dialogue as a variant, or None if it may not be one."""
+        if altered.dialogue_and_changes is None:
             return None
-        dialogue = original.altered(exchanges, altered.resolved)
-        changes = tuple(_changes(original.lines, dialogue.lines))
-        if not 0 < len(changes) <= (2 if alteration == "Variable Swap" else 1):
+        dialogue, changes = altered.dialogue_and_changes
+        if opening_share(dialogue.exchanges) not in self.opening_shares:
             return None
-        if alteration != "Injecting Inconsistent Data" and any(
-            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
-        ):
-            return None
-        return Variant(dialogue, answer, rests_on, alteration, effect, changes)
+        return Variant(dialogue, answer, rests_on, altered.alteration, effect, changes)
 
     def flips(
         self, questions: Sequence[Question], alteration: str, focus: Sequence[str]
@@ -390,7 +423,9 @@ class _Draft:
             flipped = [
                 (question, rests_on)
                 for question in questions
-                if (rests_on := altered.basis(question, None)) and self.answer(rests_on) == other
+                if altered.holds(question) is (other == "yes")
+                and (rests_on := altered.basis(question, None))
+                and self.answer(rests_on) == other
             ]
             if flipped:
                 question, rests_on = self.rng.choice(flipped)
@@ -420,9 +455,7 @@ def _add(variants: dict[tuple[Change, ...], Variant], candidates: Iterable[Varia
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
     """Yield the differences between two versions of a dialogue."""
-    for utterance, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old == new:
-            continue
+    for utterance, old, new in compress(zip(count(), before, after), map(ne, before, after)):
         old_words, new_words = old.split(" "), new.split(" ")
         start, end, shortest = 0, 0, min(len(old_words), len(new_words))
         while start < shortest and old_words[start] == new_words[start]:

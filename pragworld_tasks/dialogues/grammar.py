@@ -79,18 +79,14 @@ def _utterances(
         if is_left_open(before):
             question = f"{_choose(_LEFT_OPEN, 0)} {turn.style.written(question)}"
         return question, next(phrases)
-    # What people say around a sentence does not depend on the phrase that they choose for it.
-    ask, answer = (wording // _MOST_PHRASES for wording in exchange.wordings)
-    is_elliptical = exchange.form == "sure" or question.startswith(("and ", "what about"))
     is_chatty = turn.style.is_of_times  # only there do people say more than they have to
-    if is_chatty and not is_elliptical:
-        question = _choose(_openers(turn), ask) + question
-    if (
-        is_chatty
-        and is_left_open(before)
-        and (exchange.form, meant.thing) != ("shall", before.thing)
-    ):
-        question = f"{_choose(_LEFT_OPEN, ask)} {turn.style.written(question)}"
+    if is_chatty:
+        # What people say around a sentence does not depend on the phrase that they choose for it.
+        ask = exchange.wordings[0] // _MOST_PHRASES
+        if exchange.form != "sure" and not question.startswith(("and ", "what about")):
+            question = _choose(_openers(turn), ask) + question
+        if is_left_open(before) and (exchange.form, meant.thing) != ("shall", before.thing):
+            question = f"{_choose(_LEFT_OPEN, ask)} {turn.style.written(question)}"
     if exchange.reply == "unknown":
         reply = _unknown(turn, question)
     elif exchange.reply == "likely":
@@ -98,7 +94,7 @@ def _utterances(
     else:
         reply = next(phrases)
         if is_chatty and _may_be_followed(turn):
-            reply += _choose(turn.style.afterthoughts, answer)
+            reply += _choose(turn.style.afterthoughts, exchange.wordings[1] // _MOST_PHRASES)
     if exchange.oddity:
         _, things, _ = turn.meant.claimed
         to = exchange.oddity.place
@@ -578,9 +574,8 @@ def _journey(turn: _Turn, he: str, asks_where: bool) -> str:
 
 
 def _chat(turn: _Turn) -> Iterator[str]:
-    style, (number, choice) = turn.style, turn.exchange.wordings
-    pairs = (*style.small_talk, *(pair for scene in style.scenes for pair in scene))
-    for text in _choose(pairs, number):
+    number, choice = turn.exchange.wordings
+    for text in _choose(turn.style.chat, number):
         yield scene_text(text, choice)
 
 

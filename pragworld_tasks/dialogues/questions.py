@@ -87,6 +87,7 @@ EVERYDAY_FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "other": ("any", "any", "left", "went", "moved", "told"),
 }
 _FACTS: frozenset[str] = frozenset(get_args(Fact))
+_ACTS = frozenset(form for form in _FACTS if form.startswith("left"))
 # Forms about what the people know and said whom the dialogue names.
 _OF_HEARERS: frozenset[QuestionForm] = frozenset(("agent knows", "told"))
 # The forms that can ask about things whose noun has this number.
@@ -123,19 +124,15 @@ def _is_hearsay(question: Question, state: State) -> bool:
 
     Some trust it at second hand, or take it for knowledge of the speaker who passes it on.
     """
-    if question.thing in state.passed_on:
-        return True
     is_about_speaker = question.kind in ("sure", "know")
-    return is_about_speaker and any(thing == question.thing for thing, _ in state.reported)
+    return question.thing in (state.reported if is_about_speaker else state.passed_on)
 
 
 def _is_established(question: Question, state: State) -> bool | None:
     form, _, agent, thing, place, number, *_ = question
     if form in _FACTS:
-        if form.startswith("left"):
-            cell = state.acts.get((agent, thing, place))
-        else:
-            cell = state.cell(thing, place)
+        is_of_act = form in _ACTS
+        cell = state.acts.get((agent, thing, place)) if is_of_act else state.cell(thing, place)
         if cell is None:
             return False
         if form in ("exactly", "left exactly"):
@@ -179,7 +176,7 @@ def _is_established(question: Question, state: State) -> bool | None:
             return False
         # People would disagree about some of the things, or about things that were nowhere before.
         return True if (agent, thing, place) in state.moved and cell.whole else None
-    if (thing, agent) not in state.reported:
+    if agent not in state.reported.get(thing, ()):
         return False
     return True if _is_located(state, thing) else None
 
@@ -244,7 +241,7 @@ def _is_excluded(question: Question, state: State) -> bool:
 def _is_fact_excluded(question: Question, state: State) -> bool:
     form, _, agent, thing, place, number, *_ = question
     cell = state.cell(thing, place)
-    if form.startswith("left"):
+    if form in _ACTS:
         cell = cell or state.vacated.get((thing, place))
         if not _may_have_put(state, agent, thing, place, cell):
             return True
@@ -329,7 +326,7 @@ def _possible_questions(
     things: tuple[str, ...] = ("",)
     places: tuple[str, ...] = ("",)
     numbers = [0]
-    if form.startswith("left") or form in ("agent knows", "went", "moved", "told"):
+    if form in _ACTS or form in ("agent knows", "went", "moved", "told"):
         agents = names.agents
         if form in ("agent knows", "told"):
             agents = tuple(agent for agent in agents if agent != REPLIER)

@@ -1,12 +1,14 @@
 """How people talk in each domain: the phrases that `grammar` builds sentences from."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
 
 from pragworld_tasks.dialogues.scenes import SCENES
 from pragworld_tasks.dialogues.vocabulary import Domain
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Style:
     """The phrases that people use in one domain.
 
@@ -47,6 +49,17 @@ class Style:
     put_there: str = "there"
     is_of_times: bool = False
     is_plain: bool = False
+
+    @cached_property
+    def chat(self) -> tuple[tuple[str, str], ...]:
+        """All small talk and then the pairs of all scenes."""
+        return (*self.small_talk, *chain(*self.scenes))
+
+    @cached_property
+    def scene_numbers(self) -> list[range]:
+        """For each scene, the positions of its pairs in `chat`."""
+        bounds = accumulate(map(len, self.scenes), initial=len(self.small_talk))
+        return [range(*pair) for pair in pairwise(bounds)]
 
     def named(self, place: str) -> str:
         """Return the name of a place with its article."""

@@ -6,9 +6,9 @@ has to keep them apart.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.styles import Style
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Domain, NounNumber, is_time, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
@@ -43,10 +43,8 @@ class Scene:
         agents: list[str],
         things: list[str],
         places: list[str],
-        small_talk: int,
+        style: Style,
         is_terse: bool,
-        scenes: Sequence[int] = (),
-        containers: Sequence[str] = (),
         first_scene: int | None = None,
     ) -> None:
         self.rng = rng
@@ -54,12 +52,12 @@ class Scene:
         self.things = things
         self.places = places
         self.is_terse = is_terse
-        self.containers = containers
+        self.containers = style.containers
         self._first_scene = first_scene
         self._slots = rng.shuffled(places)
         self._travellers = rng.shuffled([*agents, REPLIER])
-        self._small_talk = rng.shuffled(range(small_talk))
-        self._scenes = list(pairwise(accumulate(scenes, initial=small_talk)))
+        self._small_talk = rng.shuffled(range(len(style.small_talk)))
+        self._scenes = list(style.scene_numbers)
 
     def exchange(
         self,
@@ -126,7 +124,7 @@ class Scene:
         number = self.rng.below(len(self._scenes))
         if self._first_scene is not None:
             number, self._first_scene = self._first_scene % len(self._scenes), None
-        return range(*self._scenes.pop(number))
+        return self._scenes.pop(number)
 
     @property
     def has_rooms(self) -> bool:

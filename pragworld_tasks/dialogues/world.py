@@ -25,7 +25,7 @@ A dialogue that contradicts itself raises `Unclear`. So does one that only an in
 sense of, such as an alternative of which one half is denied elsewhere.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
@@ -174,7 +174,8 @@ class Exchange(NamedTuple):
     @property
     def agents(self) -> tuple[str, ...]:
         """The people that question and reply name."""
-        named = self.claim.people
+        reply = self.reply
+        named = reply.people if isinstance(reply, Claim) else ()
         return named if self.agent is None else (self.agent, *named)
 
     @property
@@ -187,11 +188,11 @@ class Exchange(NamedTuple):
     @property
     def places(self) -> tuple[str, ...]:
         """The places that question and reply name."""
-        claim = self.claim
-        named = claim.places if claim.then is None else (*claim.places, claim.then)
-        if self.oddity and self.oddity.place:
-            named = (*named, self.oddity.place)
-        return named if self.place is None else (self.place, *named)
+        reply, oddity = self.reply, self.oddity
+        named: tuple[str, ...] = () if self.place is None else (self.place,)
+        if isinstance(reply, Claim):
+            named += reply.places if reply.then is None else (*reply.places, reply.then)
+        return (*named, oddity.place) if oddity and oddity.place else named
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -222,37 +223,38 @@ def resolve(exchanges: Sequence[Exchange]) -> list[Exchange]:
 
 
 def resolve_altered(
-    exchanges: Sequence[Exchange], original: Sequence[Exchange], resolved: Sequence[Exchange]
-) -> list[Exchange]:
-    """Resolve an altered dialogue, as `resolve` does, in less time.
+    altered: Mapping[int, Exchange], original: Sequence[Exchange], resolved: Sequence[Exchange]
+) -> dict[int, Exchange]:
+    """Return the exchanges that an alteration gives another meaning, resolved, by position.
 
     Args:
-        exchanges: The altered dialogue.
-        original: The dialogue that it was altered from. Most exchanges are the same objects.
+        altered: The altered exchanges, by position.
+        original: The dialogue that they are from.
         resolved: What `resolve` makes of the original.
 
     Raises:
         Unclear: The exchange before a pronoun names nothing that it stands for, or several.
     """
-    altered = list(resolved)
-    for position, exchange in enumerate(exchanges):
-        if exchange is original[position]:
-            continue
-        start = position
-        while start and altered[start - 1].form == "sure":
-            start -= 1
-        before = altered[start - 1] if start else NOTHING_SAID
-        for earlier in altered[start:position]:
-            before = latest(earlier, before)
-        altered[position] = resolve_one(exchange, before)
-        # What follows has a new meaning as long as it refers to what is altered.
-        for following in range(position + 1, len(exchanges)):
-            before = latest(altered[following - 1], before)
-            meant = resolve_one(exchanges[following], before)
-            if meant == altered[following] and meant.form != "sure":
+    meant = list(resolved)
+    changed: dict[int, Exchange] = {}
+    for start in sorted(altered):
+        before = preceding(meant, start)
+        for position in range(start, len(meant)):
+            meaning = resolve_one(altered.get(position, original[position]), before)
+            if meaning != meant[position]:
+                meant[position] = changed[position] = meaning
+            elif meaning.form != "sure":  # nothing that follows refers to what is altered
                 break
-            altered[following] = meant
-    return altered
+            before = latest(meaning, before)
+    return changed
+
+
+def preceding(resolved: Sequence[Exchange], position: int) -> Exchange:
+    """Return the exchange that pronouns refer to in the exchange at a position."""
+    if not position:
+        return NOTHING_SAID
+    last = resolved[position - 1]
+    return last if last.form != "sure" else latest(last, preceding(resolved, position - 1))
 
 
 def latest(exchange: Exchange, before: Exchange) -> Exchange:
@@ -286,18 +288,17 @@ def _only(names: Sequence[str]) -> str:
     return different.pop()
 
 
-def exchanges_about(
-    things: set[str], exchanges: Sequence[Exchange], journeys: bool
-) -> Iterator[Exchange]:
-    """Yield the resolved exchanges that are about the things or, if so wished, about journeys."""
-    relevant = False
+def subjects(exchanges: Iterable[Exchange]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Yield for each resolved exchange its things, and whether it tells where people went.
+
+    "Are you sure?" has the subjects of the exchange before it.
+    """
+    things: tuple[str, ...] = ()
+    is_of_journey = False
     for exchange in exchanges:
-        if exchange.form != "sure":  # "are you sure?" belongs to the exchange before it
-            relevant = not things.isdisjoint(exchange.things) or (
-                journeys and is_about_journey(exchange)
-            )
-        if relevant:
-            yield exchange
+        if exchange.form != "sure":
+            things, is_of_journey = exchange.things, is_about_journey(exchange)
+        yield things, is_of_journey
 
 
 def is_about_journey(exchange: Exchange) -> bool:
@@ -308,9 +309,9 @@ def is_about_journey(exchange: Exchange) -> bool:
 def mentioned(exchanges: Sequence[Exchange]) -> Names:
     """Return the names that resolved exchanges mention, in order."""
     return Names(
-        tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.agents)),
-        tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.things)),
-        tuple(dict.fromkeys(name for exchange in exchanges for name in exchange.places)),
+        tuple(dict.fromkeys([name for exchange in exchanges for name in exchange.agents])),
+        tuple(dict.fromkeys([name for exchange in exchanges for name in exchange.things])),
+        tuple(dict.fromkeys([name for exchange in exchanges for name in exchange.places])),
     )
 
 
@@ -386,7 +387,7 @@ class State:
             to one.
         knowers, not_knowers: Thing and agent who knows, or does not know, where the things are.
         maybe_knowers: Thing and agent who knows where they are unless the other alternative holds.
-        reported: Thing and agent who said where the things are.
+        reported: By thing, the people who said where the things are.
         passed_on: Things of which somebody said what somebody else had told them.
         unanswered: What was asked and got no reliable answer.
         agreed: Things whose place the speakers agreed on.
@@ -412,7 +413,7 @@ class State:
     knowers: set[tuple[str, str]] = field(default_factory=set)
     not_knowers: set[tuple[str, str]] = field(default_factory=set)
     maybe_knowers: set[tuple[str, str]] = field(default_factory=set)
-    reported: set[tuple[str, str]] = field(default_factory=set)
+    reported: dict[str, set[str]] = field(default_factory=dict)
     passed_on: set[str] = field(default_factory=set)
     unanswered: set[Unanswered] = field(default_factory=set)
     agreed: set[str] = field(default_factory=set)
@@ -676,12 +677,13 @@ def _check_claim(exchange: Exchange, claim: Claim) -> None:
 
 def _add_surroundings(state: State, exchange: Exchange) -> None:
     """Add where people went besides, and where things went by themselves."""
-    then, oddity = exchange.claim.then, exchange.oddity
-    if then is not None:
+    reply, oddity = exchange.reply, exchange.oddity
+    if isinstance(reply, Claim) and reply.then is not None:
+        then = reply.then
         agents, _, places = exchange.claimed
         if len(agents) != 1:
             raise Unclear("several people went to a place, or nobody")
-        if exchange.claim.denied and then in places:
+        if reply.denied and then in places:
             state.deny_visit(agents[0], then)
         elif then in places:
             raise Unclear("the agent went to where the agent was")
@@ -713,9 +715,9 @@ def _add_claim(state: State, exchange: Exchange) -> None:
     """Add what the claim says, or what a yes affirms."""
     claim = exchange.claim
     agents, things, places = exchange.claimed
-    if not claim.denied:
+    if claim.source and not claim.denied:
         for thing, person in product(things, filter(None, (claim.source, claim.origin))):
-            state.reported.add((thing, person))
+            state.reported.setdefault(thing, set()).add(person)
             state.know(thing, person)
             if claim.origin:
                 state.passed_on.add(thing)
