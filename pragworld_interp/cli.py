@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.layer_report import By, Intervention, Replacement
-from pragworld_interp.patching_report import is_patching_file
+from pragworld_interp.patching_report import CHECKED_PAIRS, Method, is_patching_file
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_interp.targets import Module, parse_layers
@@ -159,17 +159,38 @@ def _add_patch(commands: Commands) -> None:
         "a span start:stop, which counts tokens as Python does; the last; the altered tokens; or "
         "utterance, the other tokens of the altered utterances; default: all",
     )
+    command.add_argument(
+        "--method",
+        default="exact",
+        choices=get_args(Method),
+        help="exact: patch every layer in turn; attribution: estimate the effects of all layers "
+        "from one gradient for each pair, which is faster on large models; default: exact",
+    )
+    command.add_argument(
+        "--check-pairs",
+        type=int,
+        default=CHECKED_PAIRS,
+        metavar="N",
+        help="compare the estimates of --method attribution with exact patching on N kept pairs; "
+        f"default: {CHECKED_PAIRS}",
+    )
     _add_shared(command)
 
 
 def _patch(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
         raise InputError(f"--positions {options.positions}: {problem}")
+    if options.check_pairs < 0:
+        raise InputError(f"--check-pairs {options.check_pairs}: must be at least 0")
+    if options.method == "attribution" and options.engine == "pyvene":
+        raise InputError("--method attribution: not one of --engine pyvene; use --engine sweep")
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import patch_layers
 
-    report = patch_layers(sweep, options.positions, options.out)
+    report = patch_layers(
+        sweep, options.positions, options.out, options.method, options.check_pairs
+    )
     if report is not None:
         print(report.to_text())
 

@@ -110,7 +110,7 @@ class Decoder:
             for block in self.blocks:
                 result = hidden[:, None] if block.module is last else None
                 stack.enter_context(_bypassed(block, result))
-            columns = stack.enter_context(_label_rows_only(self.model, self.labels))
+            columns = stack.enter_context(label_rows_only(self.model, self.labels))
             ids = torch.zeros(len(hidden), 1, dtype=torch.long, device=self.device)
             logits: Tensor = self.model(
                 input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False
@@ -439,7 +439,7 @@ def _bypassed(block: Block, result: Tensor | None) -> Iterator[None]:
 
 
 @contextmanager
-def _label_rows_only(model: Any, labels: tuple[int, ...]) -> Iterator[list[int] | slice]:
+def label_rows_only(model: Any, labels: tuple[int, ...]) -> Iterator[list[int] | slice]:
     """Reduce the unembedding to the rows of the labels, and yield the columns of their logits.
 
     An unembedding that is more than a matrix (quantized, or with an adapter) stays as it is.

@@ -13,6 +13,7 @@ from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.identities import OwnPrompt
 from pragworld_interp.layer_report import Intervention, Replacement
 from pragworld_interp.loading import model_identity
+from pragworld_interp.patching_report import CHECKED_PAIRS, Method
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.reports import Ablated, Patched, check_choice
@@ -113,6 +114,8 @@ def patch(
     answers: Iterable[str] = (),
     groups: Iterable[object] | None = None,
     positions: str = "all",
+    method: Method = "exact",
+    check_pairs: int = CHECKED_PAIRS,
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> Patched:
@@ -131,6 +134,9 @@ def patch(
             the "question", or in a span such as "-5:", which means what a Python slice of the
             tokens does; the "last" one; the "altered" tokens, where they have a counterpart; or
             "utterance", the other tokens of the utterances that hold a difference.
+        method: "exact" to patch every layer in turn, or "attribution" to estimate the effects of
+            all layers by a linear approximation, from one gradient for each pair.
+        check_pairs: On how many kept pairs, at most, such estimates are compared with patching.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: As in `ablate`.
 
@@ -140,10 +146,14 @@ def patch(
     """
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
+    check_choice("method", method, Method)
+    if check_pairs < 0:
+        raise InputError(f"check_pairs={check_pairs}: must be at least 0")
     own = _own_data(prompts, labels, answers, groups)
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared
-        report = pipeline.patch_layers(sweep, positions, folder / "patching.jsonl")
+        file = folder / "patching.jsonl"
+        report = pipeline.patch_layers(sweep, positions, file, method, check_pairs)
     return Patched(**vars(report))
 
 

@@ -5,16 +5,17 @@ and the original prompt gets another answer.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.positions import describe_positions
-from pragworld_interp.serialization import encode
+from pragworld_interp.serialization import DIGITS, encode
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_text, write_whole
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SCHEMA = "pragworld-patching"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# Every layer patched in a run of its own, or estimated; see `attribution`.
+Method = Literal["exact", "attribution"]
+CHECKED_PAIRS = 16  # on which estimates are compared with exact patching
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,30 @@ class PatchedProbability:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How estimated probabilities agree with those of patching, on a sample of pairs.
+
+    Attributes:
+        pairs: The number of pairs.
+        correlation: The correlation over layers of the mean probabilities; NaN if the model has one
+            layer, or if either is the same at every layer.
+        difference: The mean absolute difference of probabilities over pairs and layers.
+    """
+
+    pairs: int
+    correlation: float
+    difference: float
+
+    def to_text(self) -> str:
+        """Return the agreement as a line."""
+        correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
+        return (
+            f"agreement with exact patching on {self.pairs} pairs: correlation over layers "
+            f"{correlation}, mean absolute difference of p {self.difference:.3f}\n"
+        )
+
+
+@dataclass(frozen=True)
 class PatchingReport:
     """The report of one model and one set of documents.
 
@@ -86,6 +115,8 @@ class PatchingReport:
         data: The documents that the pairs are from.
         positions: The positions that were patched; see `positions.PARTS_OF_PAIRS`.
         pairs: The effects of each pair, kept or not.
+        method: How the probabilities in patched runs were computed.
+        agreement: How estimates agree with patching; None for exact ones, or if not compared.
 
     Examples:
         >>> from pragworld_interp import EXAMPLES, average_effects, read_patching
@@ -99,11 +130,14 @@ class PatchingReport:
     data: DataIdentity
     positions: str
     pairs: tuple[PairEffect, ...]
+    method: Method = "exact"
+    agreement: Agreement | None = None
 
     @property
     def place(self) -> str:
-        """The positions that were patched, in words."""
-        return describe_positions(self.positions)
+        """The positions that were patched, in words, and whether the effects are estimated."""
+        estimated = ", estimated by attribution" if self.method == "attribution" else ""
+        return f"{describe_positions(self.positions)}{estimated}"
 
     def kept_by_alteration(self) -> dict[str, list[PairEffect]]:
         """Return the kept pairs under "all", and those of each alteration that has any."""
@@ -157,8 +191,10 @@ class PatchingReport:
             f"{self.model.name}, residuals patched at {self.place}: "
             f"{self.data.split}, {len(self.pairs)} pairs, {len(groups.get('all', ()))} kept"
         )
+        agreement = [] if self.agreement is None else [self.agreement.to_text()]
         if not groups:
-            return f"{title}: no altered prompt is answered correctly while its original is not"
+            none = f"{title}: no altered prompt is answered correctly while its original is not"
+            return "\n".join([none, *agreement])
         averages = {name: average_effects(pairs) for name, pairs in groups.items()}
         total = averages["all"]
         assert total.low is not None
@@ -185,7 +221,7 @@ class PatchingReport:
             layer = int(effects.argmax())
             rows.append([name, str(len(groups[name])), *runs, str(layer), f"{effects[layer]:+.3f}"])
         headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
-        return "\n".join([by_layer, markdown_table("by alteration", headers, rows)])
+        return "\n".join([by_layer, markdown_table("by alteration", headers, rows), *agreement])
 
 
 def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
@@ -211,6 +247,18 @@ def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbab
     )
 
 
+def compare_estimates(estimated: Sequence[PairEffect], exact: Sequence[PairEffect]) -> Agreement:
+    """Return how estimated effects agree with exact ones of the same pairs, at least one."""
+    estimates, patched = (np.array([pair.patched for pair in own]) for own in (estimated, exact))
+    means = np.stack([estimates.mean(0), patched.mean(0)])
+    varies = means.shape[1] > 1 and bool((np.ptp(means, axis=1) > 0).all())
+    return Agreement(
+        pairs=len(estimated),
+        correlation=round(float(np.corrcoef(means)[0, 1]), DIGITS) if varies else math.nan,
+        difference=round(float(np.abs(estimates - patched).mean()), DIGITS),
+    )
+
+
 # The file -----------------------------------------------------------------------------------------
 
 
@@ -226,6 +274,8 @@ def write_patching(report: PatchingReport, path: Path) -> None:
         "model": encode(report.model),
         "data": encode(report.data),
         "positions": report.positions,
+        "method": report.method,
+        "agreement": encode(report.agreement),
         "pairs": len(report.pairs),
     }
     lines = [head, *({**encode(pair), "kept": pair.kept} for pair in report.pairs)]

@@ -1,5 +1,6 @@
 """From a model and documents to the report of a sweep: what `ablate`, `patch` and `trace` run."""
 
+import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,20 +12,34 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from pragworld_interp import ablation, agreement, loading, packing, patching, runs, tracing
+from pragworld_interp import (
+    ablation,
+    agreement,
+    attribution,
+    loading,
+    packing,
+    patching,
+    runs,
+    tracing,
+)
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
 from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_interp.layer_statistics import compute_report
 from pragworld_interp.patching_report import (
+    CHECKED_PAIRS,
+    Agreement,
+    Method,
     PairEffect,
     PatchingReport,
+    compare_estimates,
     write_patching,
 )
 from pragworld_interp.serialization import decode, encode
 from pragworld_interp.targets import Layers, choose_targets, every_layer
 from pragworld_interp.tokenization import (
     PromptGroup,
+    gold_first,
     group_positions,
     group_prompts,
     label_texts,
@@ -211,50 +226,39 @@ def ablate_layers(
     return report
 
 
-def patch_layers(sweep: SweepInputs, positions: str, out: Path) -> PatchingReport | None:
+def patch_layers(
+    sweep: SweepInputs,
+    positions: str,
+    out: Path,
+    method: Method = "exact",
+    check_pairs: int = CHECKED_PAIRS,
+) -> PatchingReport | None:
     """Patch the residuals at each layer in turn, write the report to `out`, and return it.
 
-    `positions` is a name in `positions.PARTS_OF_PAIRS` or a span. An interrupted run resumes from
-    the journals beside `out`. If several processes share the run, only the first returns the
-    report.
+    An interrupted run resumes from the journals beside `out`. If several processes share the run,
+    only the first returns the report.
+
+    Args:
+        sweep: The model and the documents.
+        positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
+        out: The file of the report.
+        method: Whether effects are exact or estimated.
+        check_pairs: On how many pairs, at most, estimates are compared with exact patching.
 
     Raises:
         InputError: The split has no altered variants, a prompt has no such positions, the engine is
             not installed, the journal is of another run or corrupt, logits are not finite, or the
             memory does not suffice.
     """
-    if sweep.engine == "pyvene":
-        from pragworld_interp import reference
     if not any(patching.patching_pairs(group, "all") for group in sweep.groups):
         raise InputError(
             f"split {sweep.data.split} has no altered variants to patch from; choose another split"
         )
     for group in sweep.groups:
         group_positions(group, patching.needed_positions(positions))
-
-    layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
-
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        prompts = [group.prompts for group in groups]
-        pairs = [patching.patching_pairs(group, positions) for group in groups]
-        if sweep.engine == "pyvene":
-            logits = [
-                reference.reference_patched_logits(sweep.decoder, *group)
-                for group in zip(prompts, pairs, strict=True)
-            ]
-        else:
-            logits = patching.patched_logits(sweep.decoder, prompts, pairs, sweep.trees, budget)
-        results = []
-        for group, own_pairs, own_logits in zip(groups, pairs, logits, strict=True):
-            _check_finite(sweep.decoder, own_logits.plain[None], group.pairs)
-            originals = [group.pairs[pair.original] for pair in own_pairs]
-            _check_finite(sweep.decoder, own_logits.patched, originals, "patched", layers)
-            effects = patching.pair_effects(group, own_pairs, own_logits)
-            results.append([encode(effect) for effect in effects])
-        return results
-
+    work = _patching_work(sweep, positions, method)
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
-    run_identity = {**sweep.run_identity, "positions": positions}
+    run_identity = {**sweep.run_identity, "positions": positions, "method": method}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]
@@ -267,10 +271,84 @@ def patch_layers(sweep: SweepInputs, positions: str, out: Path) -> PatchingRepor
         return None
     effects = _in_order(sweep.groups, units, results)
     pairs = tuple(effect for group in effects for effect in group)
-    report = PatchingReport(sweep.model, sweep.data, positions, pairs)
+    sample = sample_pairs(pairs, check_pairs) if method == "attribution" else []
+    checked = _check_estimates(sweep, positions, sample) if sample else None
+    report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
     write_patching(report, out)
     runs.remove_journals(out)
     return report
+
+
+def _patching_work(sweep: SweepInputs, positions: str, method: Method) -> runs.Work:
+    """Return the function that computes the effects of the pairs of groups."""
+    if sweep.engine == "pyvene":
+        from pragworld_interp import reference
+    decoder = sweep.decoder
+    layers = [target.name for target in every_layer(len(decoder.blocks))]
+
+    def logits_of(
+        groups: Sequence[PromptGroup], pairs: list[list[patching.PatchingPair]], budget: int
+    ) -> list[patching.PatchedLogits]:
+        by_group = list(zip(groups, pairs, strict=True))
+        if method == "attribution":
+            return [
+                attribution.attributed_logits(
+                    decoder, group.prompts, own, [*map(gold_first, group.documents)]
+                )
+                for group, own in by_group
+            ]
+        if sweep.engine == "pyvene":
+            return [
+                reference.reference_patched_logits(decoder, group.prompts, own)
+                for group, own in by_group
+            ]
+        prompts = [group.prompts for group in groups]
+        return patching.patched_logits(decoder, prompts, pairs, sweep.trees, budget)
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        pairs = [patching.patching_pairs(group, positions) for group in groups]
+        results = []
+        for group, own_pairs, own_logits in zip(
+            groups, pairs, logits_of(groups, pairs, budget), strict=True
+        ):
+            _check_finite(decoder, own_logits.plain[None], group.pairs)
+            originals = [group.pairs[pair.original] for pair in own_pairs]
+            _check_finite(decoder, own_logits.patched, originals, "patched", layers)
+            effects = patching.pair_effects(group, own_pairs, own_logits)
+            results.append([encode(effect) for effect in effects])
+        return results
+
+    return work
+
+
+def sample_pairs(pairs: Sequence[PairEffect], count: int, seed: int = 0) -> list[PairEffect]:
+    """Return at most `count` pairs at random: kept ones, or any if none is kept."""
+    candidates = [pair for pair in pairs if pair.kept] or list(pairs)
+    return random.Random(seed).sample(candidates, min(count, len(candidates)))
+
+
+def _check_estimates(sweep: SweepInputs, positions: str, sample: Sequence[PairEffect]) -> Agreement:
+    """Patch some pairs exactly and compare their estimates."""
+    groups = {group.documents[0].group: group for group in sweep.groups}
+    alone = [_one_pair(groups[pair.group], pair) for pair in sample]
+    work = _patching_work(sweep, positions, "exact")
+    memory = runs.MemoryLimit(work, sweep.budget, lambda group: place_of(group.documents[1]))
+    exact: dict[int, PairEffect] = {}
+    for unit in packing.work_units(alone, sweep.trees, sweep.budget):
+        for (effect,) in memory.work(unit):
+            exact[effect["altered"]] = decode(PairEffect, effect, "")
+    return compare_estimates(sample, [exact[pair.altered] for pair in sample])
+
+
+def _one_pair(group: PromptGroup, pair: PairEffect) -> PromptGroup:
+    """Return the part of a group that is one pair, the original first."""
+    rows = [document.row for document in group.documents]
+    places = [rows.index(pair.original), rows.index(pair.altered)]
+    return PromptGroup(
+        documents=tuple(group.documents[place] for place in places),
+        prompts=tuple(group.prompts[place] for place in places),
+        parts=tuple(group.parts[place] for place in places),
+    )
 
 
 def _in_order(

@@ -4,6 +4,7 @@ A layer report follows from its probabilities. It is computed from them again wh
 a file that says something else is refused.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
 from pragworld_interp.layer_statistics import recompute_report
 from pragworld_interp.patching_report import SCHEMA as PATCHING_SCHEMA
 from pragworld_interp.patching_report import SCHEMA_VERSION as PATCHING_VERSION
-from pragworld_interp.patching_report import PairEffect, PatchedProbability, is_patching_file
+from pragworld_interp.patching_report import (
+    Agreement,
+    Method,
+    PairEffect,
+    PatchedProbability,
+    is_patching_file,
+)
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.reports import Ablated, Patched, patching_panels
 from pragworld_interp.serialization import UnfitError, check_schema, decode
@@ -61,6 +68,10 @@ def read_patching(path: str | Path) -> Patched:
         positions = decode(str, head.get("positions"), "positions")
         if problem := positions_problem(positions, PARTS_OF_PAIRS):
             raise UnfitError(f"positions is {positions!r:.40}: {problem}")
+        method = decode(Method, head.get("method"), "method")
+        agreement = decode(Agreement | None, head.get("agreement"), "agreement")
+        if agreement and (method == "exact" or agreement.pairs < 1 or not _is_share(agreement)):
+            raise UnfitError("agreement is not that of estimates with exact patching")
     except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}, line 1: {error}; write the file again") from error
     pairs = []
@@ -80,7 +91,12 @@ def read_patching(path: str | Path) -> Patched:
             f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
             "off?"
         )
-    return Patched(model, data, positions, tuple(pairs))
+    return Patched(model, data, positions, tuple(pairs), method, agreement)
+
+
+def _is_share(agreement: Agreement) -> bool:
+    correlation = 0 if math.isnan(agreement.correlation) else agreement.correlation
+    return -1 <= correlation <= 1 and 0 <= agreement.difference <= 1
 
 
 def read_layer_files(paths: Sequence[str | Path]) -> dict[str, Ablated]:
@@ -125,6 +141,11 @@ def read_patching_panels(
             raise InputError(
                 f"{path}: patched on other documents or positions than {paths[0]}; patch all "
                 "models on the same"
+            )
+        if report.method != reports[0].method:
+            raise InputError(
+                f"{path}: effects of the method {report.method}, but those of {paths[0]} are of "
+                f"{reports[0].method}; patch all models by one method"
             )
         if not report.kept_by_alteration():
             raise InputError(f"{path}: no pair is kept, so there is nothing to show")

@@ -227,7 +227,7 @@ def files(tmp_path: Path, run: Run) -> Path:
     (target / "list.json").write_text("[]")
     (target / "newer.json").write_text('{"schema": "pragworld-layers", "version": 3}')
     head, *rest = patching.read_text().splitlines(keepends=True)
-    newer = json.dumps({**json.loads(head), "version": 2}) + "\n"
+    newer = json.dumps({**json.loads(head), "version": 3}) + "\n"
     (target / "newer.jsonl").write_text("".join([newer, *rest]))
     (target / "cut-off.json").write_text(layers.read_text()[:3000])
     (target / "cut-off.jsonl").write_text(patching.read_text()[:-30])
@@ -256,7 +256,7 @@ NOT_REPORTS = [
     ("names", "message"),
     [
         *NOT_REPORTS,
-        ("newer.jsonl", r"newer\.jsonl: the file has version 2 of 'pragworld-patching', but this pragworld reads version 1"),
+        ("newer.jsonl", r"newer\.jsonl: the file has version 3 of 'pragworld-patching', but this pragworld reads version 2"),
         ("cut-off.jsonl", r"cut-off\.jsonl, row \d+ \(line \d+\): not JSON .* is the line cut off\?$"),
         ("pairs-missing.jsonl", r"pairs-missing\.jsonl: 5 pairs, but line 1 states 6; is the file cut off\?$"),
         ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept, so there is nothing to show$"),

@@ -109,7 +109,7 @@ def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
         ),
         _comparable(
             [read_patching(path) for path in paths if is_patching[path]],
-            lambda report: (report.data.fingerprint, report.positions),
+            lambda report: (report.data.fingerprint, report.positions, report.method),
         ),
     )
 
