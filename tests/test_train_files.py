@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from huggingface_hub import ModelCard
 from peft import LoraConfig
 from train_runs import (
@@ -257,8 +258,8 @@ def test_the_card_of_a_model_from_the_hub_links_to_it(tmp_path: Path) -> None:
     trainer = make_trainer(fresh_model(), settings(tmp_path), make_rows(2))
     record = trainer.run_record()
     record["model"] |= {"name": "org/model", "revision": "v2"}
-    card = ModelCard(make_model_card(record, "me/mine", dataset="org/data"))
-    assert card.data.to_dict()["base_model"] == "org/model"
-    assert card.data.to_dict()["datasets"] == ["org/data"]
-    assert "[org/model](https://huggingface.co/org/model), revision v2 on 2 examples" in card.text
-    assert "so this is plain SFT" in card.text
+    _, header, text = make_model_card(record, "me/mine", dataset="org/data").split("---\n", 2)
+    metadata = yaml.safe_load(header)
+    assert (metadata["base_model"], metadata["datasets"]) == ("org/model", ["org/data"])
+    assert "[org/model](https://huggingface.co/org/model), revision v2 on 2 examples" in text
+    assert "so this is plain SFT" in text
