@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from itertools import cycle
 from typing import Any, get_args
 
@@ -74,6 +75,7 @@ def decoder(request: pytest.FixtureRequest) -> Decoder:
     return small_decoder(request.param)
 
 
+@cache
 def small_decoder(architecture: str) -> Decoder:
     return from_model(small_model(architecture), LabelsOnly())
 
@@ -174,16 +176,24 @@ def projection(block: nn.Module) -> nn.Module:
 def patched_by_hooks(
     decoder: Decoder, prompts: Sequence[Tokens], pairs: Sequence[PatchingPair]
 ) -> PatchedLogits:
+    residuals: list[list[Tensor]] = []  # by prompt, before each layer
+    plain = []
+    for prompt in prompts:
+        residuals.append([])
+        record = recording(residuals[-1])
+        with ExitStack() as stack:
+            for block in decoder.blocks:
+                stack.enter_context(
+                    block.module.register_forward_pre_hook(record, with_kwargs=True)
+                )
+            plain.append(label_logits(decoder, prompt))
     patched = torch.empty(len(decoder.blocks), len(pairs), 2)
     for column, pair in enumerate(pairs):
         for layer, block in enumerate(decoder.blocks):
-            recorded: list[Tensor] = []
-            with block.module.register_forward_pre_hook(recording(recorded), with_kwargs=True):
-                label_logits(decoder, prompts[pair.altered])
-            put = putting(recorded[0], pair.alignment)
+            put = putting(residuals[pair.altered][layer], pair.alignment)
             with block.module.register_forward_pre_hook(put, with_kwargs=True):
                 patched[layer, column] = label_logits(decoder, prompts[pair.original])
-    return PatchedLogits(torch.stack([label_logits(decoder, each) for each in prompts]), patched)
+    return PatchedLogits(torch.stack(plain), patched)
 
 
 def recording(recorded: list[Tensor]) -> Callable[..., None]:
@@ -245,9 +255,14 @@ def sweep_patched(
     return logits
 
 
+@cache
+def takes_trees(decoder: Decoder) -> bool:
+    return supports_trees(decoder, PROMPTS)
+
+
 def layouts(decoder: Decoder) -> dict[str, Batch]:
     batches = {side: pad_prompts(PROMPTS, side) for side in ("right", "left")}
-    if supports_trees(decoder, PROMPTS):
+    if takes_trees(decoder):
         batches["one tree"] = pack_trees([build_tree(PROMPTS)], decoder.dtype)
         batches["two trees"] = pack_trees(
             [build_tree(PROMPTS[:5]), build_tree(PROMPTS[5:])], decoder.dtype
@@ -281,7 +296,9 @@ def test_ablation(decoder: Decoder, module: Module, replacement: Replacement) ->
 
 
 WITH_HEADS = [name for name in (*ARCHITECTURES, *UNUSUAL, *WITHOUT_TREES) if name != "qwen3_next"]
-HEADS = tuple(Target((layer,), head) for head in (3, 0, 2) for layer in (2, 0, 1))
+HEADS = tuple(
+    Target((layer,), head) for layer, head in ((2, 3), (0, 3), (1, 0), (2, 0), (0, 2), (1, 2))
+)
 SETS = (Target((1, 2)), Target((2,)), Target((0, 2)), Target((0, 1, 2)), Target((1,)))
 SOME_POSITIONS = [{len(PROMPTS[0]) - 1}, {0, 2, 5}, set(), {3, 4}, {1, 15}, {4}]
 
@@ -289,7 +306,7 @@ SOME_POSITIONS = [{len(PROMPTS[0]) - 1}, {0, 2, 5}, set(), {3, 4}, {1, 15}, {4}]
 @pytest.mark.parametrize("architecture", WITH_HEADS)
 def test_heads_sets_of_layers_and_positions(architecture: str) -> None:
     decoder = small_decoder(architecture)
-    trees = supports_trees(decoder, PROMPTS)
+    trees = takes_trees(decoder)
     drawn = replacement_of("mlp", "resample").outputs
     ablations = [
         (Ablation("heads", HEADS), None),
@@ -302,7 +319,8 @@ def test_heads_sets_of_layers_and_positions(architecture: str) -> None:
     for number, (ablation, chosen) in enumerate(ablations):
         expected = ablated_by_hooks(decoder, PROMPTS, ablation, chosen)
         assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-3
-        batches = [pad_prompts(PROMPTS, side, chosen) for side in ("right", "left")]
+        # Heads, MLPs, drawn outputs and chosen positions meet both sides.
+        batches = [pad_prompts(PROMPTS, "left" if number in (1, 4) else "right", chosen)]
         tree = build_tree(PROMPTS, chosen)
         if trees and (architecture != "gpt_neo" or len(tree.ids) <= 64):
             batches.append(pack_trees([tree], decoder.dtype))
@@ -382,7 +400,7 @@ def test_patching(decoder: Decoder) -> None:
     assert pyvene.patched.shape == (LAYERS, len(PAIRS), 2)
     assert_close(pyvene.plain, expected.plain)
     assert_close(pyvene.patched, expected.patched)
-    for trees in {False, supports_trees(decoder, PROMPTS)}:
+    for trees in {False, takes_trees(decoder)}:
         for chunk in (1, 40, 10_000):
             found = sweep_patched(decoder, PROMPTS, PAIRS, trees=trees, chunk=chunk)
             assert_close(found.plain, pyvene.plain, (trees, chunk))
@@ -420,7 +438,7 @@ def test_patching_at_some_positions(architecture: str) -> None:
 
 def test_all_of_these_take_trees(decoder: Decoder) -> None:
     """Otherwise the tests above would not cover trees."""
-    assert supports_trees(decoder, PROMPTS)
+    assert takes_trees(decoder)
 
 
 @pytest.mark.parametrize("architecture", ["mistral", "gemma2", "gemma3_text"])
@@ -608,8 +626,7 @@ LONG = [7 + 29 * number % 83 for number in range(36)]  # no token twice
 VARIANTS = [variant for place in (4, 12, 20, 28) for variant in altered_at(place)]
 
 
-@both_engines
-def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -> None:
+def test_alignment_without_bos_is_off_by_one(decoder: Decoder) -> None:
     """The released script does this to models whose tokenizer adds BOS.
 
     It aligns ids without BOS, and patches residuals of runs with it. So every position is taken for
@@ -624,7 +641,7 @@ def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -
     assert all(last in dict(pair.alignment) for pair in right)
     assert not any(last in dict(pair.alignment) for pair in released)
 
-    found = engine(decoder, prompts, [*right, *released])
+    found = ours(decoder, prompts, [*right, *released])
     yes_over_no = found.plain[:, 0] - found.plain[:, 1]
     patched = (found.patched[..., 0] - found.patched[..., 1]).view(LAYERS, 2, len(VARIANTS))
     plain_original, plain_altered = yes_over_no[0], yes_over_no[1:]
@@ -634,8 +651,9 @@ def test_alignment_without_bos_is_off_by_one(decoder: Decoder, engine: Engine) -
     assert far[-1, 1] > 0.6
     # At the first layer a token says nothing but what it is. Aligned ones are the same.
     replaced = slice(None, None, 3)
-    assert_close(patched[0, 0, replaced], plain_original.expand(4))
-    assert_close(patched[0, 1, replaced], plain_altered[replaced])
+    # Half of it, because either logit may be that far off.
+    assert_close(patched[0, 0, replaced] / 2, plain_original.expand(4) / 2)
+    assert_close(patched[0, 1, replaced] / 2, plain_altered[replaced] / 2)
 
 
 # The model is left as it was ----------------------------------------------------------------------
