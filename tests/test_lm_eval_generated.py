@@ -22,7 +22,7 @@ from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
 from pragworld_tasks.tiny import tiny_folder
 
-SETTINGS = GeneratorSettings(groups=12, seed=7)
+SETTINGS = GeneratorSettings(groups=8, seed=7)
 PROMPTS = {
     "pragworld_generated": evaluation_prompt,
     "pragworld_generated_conventions": conventions_prompt,
@@ -37,7 +37,7 @@ TRACKING = ("pragworld_generated_entity_tracking", "pragworld_generated_entity_t
 def fresh(lm_eval: LmEval) -> Evaluation:
     """All generated tasks on new data."""
     return lm_eval(
-        "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "16",
+        "--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64",
         "--tasks", "pragworld_generated_written,pragworld_generated_likelihood", "--log_samples",
         "--metadata", json.dumps({"seed": SETTINGS.seed, "groups": SETTINGS.groups}),
     )  # fmt: skip
