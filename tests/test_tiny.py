@@ -24,7 +24,7 @@ def scores() -> dict[str, float]:
     """Metrics on a new test split, with Prompt 2 and the likelier label as the answer."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder(), padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(tiny_folder()).eval()
-    test = list(documents(generate(GeneratorSettings(groups=60, seed=20_261_121))))
+    test = list(documents(generate(GeneratorSettings(groups=40, seed=20_261_121))))
     labels = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
     answers = []
     for start in range(0, len(test), 32):
@@ -74,8 +74,9 @@ def test_the_command_prints_the_folder() -> None:
 
 def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     script = ROOT / "examples" / "train_pragworld_tiny.py"
-    quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "100", "--seed", "5")
-    process = run_program("python", script, tmp_path / "model", *quick)
+    shape = ("--layers", "2", "--width", "64", "--feed_forward", "64")
+    quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "50", "--seed", "5")
+    process = run_program("python", script, tmp_path / "model", *shape, *quick)
     assert process.returncode == 0, process.stderr
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
