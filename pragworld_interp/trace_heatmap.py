@@ -20,6 +20,8 @@ MOST_TOKENS = 40  # of a prompt that is shown as a whole
 
 _COLORS = "PuOr_r"  # diverging, and distinct for color-blind readers
 _WITHOUT = "0.85"  # of tokens without a counterpart
+_TITLED = 3  # columns of a section that a title fits above
+_LONGEST_LABEL = 30  # in characters
 _LEAST_RANGE = 0.01  # of colors, so that rounding errors stay pale
 
 
@@ -80,7 +82,7 @@ def trace_figure(report: TraceReport, path: str | Path | None = None) -> "Figure
         for label, column in zip(axes.get_xticklabels(), columns, strict=True):
             label.set_fontsize(7)
             label.set_fontweight("bold" if column.is_altered else "normal")
-        axes.set_xlabel("patched token (bold: altered; grey: nothing to patch it from)", fontsize=7)
+        axes.set_xlabel("patched token (bold: altered; gray: nothing to patch it from)", fontsize=7)
         _draw_sections(axes, [column.section for column in columns])
         bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
         bar.set_label(f"p({report.answer}) patched minus OR")
@@ -100,7 +102,8 @@ def _columns(report: TraceReport) -> list[_Column]:
             starts = token.position > before + 1 or (columns and columns[-1].section[1] != title)
             section, before = section + bool(starts), token.position
             is_altered = token.part == "altered"
-            columns.append(_Column(token.shown, (section, title), token.patched, is_altered))
+            label = textwrap.shorten(token.shown, _LONGEST_LABEL, placeholder="…")
+            columns.append(_Column(label, (section, title), token.patched, is_altered))
     together = [part for part in report.parts if part.part == "rest"]
     if together and not whole:
         label = f"{together[0].tokens} other tokens"
@@ -123,7 +126,7 @@ def _draw_sections(axes: "Axes", sections: Sequence[tuple[int, str]]) -> None:
         if start:
             axes.axvline(start - 0.5, color="black", linewidth=1.2)
         axes.annotate(
-            title,
+            title if stop - start >= _TITLED else "",
             ((start + stop - 1) / 2, 1),
             xycoords=("data", "axes fraction"),
             xytext=(0, 3),

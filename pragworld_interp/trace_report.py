@@ -37,6 +37,7 @@ SCHEMA = "pragworld-trace"
 SCHEMA_VERSION = 1
 
 _MOST_TELLING = 10  # tokens that the text lists
+_SEEN = {"\n": "↵", "\t": "⇥"}
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,12 @@ def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
 
 
 def _visible(text: str) -> str:
-    """Return the text of a token on one line, with a space or a line break that is all of it."""
-    line = text.replace("\n", "↵").replace("\t", "⇥")
-    return line.strip(" ") or "␣"
+    """Return the text of a token on one line, without spaces around it, and with all else seen."""
+    line = "".join(
+        character if character.isprintable() else _SEEN.get(character, ascii(character)[1:-1])
+        for character in text.strip(" ")
+    )
+    return line or "␣"
 
 
 def is_trace_file(path: str | Path) -> bool:

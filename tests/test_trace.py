@@ -191,6 +191,21 @@ def test_where_tokens_are_only_inserted_the_report_says_so(loaded: tuple[Any, An
     assert "No altered token can be patched: the alteration only inserts or deletes" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "shown"),
+    [
+        (" red", " blue", "red → blue"),
+        (" red", " red", "red"),
+        ("\n\n", None, "↵↵"),
+        (" ", "\r", "␣ → \\r"),
+        ("\x1b[2J", "a\u2028b", r"\x1b[2J → a\u2028b"),
+    ],
+)
+def test_tokens_are_shown_on_one_line(text: str, source: str | None, shown: str) -> None:
+    at = None if source is None else 0
+    assert TracedToken(0, text, "rest", "around", at, source, None).shown == shown
+
+
 # The file and the figure --------------------------------------------------------------------------
 
 
@@ -239,15 +254,15 @@ def test_a_file_that_was_changed_is_refused(
 
 
 def invented(report: TraceReport, layers: int, tokens: int) -> TraceReport:
-    """Return a report with other numbers of layers and tokens; every third is of an utterance."""
+    """Return a report with other numbers of layers and tokens; some are of an utterance."""
 
     def values(number: int) -> tuple[float, ...]:
         return tuple((number * 7 + layer) % 10 / 10 for layer in range(layers))
 
-    parts: list[Part] = ["utterance", "rest", "rest"]
+    parts: list[Part] = ["utterance" if n % 50 < 12 else "rest" for n in range(tokens)]
     listed = tuple(
-        TracedToken(n, f"token{n}", parts[n % 3], "dialogue", n, f"token{n}", values(n))
-        for n in range(tokens)
+        TracedToken(n, f"token{n}", part, "dialogue", n, f"token{n}", values(n))
+        for n, part in enumerate(parts)
     )
     counts = {name: [token.part for token in listed].count(name) for name in PART_TITLES}
     return dataclasses.replace(
