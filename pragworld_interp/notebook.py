@@ -143,6 +143,18 @@ def patch(
     Raises:
         InputError: As for `ablate`, or the split has no altered variants, or a prompt has no such
             positions.
+
+    Examples:
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+        >>> from pragworld_interp import patch
+        >>> from pragworld_tasks.tiny import tiny_folder
+        >>> model = AutoModelForCausalLM.from_pretrained(tiny_folder())
+        >>> tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
+        >>> prompts = ["In the hall is Bob. Who is it?", "In the hall is Mia. Who is it?"]
+        >>> own = {"prompts": prompts, "labels": ["Bob", "Mia"], "answers": ["Bob", "Mia"]}
+        >>> report = patch(model, tokenizer, **own, groups=[0, 0], method="attribution")
+        >>> report.agreement.pairs
+        1
     """
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
