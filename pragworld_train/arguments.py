@@ -61,7 +61,7 @@ class TrainArguments:
     )
     evaluate: bool = field(
         default=False,
-        metadata={"help": "Evaluate lm-eval tasks before and after training, and compare."},
+        metadata={"help": "Evaluate before and after training, and compare."},
     )
     evaluate_tasks: list[str] | None = field(
         default=None,
@@ -73,9 +73,13 @@ class TrainArguments:
     retain: list[str] | None = field(
         default=None,
         metadata={
-            "help": "More tasks, on which the model should not get worse. If not set: the "
+            "help": "More tasks, by name or YAML file, to get no worse on. If not set: the "
             "perplexity of generated dialogues."
         },
+    )
+    include_path: str | None = field(
+        default=None,
+        metadata={"help": "A folder of more lm-eval tasks."},
     )
     evaluate_groups: int = field(
         default=200, metadata={"help": "Number of generated groups to evaluate."}

@@ -27,8 +27,17 @@ example:
     --layers layers.json --ula_weight 1e-3 --hls_weight 1e-3 --output_dir out
 
 other commands, each with its own --help:
+  pragworld-train evaluate  compare a finished run with the model it started from
   pragworld-train study  compare ways of training over several seeds
   pragworld-train probe  fit label probes to every layer of a model
+"""
+_EVALUATE = """\
+Evaluate the model that a finished run started from and what the run saved,
+compare them document by document, and add the tables to the run's model card
+and pragworld_train.json.
+
+example:
+  pragworld-train evaluate out --retain hellaswag
 """
 _STUDY = """\
 Train a model in several ways over several seeds; evaluate, ablate and probe
@@ -71,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _study(words[1:])
         elif words[:1] == ["probe"]:
             _probe(words[1:])
+        elif words[:1] == ["evaluate"]:
+            _evaluate(words[1:])
         elif {"-h", "--help"} & {*words}:
             help_parser().print_help()
         elif words == ["--version"]:
@@ -87,6 +98,21 @@ def _train(words: Sequence[str]) -> None:
         make_parser().print_help()
     else:
         train(parse_settings(words))
+
+
+def _evaluate(words: Sequence[str]) -> None:
+    parser = _new_parser("pragworld-train evaluate", _EVALUATE)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="--output_dir of the run")
+    names = ("evaluate_tasks", "retain", "include_path", "evaluate_groups", "evaluate_batch_size")
+    for setting in fields(TrainArguments):
+        if setting.name in names:
+            help_text = setting.metadata["help"]
+            _add_setting(parser, setting.name, help_text, setting.default, setting.type)
+    options = vars(parser.parse_args(words))
+    _require_packages()
+    from pragworld_train.training_run import evaluate_run
+
+    evaluate_run(options.pop("folder"), TrainArguments(**options))
 
 
 def _study(words: Sequence[str]) -> None:
@@ -220,6 +246,8 @@ def _add_setting(group: Any, name: str, text: str, default: Any, kind: Any = Non
         options = {"choices": get_args(kind)}
     elif "list" in str(kind):
         options["nargs"] = "+"
+    elif kind is int:
+        options["type"] = int
     if default is not None and default is not False:
         text += f" Default: {default}."
     group.add_argument(f"--{name}", default=default, help=text, **options)

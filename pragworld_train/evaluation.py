@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,35 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import is_linked, task_descriptions, task_folder
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
+from pragworld_train.run_record import read_record
 from pragworld_train.task_changes import TaskChange, compare_tasks
 
 EVALUATION_FOLDER = "pragworld_evaluation"
 
 
-def tasks_to_evaluate(settings: RunSettings) -> list[str]:
-    """Return the names of the lm-eval tasks that the settings ask for.
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """What is evaluated before and after training, and on what.
+
+    Attributes:
+        before: The model that training starts from.
+        after: What training saved.
+        tasks: Names of lm-eval tasks, or YAML files of tasks.
+        metadata: Settings for tasks that read them, as the generated ones do.
+        batch_size: Batch size of lm-eval.
+        include_path: A folder of more tasks.
+    """
+
+    before: Model
+    after: Model
+    tasks: list[str]
+    metadata: dict[str, Any]
+    batch_size: int
+    include_path: str | None
+
+
+def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
+    """Return the evaluation that the settings of a run ask for, if they do.
 
     Raises:
         InputError: lm-eval does not have such a task or cannot load the model as it is trained, or
@@ -28,8 +50,7 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
     """
     script_args, training_args, model_args = settings
     if not (script_args.evaluate or script_args.evaluate_tasks or script_args.retain):
-        return []
-    at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
+        return None
     if model_args.load_in_4bit or model_args.load_in_8bit:
         raise InputError(
             "--load_in_4bit and --load_in_8bit: lm-eval would load the model without them; leave "
@@ -40,6 +61,61 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
             "--chat_template_path: lm-eval would apply the model's own template; leave out "
             "--evaluate and run lm_eval afterwards"
         )
+    return EvaluationPlan(
+        base_model(settings),
+        trained_model(settings, Path(training_args.output_dir)),
+        _tasks(script_args),
+        evaluation_metadata(script_args),
+        script_args.evaluate_batch_size,
+        script_args.include_path,
+    )
+
+
+def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
+    """Return the evaluation of a finished run.
+
+    Args:
+        folder: Where the run saved its model or adapter.
+        script_args: The tasks to evaluate, and how. What the run was trained on is taken from its
+            record.
+
+    Raises:
+        InputError: The folder has no record of `pragworld-train`, or a task does not exist.
+    """
+    record = read_record(folder)
+    data, model = record["data"], record["model"]
+    generator = data.get("generator") or {}
+    script_args = replace(
+        script_args,
+        dataset_name=data.get("split", script_args.dataset_name),
+        dataset_config=json.dumps(generator),
+        held_out_alteration=data.get("held_out_alteration"),
+    )
+    before = Model(
+        model["name"],
+        revision=model["revision"],
+        dtype=model["dtype"],
+        chat_template=bool(data.get("chat_template")),
+        trust_remote_code=bool(record["training"]["trust_remote_code"]),
+    )
+    after = (
+        replace(before, name=str(folder), revision=None)
+        if record["adapter"] is None
+        else replace(before, adapter=str(folder))
+    )
+    return EvaluationPlan(
+        before,
+        after,
+        _tasks(script_args),
+        evaluation_metadata(script_args),
+        script_args.evaluate_batch_size,
+        script_args.include_path,
+    )
+
+
+def _tasks(script_args: TrainArguments) -> list[str]:
+    """Return the tasks that are set, or the usual ones, if lm-eval has them."""
+    at_least(script_args, evaluate_groups=1, evaluate_batch_size=1)
     tasks = script_args.evaluate_tasks
     if tasks is None:
         tasks = ["pragworld_generated_label"]
@@ -48,19 +124,28 @@ def tasks_to_evaluate(settings: RunSettings) -> list[str]:
     retain = script_args.retain
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
     if others := set(tasks) - set(task_descriptions()):
-        _check_other_tasks(sorted(others))
+        _check_other_tasks(sorted(others), script_args.include_path)
     return list(dict.fromkeys(tasks))
 
 
-def _check_other_tasks(tasks: Sequence[str]) -> None:
+def _check_other_tasks(tasks: Sequence[str], include_path: str | None) -> None:
     """Check that lm-eval has these tasks, for which it reads the files of all of them."""
     from lm_eval.tasks import TaskManager
 
+    if include_path is not None and not Path(include_path).is_dir():
+        raise InputError(f"--include_path {include_path}: not a folder; name one with YAML files")
     # Included as well, linked tasks would make lm-eval warn about each of them.
-    manager = TaskManager(include_path=None if is_linked() else str(task_folder()))
+    ours = [] if is_linked() else [str(task_folder())]
+    manager = TaskManager(include_path=[*ours, *([include_path] if include_path else [])] or None)
     for task in tasks:
-        if not manager.match_tasks([task]):
-            raise InputError(f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`")
+        if task.endswith((".yaml", ".yml")):
+            if not Path(task).is_file():
+                raise InputError(f"task {task}: there is no such file; name a YAML file of a task")
+        elif not manager.match_tasks([task]):
+            raise InputError(
+                f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`, or name a folder "
+                "of tasks with --include_path"
+            )
 
 
 def base_model(settings: RunSettings) -> Model:
@@ -92,17 +177,32 @@ def evaluation_metadata(script_args: TrainArguments) -> dict[str, Any]:
     return {**metadata, "groups": script_args.evaluate_groups}
 
 
-def evaluate_before_and_after(settings: RunSettings, tasks: Sequence[str]) -> list[TaskChange]:
-    """Evaluate the base model and the trained model, and print and return what has changed."""
-    script_args = settings.script_args
-    out = Path(settings.training_args.output_dir)
+def evaluate_before_and_after(plan: EvaluationPlan, out: Path) -> list[TaskChange]:
+    """Evaluate the model before and after training, and print and return what has changed.
+
+    Args:
+        plan: The evaluation.
+        out: The run's folder, in which the results are saved.
+    """
     folder = out / EVALUATION_FOLDER
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run's, of other weights
-    models = {"before": base_model(settings), "after": trained_model(settings, out)}
-    for stage, model in models.items():
-        print(f"lm_eval {stage} training: {', '.join(tasks)}", flush=True)
-        metadata = evaluation_metadata(script_args)
-        run_lm_eval(model, tasks, folder / stage, metadata, script_args.evaluate_batch_size)
+    known = set(task_descriptions())
+    # lm-eval includes one folder at a time.
+    parts = [plan.tasks]
+    if plan.include_path:
+        parts = [[task for task in plan.tasks if (task in known) == ours] for ours in (True, False)]
+    for stage, model in {"before": plan.before, "after": plan.after}.items():
+        print(f"lm_eval {stage} training: {', '.join(plan.tasks)}", flush=True)
+        for part in filter(None, parts):
+            own = set(part) <= known
+            run_lm_eval(
+                model,
+                part,
+                folder / stage / ("ours" if own else "others"),
+                plan.metadata,
+                plan.batch_size,
+                include_path=None if own else plan.include_path,
+            )
     changes = compare_tasks(folder / "before", folder / "after")
     print("\n".join(change.to_text() for change in changes))
     return changes

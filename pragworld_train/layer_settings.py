@@ -39,42 +39,30 @@ class LayerSettings:
     )
     ula_weight: float | None = field(
         default=None,
-        metadata={
-            "help": "Weight of useful layer amplification (ULA). If not set: the paper's 1e-3 "
-            "where there are useful layers."
-        },
+        metadata={"help": "Weight of ULA. Default: 1e-3 if there are useful layers."},
     )
     hls_weight: float | None = field(
         default=None,
-        metadata={
-            "help": "Weight of harmful layer suppression (HLS). If not set: the paper's 1e-3 "
-            "where there are harmful layers."
-        },
+        metadata={"help": "Weight of HLS. Default: 1e-3 if there are harmful layers."},
     )
     hls_reduction: Reduction = field(
         default="mean",
         metadata={"help": "HLS of an MLP output: its mean square or its squared norm."},
     )
-    probe_hidden_size: int = field(
-        default=128, metadata={"help": "Hidden width of the probes of useful layers."}
-    )
+    probe_hidden_size: int = field(default=128, metadata={"help": "Hidden width of the probes."})
     probe_classes: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Labels that the probes tell apart, as they are written in completions. If "
-            "not set: yes and no."
+            "help": "Labels, as in completions, that the probes tell apart. Default: yes and no."
         },
     )
     probe_learning_rate: float | None = field(
         default=None,
-        metadata={"help": "Initial learning rate of the probes. If not set: learning_rate."},
+        metadata={"help": "Learning rate of the probes. Default: learning_rate."},
     )
     gradient_share_steps: int = field(
         default=0,
-        metadata={
-            "help": "Log the size of each loss's gradient, as a share of that of cross-entropy, "
-            "every so many steps; 0 for never."
-        },
+        metadata={"help": "Log each loss's share of the gradient every so many steps."},
     )
 
     @property

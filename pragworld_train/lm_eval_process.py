@@ -28,6 +28,7 @@ def run_lm_eval(
     batch_size: int,
     environment: Mapping[str, str] | None = None,
     open_files: Sequence[int] = (),
+    include_path: str | None = None,
 ) -> Path:
     """Evaluate a model with `lm_eval`, and save its results and samples in a folder.
 
@@ -39,6 +40,7 @@ def run_lm_eval(
         batch_size: Batch size of lm-eval.
         environment: Additional environment variables.
         open_files: File descriptors that the process inherits.
+        include_path: The folder of other tasks, which then are all that is evaluated.
 
     Raises:
         InputError: lm-eval fails; the message names its log.
@@ -56,7 +58,7 @@ def run_lm_eval(
     program = "pragworld_tasks.lm_eval_ours" if ours else "lm_eval"
     command = [sys.executable, "-m", program, "--model", "hf"]
     command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
-    command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]
+    command += ["--include_path", include_path or str(task_folder()), "--tasks", ",".join(tasks)]
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
     command += ["--apply_chat_template"] if model.chat_template else []
     name = f"lm_eval on {', '.join(tasks)}"

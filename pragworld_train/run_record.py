@@ -122,22 +122,31 @@ def check_resumable(checkpoint: Path, record: Mapping[str, Any]) -> None:
     Raises:
         InputError: The checkpoint has no record, or one that differs; the message says where.
     """
-    path = checkpoint / RUN_FILE
+    if found := list(_differences(read_record(checkpoint), record)):
+        raise InputError(
+            f"{checkpoint}: trained with {'; '.join(found)}; resume with the same, or train anew "
+            "in another output_dir"
+        )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return the record of the run that left a folder or a checkpoint.
+
+    Raises:
+        InputError: The folder has no such record, or one of another version.
+    """
+    path = folder / RUN_FILE
     if not path.is_file():
         raise InputError(
-            f"{checkpoint}: no {RUN_FILE} says how it was trained, so it cannot be resumed; "
-            "train anew in another output_dir"
+            f"{folder}: no {RUN_FILE} says how it was trained; name a folder that pragworld-train "
+            "wrote, or train anew in another output_dir"
         )
     content = read_json(path)
     if not isinstance(content, dict) or {name: content.get(name) for name in SCHEMA} != SCHEMA:
         raise InputError(
             f"{path}: not a record of this version of pragworld; train anew in another output_dir"
         )
-    if found := list(_differences(content, record)):
-        raise InputError(
-            f"{checkpoint}: trained with {'; '.join(found)}; resume with the same, or train anew "
-            "in another output_dir"
-        )
+    return content
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """A model's scores on lm-eval tasks before and after training, compared document by document."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import format_interval, format_points, markdown_table
+from pragworld_tasks.formatting import markdown_table
 from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.
@@ -36,11 +36,13 @@ class MetricChange:
         after: Its value after training.
         interval: Interval of after minus before, from a bootstrap over groups of documents (over
             documents, if a task has no groups).
+        decimals: Number of decimals to show.
     """
 
     before: float
     after: float
     interval: Interval
+    decimals: int = 2
 
     @property
     def difference(self) -> float:
@@ -72,10 +74,10 @@ class TaskChange:
         rows = [
             [
                 name,
-                f"{change.before:.2f}",
-                f"{change.after:.2f}",
-                format_points(change.difference),
-                format_interval(change.interval),
+                f"{change.before:.{change.decimals}f}",
+                f"{change.after:.{change.decimals}f}",
+                f"{change.difference:+.{change.decimals}f}",
+                " to ".join(f"{end:.{change.decimals}f}" for end in change.interval),
             ]
             for name, change in self._defined()
         ]
@@ -163,6 +165,8 @@ def _other_change(task: str, before: Path, after: Path) -> TaskChange:
             if first is None or second is None:
                 continue
             name = metric if len(filters) == 1 else f"{metric}, {filter_name}"
+            if metric in _LIKELIHOODS and _repeats(metric, keys, runs):
+                continue
             scale = 1.0
             if metric in _LIKELIHOODS:
                 name += " (log-likelihood)"
@@ -174,6 +178,7 @@ def _other_change(task: str, before: Path, after: Path) -> TaskChange:
                 scale * first.share,
                 scale * second.share,
                 Interval(scale * interval.low, scale * interval.high),
+                decimals=2 if scale > 1 else 4,
             )
     return TaskChange(task, len({document for document, _ in shared}), metrics, tests)
 
@@ -184,6 +189,18 @@ def _by_document(path: Path) -> dict[tuple[int, str], dict[str, Any]]:
         (record["doc_id"], str(record.get("filter", ""))): record
         for _, record in read_json_lines(path)
     }
+
+
+def _repeats(
+    metric: str, keys: Sequence[tuple[int, str]], runs: Sequence[Mapping[tuple[int, str], Any]]
+) -> bool:
+    """Return whether a metric has the samples of one before it, as bits per byte and per byte."""
+    earlier = _LIKELIHOODS[: _LIKELIHOODS.index(metric)]
+    return any(
+        all(run[key].get(metric) == run[key].get(other) for run in runs for key in keys)
+        for other in earlier
+        if other in runs[0][keys[0]].get("metrics", [])
+    )
 
 
 def _tally(metric: str, values: Sequence[Any]) -> Tally | None:

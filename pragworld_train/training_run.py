@@ -18,10 +18,14 @@ from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
 from pragworld_train.data import DocumentSet, load_document_set, to_dataset
-from pragworld_train.evaluation import evaluate_before_and_after, tasks_to_evaluate
+from pragworld_train.evaluation import (
+    evaluate_before_and_after,
+    plan_of_run,
+    plan_of_settings,
+)
 from pragworld_train.probes import PROBES_FILE
 from pragworld_train.run_files import push_to_hub, write_evaluation
-from pragworld_train.run_record import RUN_FILE
+from pragworld_train.run_record import RUN_FILE, read_record
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 _STATE = "trainer_state.json"
@@ -54,7 +58,7 @@ def train(settings: RunSettings) -> None:
         script_args.held_out_alteration,
         script_args.originals_only,
     )
-    tasks = tasks_to_evaluate(settings)
+    plan = plan_of_settings(settings)
     checkpoint = _checkpoint_to_resume(training_args)
     if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
         _clear_output(out, script_args.overwrite, main_process)
@@ -68,15 +72,30 @@ def train(settings: RunSettings) -> None:
     trainer.accelerator.end_training()
     if not main_process:
         return
-    if tasks:
+    if plan is not None:
         del trainer  # to free the device for the evaluation
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        write_evaluation(out, record, name, evaluate_before_and_after(settings, tasks))
+        write_evaluation(out, record, name, evaluate_before_and_after(plan, out))
     if training_args.push_to_hub:
         push_to_hub(out, repository, training_args.hub_token)
     print(f"{training_args.output_dir}: saved")
+
+
+def evaluate_run(folder: Path, script_args: TrainArguments) -> None:
+    """Evaluate a finished run before and after training, and add it to its record and card.
+
+    Args:
+        folder: Where the run saved its model or adapter.
+        script_args: The tasks to evaluate, and how.
+
+    Raises:
+        InputError: The folder is not that of a run, or the evaluation fails.
+    """
+    plan = plan_of_run(folder, script_args)
+    changes = evaluate_before_and_after(plan, folder)
+    write_evaluation(folder, read_record(folder), folder.resolve().name, changes)
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -66,12 +66,26 @@ def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -
         samples(tmp_path / "before", "wikitext", wiki([-20.0, -50.0])),
         samples(tmp_path / "after", "wikitext", wiki([-10.0, -50.0])),
     )
+    assert (
+        "| word_perplexity (log-likelihood) | -2.3333 | -2.0000 |    +0.3333 |" in change.to_text()
+    )
     words = change.metrics["word_perplexity (log-likelihood)"]
     assert words.before == pytest.approx(-70 / 30)
     assert words.after == pytest.approx(-60 / 30)
     # the differences of the two documents are the extremes of all draws
     assert words.interval == pytest.approx((0.0, 1.0))
     assert not change.tests
+
+
+def test_a_metric_is_not_shown_twice_under_two_names(tmp_path: Path) -> None:
+    """Bits per byte and the perplexity of a byte are of the same log-likelihoods."""
+    record = {"doc_id": 0, "doc": {}, "metrics": ["byte_perplexity", "bits_per_byte"]}
+    record |= {"byte_perplexity": [-3.0, 4], "bits_per_byte": [-3.0, 4]}
+    (change,) = compare_tasks(
+        samples(tmp_path / "before", "text", [record]),
+        samples(tmp_path / "after", "text", [record]),
+    )
+    assert [*change.metrics] == ["byte_perplexity (log-likelihood)"]
 
 
 def test_metrics_that_are_not_means_over_documents_are_left_out(tmp_path: Path) -> None:

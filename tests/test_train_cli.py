@@ -15,6 +15,7 @@ import yaml
 from command_runs import run_in_two_processes, run_program
 from lm_eval_runs import LmEval
 from peft import PeftModel
+from places import ROOT
 from transformers import AutoModelForCausalLM
 
 from pragworld_tasks.errors import InputError
@@ -24,6 +25,7 @@ from pragworld_train.arguments import make_parser, parse_settings
 from pragworld_train.cli import help_parser, main
 from pragworld_train.data import DEFAULT_GROUPS
 from pragworld_train.probes import load_probes
+from pragworld_train.run_record import SCHEMA
 from pragworld_train.training_run import last_checkpoint
 
 MODEL = str(tiny_folder())
@@ -63,6 +65,7 @@ def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedP
         ((), ("--ula_weight", "--held_out_alteration", "--lora_r", "--config", "--help-all")),
         (("study",), ("--seeds", "random_layers", "an interrupted study")),
         (("probe",), ("--adapter", "--held_out_alteration")),
+        (("evaluate",), ("FOLDER", "--retain", "--include_path")),
     ],
 )
 def test_help_needs_no_torch_and_shows_an_example(
@@ -171,7 +174,7 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
         ),
         (
             ("--model_name_or_path", MODEL, "--evaluate", "--evaluate_tasks", "pragworld_manuel"),
-            "^task pragworld_manuel: lm-eval does not have it; see `lm_eval ls tasks`$",
+            "^task pragworld_manuel: lm-eval does not have it; see `lm_eval ls tasks`, or name ",
         ),
         (
             ("--model_name_or_path", MODEL, "--chat_template"),
@@ -198,6 +201,16 @@ def test_mistakes_are_one_line_and_leave_nothing(
     said = refused("--dataset_config", '{"groups": 2}', *arguments)
     assert re.search(message, said), said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "train").glob("*.yaml")))
+def test_examples_are_the_setting_of_the_paper(path: Path) -> None:
+    script, training, model = parse_settings(["--config", str(path)])
+    assert (script.dataset_name, model.use_peft, model.lora_r) == ("synthetic", True, 8)
+    assert training.ula_weight == training.hls_weight == 1e-3
+    assert training.amplified
+    assert training.suppressed
+    assert f"--config examples/train/{path.name} " in path.read_text()
 
 
 def test_an_unknown_setting_in_a_yaml_file_is_refused(tmp_path: Path) -> None:
@@ -300,6 +313,9 @@ def test_the_run_file_has_the_settings_and_the_evaluation(trained: Path) -> None
     assert "`L = L_CE + 0.001 · L_amplify + 0.01 · L_suppress`" in card
     assert "of PragWorld's generated split, without Negation" in card
     assert "## Before and after" in card
+    rows = re.findall(r"^\| (.*\(log-likelihood\)) *\|(.*)\|$", card, re.MULTILINE)
+    assert len(rows) == len({values for _, values in rows}) > 0  # no metric under two names
+    assert all(re.search(r"-\d+\.\d{4} ", values) for _, values in rows)
 
 
 def test_the_adapter_is_evaluated_by_the_real_lm_eval(trained: Path, lm_eval: LmEval) -> None:
@@ -322,6 +338,47 @@ def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -
         *("--split", "generated", "--metadata", '{"groups": 3}', "--out", tmp_path / "layers.json"),
     )
     assert process.returncode == 0, process.stderr
+
+
+def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: Path) -> None:
+    """With the settings of its record, so that the result is that of `--evaluate`."""
+    out = shutil.copytree(trained, tmp_path / "out")
+    record = json.loads((out / "pragworld_train.json").read_text())
+    (out / "pragworld_train.json").write_text(json.dumps({**record, "evaluation": []}))
+    options = ("--evaluate_tasks", "pragworld_generated_mc", "--evaluate_groups", "4")
+    main(("evaluate", str(out), *options, "--retain", "pragworld_generated_perplexity"))
+    again = json.loads((out / "pragworld_train.json").read_text())
+    assert again == record
+    assert (out / "README.md").read_text() == (trained / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere",), "nowhere: no pragworld_train.json says how it was trained; name a folder"),
+        (("run", "--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
+        (("run", "--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),
+        (
+            ("run", "--retain", "mine", "--include_path", "no"),
+            "--include_path no: not a folder; name one with YAML",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("our_tasks_only")
+def test_what_cannot_be_evaluated_is_refused(
+    arguments: tuple[str, ...],
+    message: str,
+    refused: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run").mkdir()
+    model = {"name": MODEL, "revision": None, "dtype": "float32"}
+    training = {"trust_remote_code": False}
+    record = {**SCHEMA, "model": model, "adapter": None, "data": {}, "training": training}
+    Path("run", "pragworld_train.json").write_text(json.dumps(record))
+    assert refused("evaluate", *arguments).startswith(message)
 
 
 def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:
