@@ -1,13 +1,17 @@
 """A training run from its settings to the files it leaves: `pragworld-train`."""
 
+import errno
 import gc
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.trainer_callback import TrainerState
 from trl import get_peft_config, get_quantization_config
@@ -29,6 +33,7 @@ from pragworld_train.run_record import RUN_FILE, read_record
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 _STATE = "trainer_state.json"
+_LEAST_FREE = 2**16  # bytes on a disk; with less, writing failed because it is full
 # What a run leaves: of another run, some would be taken for a part of the new one.
 _RUN_FILES = (
     *("checkpoint-*", RUN_FILE, PROBES_FILE, "README.md", "adapter_*", "model*.safetensors*"),
@@ -63,10 +68,11 @@ def train(settings: RunSettings) -> None:
     if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
         _clear_output(out, script_args.overwrite, main_process)
     trainer = _make_trainer(settings, data)
-    trainer.train(resume_from_checkpoint=checkpoint)
-    trainer.save_model(training_args.output_dir)
     repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-    trainer.create_model_card(name)
+    with full_disk_in_one_line(out):
+        trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.save_model(training_args.output_dir)
+        trainer.create_model_card(name)
     record = trainer.run_record()
     trainer.accelerator.wait_for_everyone()
     trainer.accelerator.end_training()
@@ -81,6 +87,26 @@ def train(settings: RunSettings) -> None:
     if training_args.push_to_hub:
         push_to_hub(out, repository, training_args.hub_token)
     print(f"{training_args.output_dir}: saved")
+
+
+@contextmanager
+def full_disk_in_one_line(folder: Path) -> Iterator[None]:
+    """Turn what the libraries that save models say of a full disk into one line.
+
+    Raises:
+        InputError: The disk that a folder is on is full.
+    """
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        # Safetensors and torch raise errors of their own, and torch's has no reason.
+        full = os.strerror(errno.ENOSPC) in str(error)
+        if full or shutil.disk_usage(folder).free < _LEAST_FREE:
+            raise InputError(
+                f"{folder}: no space is left on the disk; free some, and rerun the command with "
+                "--resume_from_checkpoint last"
+            ) from error
+        raise
 
 
 def evaluate_run(folder: Path, script_args: TrainArguments) -> None:

@@ -1,6 +1,8 @@
 """The command `pragworld-train`: help, settings, refusals, a complete run, and resuming."""
 
+import errno
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +18,7 @@ from command_runs import run_in_two_processes, run_program
 from lm_eval_runs import LmEval
 from peft import PeftModel
 from places import ROOT
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM
 
 from pragworld_tasks.errors import InputError
@@ -26,7 +29,7 @@ from pragworld_train.cli import help_parser, main
 from pragworld_train.data import DEFAULT_GROUPS
 from pragworld_train.probes import load_probes
 from pragworld_train.run_record import SCHEMA
-from pragworld_train.training_run import last_checkpoint
+from pragworld_train.training_run import full_disk_in_one_line, last_checkpoint
 
 MODEL = str(tiny_folder())
 LAYERS = ("--useful_layers", "1", "--harmful_layers", "4")
@@ -338,6 +341,29 @@ def test_a_trained_adapter_can_be_ablated_again(trained: Path, tmp_path: Path) -
         *("--split", "generated", "--metadata", '{"groups": 3}', "--out", tmp_path / "layers.json"),
     )
     assert process.returncode == 0, process.stderr
+
+
+FULL = os.strerror(errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, FULL),
+        SafetensorError(f"Error while serializing: I/O error: {FULL} (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_one_line(tmp_path: Path, error: Exception) -> None:
+    with (
+        pytest.raises(InputError, match="no space is left on the disk; free some, and rerun"),
+        full_disk_in_one_line(tmp_path),
+    ):
+        raise error
+
+
+def test_other_errors_are_not_those_of_a_full_disk(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"), full_disk_in_one_line(tmp_path):
+        (tmp_path / "missing").read_text()
 
 
 def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: Path) -> None:
