@@ -192,21 +192,27 @@ def _stretches(numbers: Sequence[int]) -> Iterator[slice]:
 
 @contextmanager
 def _recorded(module: torch.nn.Module) -> Iterator[list[Any]]:
-    """Record what a module returns within a `with` statement."""
+    """Record copies of what a module returns within a `with` statement."""
     own_forward = module.forward
     outputs: list[Any] = []
 
     def record(*args: Any, **kwargs: Any) -> Any:
-        outputs.append(own_forward(*args, **kwargs))
-        return outputs[-1]
+        output = own_forward(*args, **kwargs)
+        outputs.append(_copied(output))
+        return output
 
     with replaced_forward(module, record):
         yield outputs
 
 
 def _constant(module: torch.nn.Module, output: Any) -> AbstractContextManager[Any]:
-    """Make a module return an output for any input within a `with` statement."""
-    return replaced_forward(module, lambda *_, **__: output)
+    """Make a module return copies of an output for any input within a `with` statement."""
+    return replaced_forward(module, lambda *_, **__: _copied(output))
+
+
+def _copied(output: Any) -> Any:
+    """Return an output that a block may add to in place, as Falcon's does."""
+    return with_tensor(output, first_tensor(output).clone())
 
 
 def gold_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:

@@ -68,6 +68,7 @@ _UNUSUAL: dict[str, dict[str, Any]] = {
     "bloom": {"n_layer": 3, "n_head": 4},
     "mpt": {"d_model": 32, "n_layers": 3, "n_heads": 4, "max_seq_len": 256},
     "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
+    "falcon": {"head_dim": None},  # adds the output of attention to that of the MLP, in place
     "xglm": {"d_model": 32, "ffn_dim": 48, "num_layers": 3, "attention_heads": 4, "dropout": 0.0},
     "openai-gpt": {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256},
     "qwen3_next": {
@@ -89,7 +90,8 @@ UNUSUAL = tuple(_UNUSUAL)
 def small_model(architecture: str, seed: int = 0) -> Any:
     """Return a random causal language model with three layers, in float32."""
     torch.manual_seed(seed)
-    settings = {**_COMMON, **(_OWN | _LONG_PROMPTS | _UNUSUAL)[architecture]}
+    own = (_OWN | _LONG_PROMPTS | _UNUSUAL)[architecture]
+    settings = {name: value for name, value in (_COMMON | own).items() if value is not None}
     architecture = architecture.partition(",")[0]
     if "n_embd" in settings:  # these have names of their own for what the rest agree on
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "head_dim"):
