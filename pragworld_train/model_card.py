@@ -62,9 +62,12 @@ def make_model_card(
     )
     kind = "weights" if record["adapter"] is None else f"{record['adapter']['peft_type']} adapter"
     revision = record["model"]["revision"] or "main"
+    made = record["data"].get("generator")
     link = f"[{base}](https://huggingface.co/{base}), revision {revision}"
     local = (
-        f"the local model `{base}`" if base else f"a {record['model']['architecture']} in memory"
+        f"the local model `{Path(base).name}`"
+        if base
+        else f"a {record['model']['architecture']} in memory"
     )
     parts = [
         f"---\n{header.to_yaml()}\n---",
@@ -73,6 +76,7 @@ def make_model_card(
         f"{_data(record['data'], dataset)}, with `LayerRegularizedSFTTrainer` of pragworld "
         f"{record['versions']['pragworld']}, a trainer on top of TRL's `SFTTrainer`. It trained "
         f"for {record['steps']} steps of {record['training']['batch_size']} examples.",
+        *([f"The documents were generated with `{json.dumps(made)}`."] if made else []),
         "## Loss",
         _loss(record["layers"]),
         "## Load it",
@@ -96,10 +100,9 @@ def _data(data: Mapping[str, Any], dataset: str | None) -> str:
     without = f", without {data['held_out_alteration']}" if data["held_out_alteration"] else ""
     originals = ", originals only" if data["originals_only"] else ""
     template = "with" if data["chat_template"] else "without"
-    made = f" (generated with `{json.dumps(data['generator'])}`)" if data["generator"] else ""
     return (
         f"{data['documents']:,} documents in {data['groups']:,} groups of PragWorld's "
-        f"{data['split']} split{without}{originals}{made}, as Prompt 2 of the paper {template} the "
+        f"{data['split']} split{without}{originals}, as Prompt 2 of the paper {template} the "
         "chat template"
     )
 
@@ -147,7 +150,8 @@ def _loading(name: str, record: Mapping[str, Any]) -> str:
         kind, package, arguments = "AutoModelForCausalLM", "transformers", f"pretrained={name}"
     else:
         kind, package = "AutoPeftModelForCausalLM", "peft"
-        arguments = f"pretrained={base},peft={name}"
+        shown = Path(base).name if Path(base).exists() else base  # no folders of this machine
+        arguments = f"pretrained={shown},peft={name}"
     chat = " --apply_chat_template" if record["data"].get("chat_template") else ""
     return "\n".join(
         [

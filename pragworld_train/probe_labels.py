@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow.compute as pc
 import torch
 from datasets import ClassLabel, Dataset, IterableDataset
 from torch import Tensor
@@ -135,8 +137,11 @@ def label_rows(
 
 def count_labels(dataset: Dataset) -> tuple[int, int]:
     """Return the number of rows with a label, and of all rows."""
-    column = dataset.select_columns([_COLUMN])
-    labelled = sum(any(label != NO_LABEL for label in row[_COLUMN]) for row in column)
+    labelled = 0
+    for table in dataset.select_columns([_COLUMN]).with_format("arrow").iter(1000):
+        lists = table[_COLUMN].combine_chunks()
+        present = np.asarray(pc.list_flatten(lists)) != NO_LABEL
+        labelled += len(np.unique(np.asarray(pc.list_parent_indices(lists))[present]))
     return labelled, len(dataset)
 
 

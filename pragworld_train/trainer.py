@@ -276,7 +276,13 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         """Prepare data as TRL does, with the labels of probes where there are useful layers."""
         prepare = super()._prepare_dataset
         if not args.amplified:
-            return prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+            made = prepare(dataset, processing_class, args, packing, formatting_func, dataset_name)
+            if isinstance(made, Dataset) and not packing and len(made) < len(dataset):
+                _logger.warning(
+                    "%s data: %d of %d rows left out, of which max_length leaves only the prompt",
+                    *(dataset_name, len(dataset) - len(made), len(dataset)),
+                )
+            return made
         if formatting_func is not None:
             raise InputError("formatting_func: it hides the labels from probes; format rows before")
         options = RowOptions(

@@ -27,6 +27,7 @@ from train_runs import (
 
 from pragworld_tasks.errors import InputError
 from pragworld_train import add_probe_labels, load_probes
+from pragworld_train.probe_labels import count_labels
 from pragworld_train.probes import PROBES_FILE
 
 LETTERS = ["A", "B", "C", "D"]
@@ -288,6 +289,15 @@ def test_a_completion_has_the_label_that_it_begins_with(
     rows = Dataset.from_list([{"prompt": "word8\nword9 ", "completion": completion}])
     found = labels_of(add_probe_labels(rows, tokenizer, ["yes", "no"]))
     assert found == [[] if label is None else [(1, label)]]
+
+
+def test_rows_with_a_label_are_counted(tokenizer: Any) -> None:
+    """In any of several parts of a dataset, and once if they have several labels."""
+    rows = [row for row, *_ in conversations(2)] + [
+        {"messages": [{"role": "user", "content": "a"}]}
+    ]
+    made = add_probe_labels(Dataset.from_list(rows * 700), tokenizer, ["yes", "no"])
+    assert count_labels(made) == (1400, 2100)
 
 
 def test_the_longest_class_counts(tokenizer: Any) -> None:

@@ -323,6 +323,17 @@ def test_a_row_of_streamed_data_is_named_when_it_comes(tmp_path: Path) -> None:
     refused(caught, "train data, row 1: probe label 7")
 
 
+def test_rows_that_trl_drops_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19), RIGHT])
+    args = settings(tmp_path, **{**BOTH, "ula_weight": None, "useful_layers": None}, max_length=16)
+    trainer = make_trainer(fresh_model(), args, rows)
+    assert len(trainer.train_dataset) == 2
+    said = "train data: 1 of 3 rows left out, of which max_length leaves only the prompt"
+    assert said in [record.getMessage() for record in caplog.records]
+
+
 def test_rows_are_checked_before_they_are_packed(tmp_path: Path) -> None:
     rows = Dataset.from_list([RIGHT, row(YES, EOS, prompt=19)])
     with pytest.raises(InputError) as caught:
