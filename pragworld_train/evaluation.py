@@ -14,7 +14,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import is_linked, task_descriptions, task_folder
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
-from pragworld_train.run_record import read_record
+from pragworld_train.run_record import read_training_record
 from pragworld_train.task_changes import TaskChange, compare_tasks
 
 EVALUATION_FOLDER = "pragworld_evaluation"
@@ -82,7 +82,7 @@ def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
     Raises:
         InputError: The folder has no record of `pragworld-train`, or a task does not exist.
     """
-    record = read_record(folder)
+    record = read_training_record(folder)
     data, model = record["data"], record["model"]
     generator = data.get("generator") or {}
     script_args = replace(

@@ -122,14 +122,14 @@ def check_resumable(checkpoint: Path, record: Mapping[str, Any]) -> None:
     Raises:
         InputError: The checkpoint has no record, or one that differs; the message says where.
     """
-    if found := list(_differences(read_record(checkpoint), record)):
+    if found := list(_differences(read_training_record(checkpoint), record)):
         raise InputError(
             f"{checkpoint}: trained with {'; '.join(found)}; resume with the same, or train anew "
             "in another output_dir"
         )
 
 
-def read_record(folder: Path) -> dict[str, Any]:
+def read_training_record(folder: Path) -> dict[str, Any]:
     """Return the record of the run that left a folder or a checkpoint.
 
     Raises:

@@ -29,7 +29,7 @@ from pragworld_train.evaluation import (
 )
 from pragworld_train.probes import PROBES_FILE
 from pragworld_train.run_files import push_to_hub, write_evaluation
-from pragworld_train.run_record import RUN_FILE, read_record
+from pragworld_train.run_record import RUN_FILE, read_training_record
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 _STATE = "trainer_state.json"
@@ -121,7 +121,7 @@ def evaluate_run(folder: Path, script_args: TrainArguments) -> None:
     """
     plan = plan_of_run(folder, script_args)
     changes = evaluate_before_and_after(plan, folder)
-    write_evaluation(folder, read_record(folder), folder.resolve().name, changes)
+    write_evaluation(folder, read_training_record(folder), folder.resolve().name, changes)
 
 
 def last_checkpoint(folder: Path) -> Path | None:
