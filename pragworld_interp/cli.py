@@ -129,7 +129,7 @@ def _add_ablate(commands: Commands) -> None:
 def _ablate(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions):
         raise InputError(f"--positions {options.positions}: {problem}")
-    layers = parse_layers(options.layers) if options.layers else None
+    layers = None if options.layers is None else parse_layers(options.layers)
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import ablate_layers

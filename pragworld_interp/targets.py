@@ -1,7 +1,8 @@
 """What a sweep ablates, one run each: a layer, several layers together, or a head of a layer."""
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -60,7 +61,8 @@ def choose_targets(
         heads: The number of heads of each layer, each of which is a target; None for whole modules.
 
     Raises:
-        InputError: A layer does not exist or occurs twice, or heads are of several layers together.
+        InputError: A layer is not a number, does not exist or occurs twice, or heads are of several
+            layers together.
 
     Examples:
         >>> [target.name for target in choose_targets([0, (1, 2)], 3)]
@@ -68,10 +70,7 @@ def choose_targets(
         >>> [target.name for target in choose_targets([1], 2, heads=[2, 2])]
         ['1.0', '1.1']
     """
-    chosen = [
-        Target((entry,) if isinstance(entry, int) else tuple(sorted(entry)))
-        for entry in (range(count) if layers is None else layers)
-    ]
+    chosen = [Target(own) for own in _numbers(range(count) if layers is None else layers)]
     if not chosen or not all(target.layers for target in chosen):
         raise InputError("layers: there are none; name at least one, or leave out layers for all")
     for target in chosen:
@@ -94,6 +93,18 @@ def choose_targets(
     )
 
 
+def _numbers(layers: Layers) -> list[tuple[int, ...]]:
+    """Return the layers of each target, ascending."""
+    try:
+        entries = [entry if isinstance(entry, Iterable) else [entry] for entry in layers]
+        return [tuple(sorted(map(operator.index, entry))) for entry in entries]
+    except TypeError as error:
+        raise InputError(
+            f"layers={layers!r}: not a list of layers; give numbers, in brackets those to ablate "
+            "together, such as [3, (5, 7)]"
+        ) from error
+
+
 def parse_layers(text: str) -> list[int | tuple[int, ...]]:
     """Return the layers that a text names: with commas each alone, with + together.
 
@@ -106,14 +117,10 @@ def parse_layers(text: str) -> list[int | tuple[int, ...]]:
     """
     layers: list[int | tuple[int, ...]] = []
     for part in text.replace(" ", "").split(","):
-        ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", item) for item in part.split("+")]
-        numbers = [
-            number
-            for item in ranges
-            if item
-            for number in range(int(item[1]), int(item[2] or item[1]) + 1)
-        ]
-        if not all(ranges) or not numbers:
+        matches = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", item) for item in part.split("+")]
+        ranges = [range(int(match[1]), int(match[2] or match[1]) + 1) for match in matches if match]
+        numbers = [number for own in ranges for number in own]
+        if not all(matches) or not all(ranges):
             raise InputError(
                 f"layers {text}: must be numbers, ranges, or layers to ablate together, such as "
                 "0-9,12 or 5+7"

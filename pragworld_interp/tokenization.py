@@ -49,7 +49,7 @@ def tokenize_prompts(
         chat_template: Whether each prompt becomes the turn of a user, with the assistant's begun.
 
     Raises:
-        InputError: A prompt is longer than the model supports.
+        InputError: A prompt is empty, or longer than the model supports.
     """
     tokenizer = decoder.tokenizer
     texts = prompt_texts(tokenizer, label_texts(documents), chat_template)
@@ -64,6 +64,8 @@ def tokenize_prompts(
     prompts = []
     for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
         ids = _without_ending(list(encoded["input_ids"][number]), plain[number])
+        if not ids:
+            raise InputError(f"{place_of(document)}: the prompt is empty; give it a text")
         if most is not None and len(ids) > most:
             raise InputError(
                 f"{place_of(document)}: the prompt has {len(ids)} tokens, "

@@ -349,6 +349,10 @@ def test_the_first_prompt_of_a_group_is_patched(loaded: tuple[Any, Any], tmp_pat
         ({"labels": ["Bob"]}, "prompt 0: .* there must be at least two labels"),
         ({"labels": ["Bob", "Alice Bob"]}, "prompt 0: the labels 'Bob, Alice Bob' must be differe"),
         ({"documents": DOCUMENTS}, "a sweep needs either documents or prompts"),
+        (
+            {"prompts": ["", "Bob"], "labels": ["Alice", "Bob"]},
+            "^prompt 0: the prompt is empty; give",
+        ),
     ],
 )
 def test_prompts_that_contradict_their_labels_are_refused(
