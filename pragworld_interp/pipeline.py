@@ -106,22 +106,7 @@ def inputs_of(
     """Tokenize the prompts of documents for a model that is loaded; see `prepare_sweep`."""
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
-    token_groups = [group.prompts for group in groups]
-    reason = (
-        "pyvene runs one prompt at a time"
-        if engine == "pyvene"
-        else agreement.tree_obstacle(decoder, token_groups, packing.longest_tree(groups))
-    )
-    if reason and engine == "sweep":
-        if not agreement.rows_agree(decoder, token_groups):
-            raise InputError(
-                f"{model.name}: its residuals in a batch are not those of each prompt, so it "
-                "cannot be swept in one pass; use `pragworld-interp` with --engine pyvene"
-            )
-        print(
-            f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
-            file=sys.stderr,
-        )
+    trees = engine == "sweep" and _takes_trees(decoder, model, groups, "all")
     data = data_identity(documents, label_texts(documents), generator)
     on_cpu = decoder.device.type == "cpu"
     budget = budget or runs.default_budget(decoder.device)
@@ -132,10 +117,35 @@ def inputs_of(
         "data": asdict(data),
         "engine": engine,
         "attention": decoder.attention,
-        "trees": not reason,
+        "trees": trees,
         "batch_tokens": budget,
     }
-    return SweepInputs(decoder, model, data, groups, engine, not reason, budget, run_identity)
+    return SweepInputs(decoder, model, data, groups, engine, trees, budget, run_identity)
+
+
+def _takes_trees(
+    decoder: Decoder, model: ModelIdentity, groups: Sequence[PromptGroup], positions: str
+) -> bool:
+    """Return whether the prompts of groups can be packed as trees; else, a line on stderr says why.
+
+    Raises:
+        InputError: They cannot be padded to one length either.
+    """
+    prompts = [group.prompts for group in groups]
+    longest = packing.longest_tree(groups, positions)
+    reason = agreement.tree_obstacle(decoder, prompts, longest)
+    if reason is None:
+        return True
+    if not agreement.rows_agree(decoder, prompts):
+        raise InputError(
+            f"{model.name}: its residuals in a batch are not those of each prompt, so it cannot be "
+            "swept in one pass; use `pragworld-interp` with --engine pyvene"
+        )
+    print(
+        f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
+        file=sys.stderr,
+    )
+    return False
 
 
 def ablate_layers(
@@ -164,16 +174,6 @@ def ablate_layers(
     targets = choose_targets(layers, len(blocks), heads)
     for group in sweep.groups:
         group_positions(group, intervention.positions)
-    trees = sweep.trees and (
-        # At other positions than all, prompts share fewer tokens.
-        intervention.positions == "all"
-        or not agreement.tree_obstacle(
-            sweep.decoder,
-            [group.prompts for group in sweep.groups],
-            packing.longest_tree(sweep.groups, intervention.positions),
-        )
-    )
-    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
 
@@ -182,6 +182,10 @@ def ablate_layers(
             raise InputError(
                 "--engine pyvene ablates single layers at all positions; use --engine sweep"
             )
+    trees = sweep.trees
+    if trees and intervention.positions != "all":  # where prompts share fewer tokens
+        trees = _takes_trees(sweep.decoder, sweep.model, sweep.groups, intervention.positions)
+    replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         if sweep.engine == "pyvene":

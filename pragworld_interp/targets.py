@@ -97,7 +97,7 @@ def _numbers(layers: Layers) -> list[tuple[int, ...]]:
     """Return the layers of each target, ascending."""
     try:
         entries = [entry if isinstance(entry, Iterable) else [entry] for entry in layers]
-        return [tuple(sorted(map(operator.index, entry))) for entry in entries]
+        return [tuple(sorted(int(operator.index(layer)) for layer in entry)) for entry in entries]
     except TypeError as error:
         raise InputError(
             f"layers={layers!r}: not a list of layers; give numbers, in brackets those to ablate "

@@ -232,7 +232,7 @@ def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
     group = [document for document in documents if document.group == rows[row].group]
     if rows[row].is_original:
         variants = ", ".join(str(document.row) for document in group if document.row != row)
-        remedy = f"one of its variants: row {variants}" if variants else "a row of another split"
+        remedy = f"one of its variants, rows {variants}" if variants else "a row of another split"
         lack = "" if variants else " without altered variants"
         raise InputError(f"{place}: an original{lack}; choose {remedy}")
     originals = [document for document in group if document.is_original]

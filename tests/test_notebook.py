@@ -157,6 +157,27 @@ def test_chosen_layers_heads_and_positions(report: Ablated, loaded: tuple[Any, A
     )
 
 
+def test_trees_that_chosen_positions_make_too_long_are_padded_rows(
+    loaded: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: Any = {"layers": [1], "positions": "-150:"}  # whose starts are not the same
+    expected = ablate(*loaded, DOCUMENTS, **settings)
+    assert capsys.readouterr().err == ""
+    sizes = []
+
+    def too_long(_: Any, __: Any, longest: int) -> str | None:
+        sizes.append(longest)
+        return "they are too long" if len(sizes) > 1 else None
+
+    monkeypatch.setattr("pragworld_interp.agreement.tree_obstacle", too_long)
+    found = ablate(*loaded, DOCUMENTS, **settings)
+    assert sizes[0] < sizes[1]
+    assert "not packed as trees: they are too long\n" in capsys.readouterr().err
+    assert found.layers[0].log_odds.change == pytest.approx(
+        expected.layers[0].log_odds.change, abs=1e-4
+    )
+
+
 def test_a_report_lists_its_layers(report: Ablated) -> None:
     frame = report.to_frame()
     assert frame.index.tolist() == [target.place for target in report.targets]

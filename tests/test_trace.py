@@ -336,7 +336,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     [
         ("--row 700", r"^split generated, row 700: there is no such document; choose a row from 0 to \d+$"),
         ("--row -1", "^split generated, row -1: there is no such document; choose "),
-        ("--row 0", "^split generated, row 0: an original; choose one of its variants: row 1, 2"),
+        ("--row 0", "^split generated, row 0: an original; choose one of its variants, rows 1, 2"),
         ("--row 1 --figure trace.gif", r"^trace\.gif: unsupported figure format; end the name in "),
         ("--row 1 --batch-tokens 0", "^--batch-tokens 0: must be at least 1$"),
         ("--row 1 --out .", r"Is a directory; choose a file that can be written$"),
