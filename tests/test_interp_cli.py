@@ -347,9 +347,7 @@ def test_a_comparison_goes_where_it_can_be_written(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("compare", "one.json"),
         ("plot", "one.json", "--out", "figure.png"),
-        ("ablate", *TINY, "--metadata", "{", "--out", "layers.json"),
         ("patch", *TINY, "--limit", "0", "--out", "patching.jsonl"),
     ],
 )

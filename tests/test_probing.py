@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from command_runs import run_program
 from sklearn.neural_network import MLPClassifier
 
 from pragworld_interp.loading import Model, load_decoder
@@ -62,23 +61,22 @@ def test_a_probe_of_noise_is_at_chance() -> None:
     assert abs(right.float().mean().item() - 0.5) < 4 * np.sqrt(0.25 / 1000)
 
 
-def test_the_command_writes_what_it_shows(tmp_path: Path) -> None:
+def test_the_command_writes_what_it_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "probes.json"
-    process = run_program(
-        "pragworld-train", "probe", "--model", tiny_folder(), "--groups", "12", "--out", out
-    )
-    assert process.returncode == 0, process.stderr
+    main(["probe", "--model", str(tiny_folder()), "--groups", "5", "--out", str(out)])
     found = read_probe_report(out)
     decoder, _ = load_decoder(Model(str(tiny_folder())))
     training, asked = (
-        load_document_set("generated", '{"groups": 12}', split).documents
+        load_document_set("generated", '{"groups": 5}', split).documents
         for split in ("validation", "test")
     )
     again = probe_layers(decoder, training, asked, 128, 0)
     assert found.groups == again.groups
     assert [layer.right for layer in found.layers] == [layer.right for layer in again.layers]
     last = 100 * np.mean(found.layers[-1].right)
-    assert f" {last:.4g} |" in process.stdout
+    assert f" {last:.4g} |" in capsys.readouterr().out
 
 
 def test_a_report_is_not_overwritten_and_is_tried_first(
