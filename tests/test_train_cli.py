@@ -251,8 +251,8 @@ def test_a_chat_template_that_thinks_is_refused(
         "{% if add_generation_prompt %}assistant: {% endif %}"
     )
     arguments = ("--model_name_or_path", str(model), "--output_dir", str(tmp_path / "out"))
-    arguments += ("--dataset_config", '{"groups": 2}')
-    said = refused(*arguments, "--chat_template", "--report_to", "none")
+    data = ("--dataset_config", '{"groups": 2}')
+    said = refused(*arguments, *data, "--chat_template", "--report_to", "none")
     assert said.startswith(f"--chat_template: that of {model} puts '<think>")
     assert said.endswith("leave it out, or set --chat_template_path")
 
