@@ -66,13 +66,14 @@ def detectable_before_sweep(
             f"{len(documents)} documents, {layers} layers and {changed} % of the answers; give at "
             "least one document and one layer, and more than 0 and at most 100 %"
         )
+    from scipy.special import binom
+
     sizes = np.unique([document.group for document in documents], return_counts=True)[1]
     share = changed / 100
-    net = np.zeros(sizes.max() + 1)
-    for size, groups in zip(*np.unique(sizes, return_counts=True), strict=True):
-        for number in range(size + 1):  # of the group's answers that change
-            chance = share**number * (1 - share) ** (size - number)
-            net[number] += groups / len(sizes) * math.comb(size, number) * chance
+    sizes = sizes[:, None]
+    changes = np.arange(sizes.max() + 1)  # of a group's answers
+    others = (sizes - changes).clip(0)
+    net = (binom(sizes, changes) * share**changes * (1 - share) ** others).mean(axis=0)
     return smallest_found(net, len(sizes), len(documents), changed, layers, alpha)
 
 

@@ -8,7 +8,6 @@ same way for every metric and every breakdown.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -410,11 +409,13 @@ def coin_tosses(count: int) -> Floats:
         >>> coin_tosses(2)
         array([0.25, 0.5 , 0.25])
     """
-    ways = accumulate(
-        range(count), lambda ways, heads: ways * (count - heads) // (heads + 1), initial=1
-    )
-    sequences = 2**count
-    return np.array([number / sequences for number in ways])
+    from scipy.special import betaln
+
+    heads = np.arange(count + 1)
+    # A binomial coefficient of thousands is too large for a float, its logarithm is not.
+    ways = -betaln(heads + 1, count - heads + 1) - np.log(count + 1)
+    chances: Floats = np.exp(ways - count * np.log(2))
+    return chances
 
 
 def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
@@ -438,8 +439,9 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     if first.shape != second.shape:
         raise ValueError(f"two runs on different documents: {first.shape} and {second.shape}")
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
-    chances = coin_tosses(only_first + only_second)
-    p = 2 * float(chances[: min(only_first, only_second) + 1].sum())
+    from scipy.special import bdtr
+
+    p = 2 * float(bdtr(min(only_first, only_second), only_first + only_second, 0.5))
     return McNemar(only_first, only_second, min(p, 1.0))
 
 
