@@ -123,9 +123,14 @@ class _Pass:
             branches = self._branches[part].flatten(0, 1)
             live.run(branches, self._rows[: len(branches)])
         attention, module = live.block.attention, live.block.mlp
-        if here:
-            module = ablated_module(live.block, self._ablation.module)
-        with _recorded(attention) as attention_outputs, _recorded(module) as outputs:
+        attention_outputs: list[Any] = []
+        outputs: list[Any] = []
+        with ExitStack() as stack:
+            if here:
+                module = ablated_module(live.block, self._ablation.module)
+            if here and self._ablation.module != "heads":
+                attention_outputs = stack.enter_context(_recorded(attention))
+                outputs = stack.enter_context(_recorded(module))
             self._plain = live.rerun(hidden)
         if not live.number:
             shape = (len(self._targets), *hidden.shape)

@@ -281,9 +281,9 @@ def _find_parts(
     return Block(block, attention, mlp, found_heads, call.in_tuple, call.folded, call.head_bias)
 
 
-def _head_count(model: nn.Module, layer: int) -> int | None:
+def _head_count(model: Any, layer: int) -> int | None:
     """Return the heads of a layer as the model's configuration tells them."""
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]
+    config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ()
     if layer < len(kinds) and ("attention" not in kinds[layer] or "linear" in kinds[layer]):
         return None
@@ -412,8 +412,8 @@ def _architecture(model: nn.Module) -> str:
     return getattr(config, "model_type", None) or type(model).__name__
 
 
-def _window(model: nn.Module) -> int | None:
-    config = model.config.get_text_config()  # type: ignore[operator, union-attr]
+def _window(model: Any) -> int | None:
+    config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ()
     window = getattr(config, "sliding_window", None)
     if isinstance(window, int) and getattr(config, "use_sliding_window", True) is not False:
