@@ -61,14 +61,8 @@ def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
             "--chat_template_path: lm-eval would apply the model's own template; leave out "
             "--evaluate and run lm_eval afterwards"
         )
-    return EvaluationPlan(
-        base_model(settings),
-        trained_model(settings, Path(training_args.output_dir)),
-        _tasks(script_args),
-        evaluation_metadata(script_args),
-        script_args.evaluate_batch_size,
-        script_args.include_path,
-    )
+    after = trained_model(settings, Path(training_args.output_dir))
+    return _plan(base_model(settings), after, script_args)
 
 
 def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
@@ -98,11 +92,11 @@ def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
         chat_template=bool(data.get("chat_template")),
         trust_remote_code=bool(record["training"]["trust_remote_code"]),
     )
-    after = (
-        replace(before, name=str(folder), revision=None)
-        if record["adapter"] is None
-        else replace(before, adapter=str(folder))
-    )
+    after = _saved_model(before, folder, record["adapter"] is not None)
+    return _plan(before, after, script_args)
+
+
+def _plan(before: Model, after: Model, script_args: TrainArguments) -> EvaluationPlan:
     return EvaluationPlan(
         before,
         after,
@@ -162,8 +156,11 @@ def base_model(settings: RunSettings) -> Model:
 
 def trained_model(settings: RunSettings, folder: Path) -> Model:
     """Return what training saved in a folder: an adapter on the base model, or a whole model."""
-    base = base_model(settings)
-    if settings.model_args.use_peft:
+    return _saved_model(base_model(settings), folder, bool(settings.model_args.use_peft))
+
+
+def _saved_model(base: Model, folder: Path, is_adapter: bool) -> Model:
+    if is_adapter:
         return replace(base, adapter=str(folder))
     return replace(base, name=str(folder), revision=None)
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerState
 from trl import get_peft_config, get_quantization_config
 
@@ -32,7 +33,6 @@ from pragworld_train.run_files import push_to_hub, write_evaluation
 from pragworld_train.run_record import RUN_FILE, read_training_record
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
-_STATE = "trainer_state.json"
 _LEAST_FREE = 2**16  # bytes on a disk; with less, writing failed because it is full
 # What a run leaves: of another run, some would be taken for a part of the new one.
 _RUN_FILES = (
@@ -137,7 +137,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     }
     for step, path in sorted(checkpoints.items(), reverse=True):
         try:
-            state = TrainerState.load_from_json(str(path / _STATE))
+            state = TrainerState.load_from_json(str(path / TRAINER_STATE_NAME))
         except (OSError, json.JSONDecodeError, TypeError):
             continue
         if state.global_step == step:
@@ -153,7 +153,7 @@ def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | Non
     if value.lower() in ("last", "true"):
         checkpoint = last_checkpoint(Path(training_args.output_dir))
         return str(checkpoint) if checkpoint else None
-    if not (Path(value) / _STATE).is_file():
+    if not (Path(value) / TRAINER_STATE_NAME).is_file():
         raise InputError(
             f"--resume_from_checkpoint {value}: not a checkpoint; name one, or use last"
         )
