@@ -6,12 +6,15 @@ import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_runs import run_program, serve_programs
 from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
+
+from pragworld_tasks.tiny import tiny_folder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Last, because some benchmarks share their names with installed packages.
@@ -72,6 +75,15 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process = run_program("python", ROOT / "examples" / "tiny_model.py", folder)
     assert process.returncode == 0, process.stderr
     return folder
+
+
+@pytest.fixture(scope="module")
+def loaded() -> tuple[Any, Any]:
+    """The small model that comes with pragworld, and its tokenizer; a test may change the model."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tiny_folder()
+    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="session")

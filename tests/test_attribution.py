@@ -12,7 +12,6 @@ import pytest
 import torch
 from small_models import LabelsOnly, small_model
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pragworld_tasks as pt
 from pragworld_interp import Patched, patch, read_patching, read_patching_panels
@@ -181,12 +180,6 @@ def test_the_model_is_left_as_it_was(is_inference: bool) -> None:
 # Sweeps -------------------------------------------------------------------------------------------
 
 DOCUMENTS = pt.generate(groups=3, seed=5)
-
-
-@pytest.fixture(scope="module")
-def loaded() -> tuple[Any, Any]:
-    folder = tiny_folder()
-    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,6 @@ from small_models import small_model
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
@@ -48,12 +46,6 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "ablate": (ablate, read_layers),
     "patch": (patch, read_patching),
 }
-
-
-@pytest.fixture(scope="module")
-def loaded() -> tuple[Any, Any]:
-    folder = tiny_folder()
-    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")

@@ -192,7 +192,7 @@ def test_the_plain_loop_would_notice_other_labels(tmp_path: Path, tokenizer: Any
 
 
 def test_a_step_of_replay_rows_alone_has_no_amplification(tmp_path: Path, tokenizer: Any) -> None:
-    """And no loss that is not a number."""
+    """Its loss is a number, too."""
     rows = Dataset.from_list([row for row, *_ in replayed(2) + classified(2, [5, 6])])
     args = settings(tmp_path, **BOTH, per_device_train_batch_size=2, max_steps=2)
     trainer = trained(fresh_model(), args, rows, processing_class=tokenizer)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pragworld_tasks as pt
 from pragworld_interp import (
@@ -35,12 +34,6 @@ DOCUMENTS = pt.generate(**SETTINGS)
 ROW = next(document.row for document in DOCUMENTS if document.alteration == "Variable Substitution")
 MODEL = ("--model", str(tiny_folder()))
 OPTIONS = (*MODEL, "--split", "generated", "--metadata", json.dumps(SETTINGS))
-
-
-@pytest.fixture(scope="module")
-def loaded() -> tuple[Any, Any]:
-    folder = tiny_folder()
-    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
