@@ -7,8 +7,7 @@ layer, hooks included, runs again for the gradient, and the results of that seco
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, make_dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -149,17 +148,28 @@ class MlpReader:
 
         return hook
 
-    def _probes_hook(self, _: nn.Module, __: Any, output: Any) -> Any:
-        """Add the probes' logits to the model's output, where DDP looks for used parameters."""
+    def _probes_hook(self, _: nn.Module, __: Any, output: Any) -> None:
+        """Run the probes, and make their weights reachable from the model's output.
+
+        From there DDP and FSDP find out which weights a step uses.
+        """
         if not self._reading:
-            return output
+            return
         logits = [probe(self._read[layer]) for layer, probe in self._probes.items()]
         self._logits = torch.stack(logits)
-        kind: Any = type(output)
-        return _output_with_probes(kind)(**output, probe_logits=self._logits)
+        for name, value in output.items():
+            if isinstance(value, Tensor) and value.requires_grad:
+                output[name] = _Tie.apply(value, self._logits)
+                break
 
 
-@cache
-def _output_with_probes(kind: type) -> Any:
-    """Return an output class with one field more; DDP and FSDP rebuild outputs from fields."""
-    return make_dataclass(f"Probed{kind.__name__}", [("probe_logits", Any, None)], bases=(kind,))
+class _Tie(torch.autograd.Function):
+    """The identity of one tensor, whose graph then reaches another one too, without a gradient."""
+
+    @staticmethod
+    def forward(_: Any, tensor: Tensor, __: Tensor) -> Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None

@@ -11,8 +11,11 @@ A batch may arrive in parts, from several accumulation steps or processes. Given
 examples or tokens in the whole batch, the losses of the parts add up to the loss of the whole.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from pragworld_train.layer_settings import Reduction
 
@@ -110,9 +113,28 @@ def hls_loss(
         >>> print(f"{hls_loss(output, mask):.1f} {hls_loss(output, mask, 'norm'):.1f}")
         5.0 10.0
     """
-    # Summed in float32 at least, without a copy of the output in that precision.
-    precision = torch.promote_types(output.dtype, torch.float32)
-    norms = torch.linalg.vector_norm(output, dim=-1, dtype=precision)
-    total = torch.where(mask, norms, 0.0).square().sum()
+    total: Tensor = _SquareSum.apply(output, mask)
     features = output.shape[-1] if reduction == "mean" else 1
     return total / features / (mask.sum() if tokens is None else tokens)
+
+
+class _SquareSum(torch.autograd.Function):
+    """The sum of squares of an output over tokens, in float32 at least.
+
+    Neither it nor its gradient needs a copy of the output in that precision. The gradient needs the
+    output itself and nothing else that large.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, mask: Tensor) -> Tensor:
+        ctx.save_for_backward(output, mask)
+        precision = torch.promote_types(output.dtype, torch.float32)
+        norms = torch.linalg.vector_norm(output, dim=-1, dtype=precision)
+        return torch.where(mask, norms, 0.0).square().sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        output, mask = ctx.saved_tensors
+        factors = torch.where(mask, 2 * gradient, 0.0)[..., None]
+        return torch.mul(output, factors, out=torch.empty_like(output)), None

@@ -59,6 +59,30 @@ def test_gradients_equal_finite_differences() -> None:
     assert torch.autograd.gradcheck(both, output, eps=1e-2, atol=1e-3)
 
 
+def test_the_gradient_of_hls_keeps_nothing_but_the_output() -> None:
+    """In lower precision too, where a copy in float32 would be twice as large."""
+    output = torch.randn(4, 6, 32, dtype=torch.bfloat16, requires_grad=True)
+    mask = torch.arange(6) < torch.tensor([6, 4, 5, 1])[:, None]
+    kept: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda item: kept.append(item) or item, id):
+        hls_loss(output, mask)
+    others = [item for item in kept if item.data_ptr() != output.data_ptr()]
+    assert len(others) < len(kept)
+    assert sum(item.nbytes for item in others) < output.nbytes / 10
+
+
+def test_the_gradient_of_hls_in_lower_precision_is_that_of_float32_rounded() -> None:
+    torch.manual_seed(0)
+    output = (100 * torch.randn(2, 3, 8)).bfloat16().requires_grad_()
+    precise = output.detach().float().requires_grad_()
+    # Together with a loss scale, such factors are too small for float16 and too fine for bfloat16.
+    for tensor in (output, precise):
+        (1.1e-7 * hls_loss(tensor, MASK)).backward()  # type: ignore[no-untyped-call]
+    assert output.grad is not None
+    assert precise.grad is not None
+    assert torch.equal(output.grad, precise.grad.bfloat16())
+
+
 @given(st.integers(1, 3), st.integers(0, 2**31))
 def test_parts_of_a_batch_add_up_to_the_whole(cut: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -13,6 +13,7 @@ from peft import PeftModel, get_peft_model
 from safetensors.torch import load_file
 from small_models import ARCHITECTURES
 from torch import Tensor, nn
+from torch import _dynamo as dynamo
 from train_runs import (
     BOTH,
     HARMFUL,
@@ -217,8 +218,13 @@ def shallow_model(layers: int) -> Any:
 def test_checkpointing_and_compilation_do_not_change_gradients(tmp_path: Path, way: str) -> None:
     layers = {"useful_layers": [0], "harmful_layers": [1]}
     expected, log, _ = step(tmp_path, shallow_model(2), **layers)
+    dynamo.reset()
+    dynamo.utils.counters.clear()
     found, other, _ = step(tmp_path, shallow_model(2), **layers, **OTHER_WAYS[way])
     assert_close(found, expected)
+    # Hooks must not interrupt a compiled graph. TRL's loss does, for want of a contiguous `out`.
+    interruptions = dynamo.utils.counters["graph_break"]
+    assert not [reason for reason in interruptions if "non-contiguous `out=`" not in reason]
     for name in ("loss", "ula_loss", "hls_loss", "probe_accuracy"):
         assert other[name] == pytest.approx(log[name], rel=1e-4)
 
