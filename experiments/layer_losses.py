@@ -1,0 +1,361 @@
+"""Plant harm in a layer of the small model, and train the result in many ways.
+
+    python experiments/layer_losses.py plant runs/planted
+    python experiments/layer_losses.py train runs/planted runs/losses --jobs 2
+
+`plant` writes a model in which one MLP turns answers around. `train` trains
+it with each arm and seed, and leaves a JSON file for each run; run again, it does what is missing.
+`layer_losses_report.py` reads these files. What is expected, and why, is in README.md next to this
+script, which was written before any of these runs.
+"""
+
+import argparse
+import random
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count, product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, disable_progress_bars
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers.utils import logging
+
+import pragworld_tasks as pt
+from pragworld_interp import ablate
+from pragworld_interp.decoder import find_blocks, from_model
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.files import check_output, write_json
+from pragworld_tasks.tiny import tiny_folder
+from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer, to_dataset
+from pragworld_train.experiments.probing import probe_layers
+
+PLANTED = 2  # the layer that harms
+HOLDING = 3  # one that holds the label partly
+OTHER = 3  # one that HLS is not meant for
+BLIND = 0  # one that does not hold the label
+PLANTING_GROUPS, PLANTING_BATCH, PLANTING_RATE, PLANTING_SEED = 400, 32, 1e-3, 1000
+HARMED = 0.70  # the accuracy on validation documents at which planting stops
+NEGATION = re.compile(r"\b(not|no longer|(is|are|was|were|did|do|does|ca)n't)\b")
+STOPS = (5, 15, 40)  # the steps after which a model is measured
+BATCH = 8
+LEARNING_RATE = 3e-4
+TEST_GROUPS, TEXT_GROUPS, PROBE_GROUPS = 60, 60, 60
+PROBE_WIDTH = 256
+SEEDS = range(1, 11)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way of training.
+
+    Attributes:
+        loss: What is added to the cross-entropy: "ula", "hls", or None.
+        layer: The layer that it acts on.
+        weight: Its weight.
+        control: "shuffled" if the probe's labels are shuffled among the training documents, or
+            "detached" if the probe learns but its gradient does not reach the model.
+    """
+
+    loss: str | None = None
+    layer: int | None = None
+    weight: float = 0.0
+    control: str | None = None
+
+    @property
+    def name(self) -> str:
+        """A name for files and tables, such as `hls-2-0.01`."""
+        if self.loss is None:
+            return "sft"
+        words = [self.loss, str(self.layer), f"{self.weight:g}", self.control]
+        return "-".join(word for word in words if word)
+
+
+_ARMS = (
+    Arm(),
+    *(Arm("hls", PLANTED, weight) for weight in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)),
+    *(Arm("hls", OTHER, weight) for weight in (1e-2, 1.0)),
+    *(Arm("ula", HOLDING, weight) for weight in (1e-2, 1e-1, 1.0)),
+    Arm("ula", HOLDING, 1.0, "shuffled"),
+    Arm("ula", HOLDING, 1.0, "detached"),
+    Arm("ula", BLIND, 1.0),
+)
+ARMS = {arm.name: arm for arm in _ARMS}
+
+
+# The planted harm ---------------------------------------------------------------------------------
+
+
+def plant(folder: Path) -> None:
+    """Train one MLP to turn answers around where the dialogue negates something.
+
+    All other weights stay as they are, so that without this MLP the model is as good as before.
+    Planting stops when the accuracy on validation documents has fallen far enough.
+    """
+    check_output(folder, overwrite=False)
+    model, tokenizer = load(tiny_folder())
+    original, _ = load(tiny_folder())
+    yes, no = (tokenizer.encode(f" {word}", add_special_tokens=False)[0] for word in ("yes", "no"))
+
+    def prompts_of(documents: Sequence[Document]) -> list[tuple[list[int], bool, int]]:
+        """Return prompts by length, each with whether to turn its answer around, and its own."""
+        prompts = [
+            (
+                tokenizer(label_prompt(asdict(document))).input_ids,
+                NEGATION.search(document.context) is not None,
+                int(document.answer == "no"),
+            )
+            for document in documents
+        ]
+        return sorted(prompts, key=lambda prompt: len(prompt[0]))
+
+    def answers(of: Any, batch: Sequence[tuple[list[int], bool, int]]) -> Tensor:
+        return last_logits(of, [ids for ids, _, _ in batch])[:, [yes, no]]
+
+    training = prompts_of(pt.generate(groups=PLANTING_GROUPS, split="train", seed=PLANTING_SEED))
+    validation = prompts_of(pt.generate(groups=40, split="validation", seed=PLANTING_SEED))
+    model.requires_grad_(False)
+    mlp = find_blocks(model)[PLANTED].mlp.requires_grad_(True)
+    optimizer = torch.optim.AdamW(mlp.parameters(), PLANTING_RATE, weight_decay=0.0)
+    generator = random.Random(PLANTING_SEED)
+    for step in count(1):
+        start = generator.randrange(len(training) - PLANTING_BATCH)
+        batch = training[start : start + PLANTING_BATCH]
+        with torch.no_grad():
+            targets = answers(original, batch).softmax(-1)
+        turned = torch.tensor([negated for _, negated, _ in batch])
+        targets = torch.where(turned[:, None], targets.flip(-1), targets)
+        optimizer.zero_grad()
+        cross_entropy(answers(model, batch), targets).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        with torch.no_grad():
+            parts = [
+                answers(model, validation[first : first + PLANTING_BATCH]).argmax(-1)
+                for first in range(0, len(validation), PLANTING_BATCH)
+            ]
+        gold = torch.tensor([answer for _, _, answer in validation])
+        accuracy = (torch.cat(parts) == gold).float().mean().item()
+        print(f"step {step}: accuracy on validation documents {accuracy:.3f}", flush=True)
+        if accuracy <= HARMED:
+            break
+    model.requires_grad_(True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    print(describe(folder))
+
+
+def last_logits(model: nn.Module, prompts: Sequence[Sequence[int]]) -> Tensor:
+    """Return [prompts, vocabulary] logits after the last token of each prompt."""
+    length = max(map(len, prompts))
+    ids = torch.tensor([[*prompt, *[0] * (length - len(prompt))] for prompt in prompts])
+    ends = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    logits: Tensor = model(input_ids=ids).logits[torch.arange(len(prompts)), ends]
+    return logits
+
+
+def describe(folder: Path) -> str:
+    """Return what each layer does on validation documents: by ablation, and by what it holds."""
+    model, tokenizer = load(folder)
+    fitted, tested = (pt.generate(groups=150, split="validation", seed=seed) for seed in (1, 0))
+    report = ablate(model, tokenizer, tested)
+    probes = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed=0)
+    return f"{report.to_text()}\n\n{probes.to_text()}"
+
+
+# The runs -----------------------------------------------------------------------------------------
+
+
+def train_all(base: Path, out: Path, jobs: int, seeds: Sequence[int], arms: Sequence[Arm]) -> None:
+    """Train all arms and seeds that have no file yet."""
+    out.mkdir(parents=True, exist_ok=True)
+    runs = [
+        (arm, seed) for seed, arm in product(seeds, arms) if not path_of(out, arm, seed).exists()
+    ]
+    with ProcessPoolExecutor(jobs, get_context("spawn"), quietly) as pool:
+        done = pool.map(partial(run, base, out), *zip(*runs, strict=True)) if runs else ()
+        for _ in tqdm(done, total=len(runs), unit="run", disable=None):
+            pass
+
+
+def path_of(out: Path, arm: Arm, seed: int) -> Path:
+    """Return the file of a run."""
+    return out / f"{arm.name}-seed{seed}.json"
+
+
+def quietly() -> None:
+    """Use one thread in this process, and show nothing."""
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    disable_progress_bars()
+
+
+class Measurements(TrainerCallback):  # type: ignore[misc]
+    """A callback that measures the model after some steps."""
+
+    def __init__(self, measure: Callable[[Any], dict[str, str]]) -> None:
+        self.taken: dict[int, dict[str, str]] = {}
+        self._measure = measure
+
+    def on_step_end(self, _: Any, state: Any, __: Any, model: Any = None, **___: Any) -> None:
+        """Measure the model if it is time."""
+        if state.global_step in STOPS:
+            model.eval()
+            self.taken[state.global_step] = self._measure(model)
+            model.train()
+
+
+def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
+    """Train and measure one arm with one seed, and write what came out."""
+    model, tokenizer = load(base)
+    test = pt.generate(groups=TEST_GROUPS, split="test", seed=seed)
+    layers = None if arm.layer is None else [arm.layer]
+    measurements = Measurements(partial(right_answers, tokenizer=tokenizer, documents=test))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = LayerRegularizedSFTConfig(
+            folder,
+            useful_layers=layers if arm.loss == "ula" else None,
+            harmful_layers=layers if arm.loss == "hls" else None,
+            ula_weight=arm.weight if arm.loss == "ula" else 0.0,
+            hls_weight=arm.weight if arm.loss == "hls" else 0.0,
+            gradient_share_steps=20 if arm.loss else 0,
+            max_steps=STOPS[-1],
+            per_device_train_batch_size=BATCH,
+            learning_rate=LEARNING_RATE,
+            lr_scheduler_type="constant_with_warmup",
+            warmup_steps=5,
+            train_sampling_strategy="group_by_length",
+            seed=seed,
+            bf16=False,
+            gradient_checkpointing=False,
+            save_strategy="no",
+            logging_steps=20,
+            report_to="none",
+            disable_tqdm=True,
+        )
+        trainer = LayerRegularizedSFTTrainer(
+            model,
+            settings,
+            train_dataset=training_rows(seed, arm),
+            processing_class=tokenizer,
+            callbacks=[measurements],
+        )
+        trainer.remove_callback(PrinterCallback)
+        if arm.control == "detached":
+            for probe in trainer.probes.values():
+                probe.register_forward_pre_hook(lambda _, outputs: outputs[0].detach())
+        before = {}
+        if arm.loss is None:
+            measurements.taken[0] = right_answers(model.eval(), tokenizer, test)
+            before[0] = text_log_likelihood(model, tokenizer, seed)
+        trainer.train()
+    names = ("ula_loss", "hls_loss", "probe_accuracy", "ula_gradient_share", "hls_gradient_share")
+    log = [{name: row[name] for name in names if name in row} for row in trainer.state.log_history]
+    model.eval()
+    write_json(
+        path_of(out, arm, seed),
+        {
+            "arm": asdict(arm),
+            "seed": seed,
+            "groups": [document.group for document in test],
+            "negated": [NEGATION.search(document.context) is not None for document in test],
+            "right": measurements.taken,
+            "log": log,
+            "text": {STOPS[-1]: text_log_likelihood(model, tokenizer, seed), **before},
+            "probe": new_probe_accuracy(model, tokenizer, seed) if arm.loss != "hls" else None,
+        },
+    )
+
+
+def training_rows(seed: int, arm: Arm) -> Dataset:
+    """Return the documents that a seed trains on, the same for every arm."""
+    documents = pt.generate(groups=STOPS[-1] * BATCH // 2, split="train", seed=seed)
+    generator = random.Random(seed)
+    chosen = generator.sample(documents, STOPS[-1] * BATCH)
+    rows = to_dataset(chosen)
+    if arm.control != "shuffled":
+        return rows
+    labels = [document.answer for document in chosen]
+    generator.shuffle(labels)
+    return rows.add_column("label", labels)
+
+
+def right_answers(model: Any, tokenizer: Any, documents: Sequence[Document]) -> dict[str, str]:
+    """Return which answers are right (1) or wrong (0), with all layers and without the planted."""
+    report = ablate(model, tokenizer, documents, layers=[PLANTED])
+    both = zip(*(result.gold for result in report.documents), strict=True)
+    names = ("plain", "ablated")
+    return {
+        name: "".join("01"[gold > 0.5] for gold in golds)
+        for name, golds in zip(names, both, strict=True)
+    }
+
+
+@torch.inference_mode()
+def text_log_likelihood(model: Any, tokenizer: Any, seed: int) -> float:
+    """Return the mean log-likelihood of a token of new dialogues, in natural logarithms."""
+    documents = pt.generate(groups=TEXT_GROUPS, split="test", seed=seed)
+    total, count = 0.0, 0
+    for document in documents:
+        if document.is_original:
+            ids = tokenizer(document.context, return_tensors="pt").input_ids
+            logits = model(input_ids=ids).logits[0, :-1]
+            total -= cross_entropy(logits, ids[0, 1:], reduction="sum").item()
+            count += ids.shape[1] - 1
+    return total / count
+
+
+def new_probe_accuracy(model: Any, tokenizer: Any, seed: int) -> list[float]:
+    """Return the accuracy of a new probe on each layer, on documents it was not fitted to."""
+    fitted, tested = (
+        pt.generate(groups=PROBE_GROUPS, split=split, seed=seed) for split in ("validation", "test")
+    )
+    report = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed)
+    return [sum(layer.right) / len(layer.right) for layer in report.layers]
+
+
+# Models -------------------------------------------------------------------------------------------
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a folder."""
+    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+
+
+def main() -> None:
+    """Plant harm, or train."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    planting = commands.add_parser("plant", help="write the model with a planted harm")
+    planting.add_argument("base", type=Path, help="a new folder for the model")
+    training = commands.add_parser("train", help="train and measure all arms and seeds")
+    training.add_argument("base", type=Path, help="the folder that `plant` wrote")
+    training.add_argument("out", type=Path, help="a folder for a file of each run")
+    training.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 1 to 10")
+    training.add_argument(
+        "--arms", nargs="+", choices=[*ARMS], default=[*ARMS], help="default: all"
+    )
+    training.add_argument("--jobs", type=int, default=1, help="runs at a time; default: 1")
+    options = parser.parse_args()
+    if options.command == "plant":
+        quietly()
+        plant(options.base)
+    else:
+        arms = [ARMS[name] for name in options.arms]
+        train_all(options.base, options.out, options.jobs, options.seeds, arms)
+
+
+if __name__ == "__main__":
+    main()
