@@ -78,6 +78,11 @@ def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
     """
     record = read_training_record(folder)
     data, model = record["data"], record["model"]
+    if model.get("quantization"):
+        raise InputError(
+            f"{folder}: trained on a quantized model, and lm-eval would load it in full; run lm_eval "
+            "yourself with this quantization"
+        )
     generator = data.get("generator") or {}
     script_args = replace(
         script_args,

@@ -68,6 +68,7 @@ def make_record(
     """
     adapter = getattr(model, "active_peft_config", None)
     config = model.config
+    quantization = getattr(config, "quantization_config", None)
     processes = args.world_size
     weights = [
         (weight.numel(), weight.requires_grad)
@@ -82,6 +83,7 @@ def make_record(
             "architecture": type(model if adapter is None else model.get_base_model()).__name__,
             "layers": config.get_text_config().num_hidden_layers,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+            "quantization": getattr(quantization, "to_dict", lambda: quantization)(),
             "weights": sum(count for count, _ in weights),
             "trained_weights": sum(count for count, trained in weights if trained),
         },

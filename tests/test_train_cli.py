@@ -383,6 +383,10 @@ def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: P
     ("arguments", "message"),
     [
         (("nowhere",), "nowhere: no pragworld_train.json says how it was trained; name a folder"),
+        (
+            ("quantized",),
+            "quantized: trained on a quantized model, and lm-eval would load it in full",
+        ),
         (("run", "--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
         (("run", "--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),
         (
@@ -400,11 +404,12 @@ def test_what_cannot_be_evaluated_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("run").mkdir()
-    model = {"name": MODEL, "revision": None, "dtype": "float32"}
-    training = {"trust_remote_code": False}
-    record = {**SCHEMA, "model": model, "adapter": None, "data": {}, "training": training}
-    Path("run", "pragworld_train.json").write_text(json.dumps(record))
+    for name, quantization in {"run": None, "quantized": {"load_in_4bit": True}}.items():
+        Path(name).mkdir()
+        model = {"name": MODEL, "revision": None, "dtype": "float32", "quantization": quantization}
+        training = {"trust_remote_code": False}
+        record = {**SCHEMA, "model": model, "adapter": None, "data": {}, "training": training}
+        Path(name, "pragworld_train.json").write_text(json.dumps(record))
     assert refused("evaluate", *arguments).startswith(message)
 
 

@@ -25,12 +25,13 @@ from train_runs import (
     trained,
     weights,
 )
+from transformers import BitsAndBytesConfig
 
 from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import LayerSettings
 from pragworld_train.model_card import make_model_card
 from pragworld_train.probes import PROBES_FILE, new_probes, write_probes
-from pragworld_train.run_record import RUN_FILE
+from pragworld_train.run_record import RUN_FILE, make_record
 
 
 def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
@@ -176,6 +177,7 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
         "architecture": "Qwen3ForCausalLM",
         "layers": 3,
         "dtype": "float32",
+        "quantization": None,
         "weights": sum(weight.numel() for weight in trainer.model.parameters()),
         "trained_weights": 3 * 3 * (32 + trainer.model.get_parameter(Q_B).shape[0]),
     }
@@ -206,6 +208,15 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
     for package in ("trl", "transformers", "peft", "torch", "datasets", "accelerate"):
         assert record["versions"][package] == version(package)
     assert (record["steps"], len(record["log"])) == (2, 3)
+
+
+def test_the_record_says_how_the_model_was_quantized(tmp_path: Path) -> None:
+    model = fresh_model()
+    model.config.quantization_config = BitsAndBytesConfig(load_in_8bit=True, llm_int8_threshold=5.0)
+    found = make_record(settings(tmp_path), model, {})["model"]["quantization"]
+    assert found["quant_method"] == "bitsandbytes"
+    assert found["load_in_8bit"] is True
+    assert found["llm_int8_threshold"] == 5.0
 
 
 Q_B = "base_model.model.model.layers.0.self_attn.q_proj.lora_B.default.weight"
