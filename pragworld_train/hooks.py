@@ -159,7 +159,7 @@ class MlpReader:
         self._logits = torch.stack(logits)
         for name, value in output.items():
             if isinstance(value, Tensor) and value.requires_grad:
-                output[name] = _Tie.apply(value, self._logits)
+                output[name] = _tie(value, self._logits)
                 break
 
 
@@ -173,3 +173,6 @@ class _Tie(torch.autograd.Function):
     @staticmethod
     def backward(_: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
+
+
+_tie: Any = _Tie.apply  # torch gives it no types

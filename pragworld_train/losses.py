@@ -113,7 +113,7 @@ def hls_loss(
         >>> print(f"{hls_loss(output, mask):.1f} {hls_loss(output, mask, 'norm'):.1f}")
         5.0 10.0
     """
-    total: Tensor = _SquareSum.apply(output, mask)
+    total: Tensor = _square_sum(output, mask)
     features = output.shape[-1] if reduction == "mean" else 1
     return total / features / (mask.sum() if tokens is None else tokens)
 
@@ -138,3 +138,6 @@ class _SquareSum(torch.autograd.Function):
         output, mask = ctx.saved_tensors
         factors = torch.where(mask, 2 * gradient, 0.0)[..., None]
         return torch.mul(output, factors, out=torch.empty_like(output)), None
+
+
+_square_sum: Any = _SquareSum.apply  # torch gives it no types

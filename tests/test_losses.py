@@ -64,7 +64,12 @@ def test_the_gradient_of_hls_keeps_nothing_but_the_output() -> None:
     output = torch.randn(4, 6, 32, dtype=torch.bfloat16, requires_grad=True)
     mask = torch.arange(6) < torch.tensor([6, 4, 5, 1])[:, None]
     kept: list[torch.Tensor] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda item: kept.append(item) or item, id):
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, keep):
         hls_loss(output, mask)
     others = [item for item in kept if item.data_ptr() != output.data_ptr()]
     assert len(others) < len(kept)

@@ -623,7 +623,7 @@ def hooks_of(model: Any) -> int:
     return sum(len(module._forward_hooks) for module in model.modules())
 
 
-class _Save(TrainerCallback):  # type: ignore[misc]
+class _Save(TrainerCallback):
     """A callback that saves the model during training, as users do, and may then stop it."""
 
     def __init__(self, folder: Path, error: type[BaseException] | None = None) -> None:
