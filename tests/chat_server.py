@@ -8,7 +8,8 @@ A schedule names requests, by the order in which they come in, and how they fail
 
 With --quirks, some languages are translated badly: Swahili loses the slot, Finnish adds a number,
 Vietnamese a line break. The judge rejects translations through Hebrew, and babbles about those
-through Hindi.
+through Hindi. With --wrapped, the model puts something around what it translates or writes as a
+participant: mostly one of `WRAPPINGS`, in some replies in English one of `INSEPARABLE`.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import re
 import socket
 import threading
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +60,58 @@ CLOSINGS = {
     "Spanish": "What do you think, friend?",
     "Hebrew": "Nu?",
 }
+# What models put around a text, from which it can be told.
+WRAPPINGS = (
+    "Here is the translation: {}",
+    "Here is the translation:\n\n{}",
+    "Sure! Here's the translated text:\n{}",
+    "Certainly!\n\n{}",
+    "Sure, here you go: {}",
+    "Translation: {}",
+    "**Translation (Spanish):** {}",
+    "### Translation\n\n{}",
+    "In English: {}",
+    "Korean: {}",
+    "Aqu\u00ed est\u00e1 la traducci\u00f3n: {}",
+    "\u7ffb\u8bd1\uff1a{}",
+    "Here is a question that you could ask: {}",
+    "**{}**",
+    "__{}__",
+    "*{}*",
+    "`{}`",
+    '"{}"',
+    "'{}'",
+    "\u201c{}\u201d",
+    "\u300c{}\u300d",
+    "> {}",
+    "```\n{}\n```",
+    "```text\n{}\n```\n\nLet me know if you need another version!",
+    "<translation>{}</translation>",
+    'Of course. Here is the translation:\n\n**"{}"**',
+    "{}\n\n(Note: I kept the placeholder {{city}} as it is.)",
+    "{}\n\nNote: this is a literal translation.",
+    "{} (translated from Polish)",
+    "Here is the translation:\n\n```\n{}\n```\n\n---\n\nI hope this helps!",
+)
+# The same, where it cannot.
+INSEPARABLE = (
+    "Option one: {0}\n\nOption two: {0}",
+    "{}\n\nMore literally, there is another way to say it.",
+    "This was easy.\n{}",
+    "I translated it as **{}** for you.",
+    "Well, **now** {}",
+    'I would write "{}"',
+    "Now `then`: {}",
+    "{} That was my paraphrase.",
+)
 FAILURES = ("400", "429", "500", "hang", "drop", "malformed", "not-json", "empty", "silent", "cut")
 
 
 def translate(text: str, language: str, quirks: bool) -> str:
     """Translate a text; one that is not English carries the languages of its chain."""
-    gone, _, base = text.rpartition("] ")
-    languages = [*gone.strip("[").split(), language] if gone else [language]
+    header = re.search(r"\[([\w ]+)\] ", text)
+    languages = [*(header[1].split() if header else ()), language]
+    base = text.replace(header[0], "") if header else text
     if language != "English":
         return f"[{' '.join(languages)}] {base}"
     first, second, _ = languages
@@ -73,11 +120,22 @@ def translate(text: str, language: str, quirks: bool) -> str:
     if quirks and "Finnish" in languages:
         base += " I have 777 euros."
     if quirks and "Vietnamese" in languages:
-        base += "\n(A note of the translator's.)"
+        base += "\nIs that clear?"
     words = {"Russian": "German"}  # both add the same
     opening = OPENINGS[words.get(first, first)]
     said = f"{opening} {base} {CLOSINGS[words.get(second, second)]}"
     return f'"{said}"' if "Polish" in languages else said  # models like to quote
+
+
+def wrap(text: str) -> str:
+    """Put something around a text, always the same around the same text."""
+    wrappings = INSEPARABLE if is_inseparable(text) else WRAPPINGS
+    return wrappings[zlib.crc32(text.encode()) // 5 % len(wrappings)].format(text)
+
+
+def is_inseparable(text: str) -> bool:
+    """Return whether `wrap` puts something around a text that cannot be told from it."""
+    return not text.startswith("[") and zlib.crc32(text.encode()) % 5 == 0
 
 
 def judge(question: str, quirks: bool) -> str:
@@ -118,6 +176,12 @@ class Server(LocalServer):
 
     def answer(self, system: str, user: str) -> str:
         """Return the reply of the model."""
+        reply = self.reply(system, user)
+        asks_for_text = "Translate the user" in system or "survey participant" in system
+        return wrap(reply) if self.options.wrapped and asks_for_text else reply
+
+    def reply(self, system: str, user: str) -> str:
+        """Return the reply without anything around it."""
         quirks = self.options.quirks
         if match := re.search(r"Translate the user text to (\w+)\.", system):
             return translate(user, match[1], quirks)
@@ -203,6 +267,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     parser.add_argument("--schedule", default="", help=f"as 0:429,3:hang, of {', '.join(FAILURES)}")
     parser.add_argument("--quirks", action="store_true")
+    parser.add_argument("--wrapped", action="store_true")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--hang", type=float, default=60.0, help="seconds of silence")
     parser.add_argument("--key", default="", help="the only one that may ask")

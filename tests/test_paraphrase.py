@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -22,25 +23,21 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import servers
-from chat_server import CLOSINGS, FAILURES, OPENINGS
+from chat_server import CLOSINGS, FAILURES, OPENINGS, is_inseparable, translate
 from command_runs import refused, run_command, run_program
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint
+from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint, connect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.sensitivity import paraphrases
 from pragworld_tasks.sensitivity.extraction import extract, extraction_prompt, read_extracted
+from pragworld_tasks.sensitivity.languages import DISTANT, LANGUAGES, language_chain
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions
-from pragworld_tasks.sensitivity.paraphrase_candidates import gather_candidates
-from pragworld_tasks.sensitivity.paraphrase_prompts import (
-    DISTANT,
-    LANGUAGES,
-    language_chain,
-    survey_task,
-)
+from pragworld_tasks.sensitivity.paraphrase_candidates import Candidates, gather_candidates
+from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation, survey_task
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase
 from pragworld_tasks.sensitivity.selection import distances, farthest_first, spread
 
@@ -69,6 +66,11 @@ class Server:
     def answered(self) -> int:
         """The number of requests that it answered."""
         return sum("answered" in record for record in self.log())
+
+
+def participants(number: int) -> list[tuple[str, str]]:
+    """Return how the first participants of a survey begin and end."""
+    return list(itertools.islice(itertools.product(OPENINGS.values(), CLOSINGS.values()), number))
 
 
 @contextlib.contextmanager
@@ -318,6 +320,56 @@ def test_every_question_has_a_survey_with_its_slot(question: OpenQuestion) -> No
     task = survey_task(question.survey, question.slot)
     assert task.count("use the placeholder") == 1
     assert question.slot in task.splitlines()[-2]
+
+
+# Wrapped replies ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wrapping_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose model puts something around most of its texts."""
+    with serve(tmp_path_factory.mktemp("wrapping"), "--wrapped") as server:
+        yield server
+
+
+def gather(server: Server, method: Translation | Survey, wanted: int) -> Candidates:
+    """Gather candidates at a server."""
+
+    async def work() -> Candidates:
+        async with connect(Endpoint(server.url, "small"), None, {}) as connection:
+            judge = Judge(MIAMI.prompt, "large")
+            return await gather_candidates(connection, MIAMI.prompt, method, judge, wanted)
+
+    return asyncio.run(work())
+
+
+def test_wrapped_translations_are_unwrapped_or_rejected(wrapping_server: Server) -> None:
+    found = gather(wrapping_server, Translation(MIAMI.prompt, "small", 1.0, 0), wanted=60)
+    expected, inseparable = [], 0
+    for number in range(found.tried):
+        first, second = language_chain(0, number)
+        text = translate(f"[{first} {second}] {MIAMI.prompt}", "English", quirks=False)
+        if is_inseparable(text):
+            inseparable += 1
+        elif (plain := text.strip('"')) not in expected:
+            expected.append(plain)
+    assert [candidate.text for candidate in found.accepted] == expected
+    assert found.tried - found.rejected["duplicate"] - len(expected) == inseparable > 5
+
+
+def test_wrapped_replies_of_a_survey_are_unwrapped_or_rejected(wrapping_server: Server) -> None:
+    task = survey_task(MIAMI.survey, MIAMI.slot)
+    found = gather(
+        wrapping_server, Survey("survey participant", task, MIAMI.prompt, "small", 1.0), wanted=40
+    )
+    plain = re.compile(r"(.*) how long from \{city\} to there\? (.*)")
+    for candidate in found.accepted:
+        parts = plain.fullmatch(candidate.text)
+        assert parts, candidate.text
+        assert parts[1] in OPENINGS.values()
+        assert parts[2] in CLOSINGS.values()
+    texts = [f"{a} how long from {{city}} to there? {b}" for a, b in participants(found.tried)]
+    assert len(found.accepted) == found.tried - sum(map(is_inseparable, texts))
 
 
 # Failures ----------------------------------------------------------------------------------

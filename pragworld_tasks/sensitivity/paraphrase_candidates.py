@@ -15,16 +15,6 @@ from pragworld_tasks.endpoint import Connection, UnansweredError
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault
 
 TRIES = 3  # the most candidates that are tried for each that is wanted
-# Models like to quote what they hand over.
-_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "`": "`",
-    "\u201c": "\u201d",
-    "\u2018": "\u2019",
-    "\u00ab": "\u00bb",
-    "\u300c": "\u300d",
-}
 
 # The candidate of a number; and whether a text makes the same request as the base prompt (None if
 # the verdict is unreadable). Both raise what `Connection.ask` raises.
@@ -123,8 +113,7 @@ async def _try(
 ) -> Paraphrase | _Rejection:
     """Return a candidate, or why it is rejected."""
     try:
-        proposed = await propose(connection, number)
-        candidate = Paraphrase(_unquoted(proposed.text, prompt), proposed.source)
+        candidate = await propose(connection, number)
         if fault := find_fault(prompt, candidate.text):
             return _Rejection(re.sub(r"\bthe number .*", "a number", fault))
         same_request = await judge(connection, candidate.text)
@@ -133,13 +122,6 @@ async def _try(
     if same_request is None:
         return _Rejection("unreadable verdict")
     return candidate if same_request else _Rejection("judged to make another request")
-
-
-def _unquoted(text: str, prompt: str) -> str:
-    """Return the text without quotation marks around all of it, unless the prompt has them."""
-    opening, inner, closing = text[:1], text[1:-1], text[-1:]
-    quoted = _QUOTES.get(opening) == closing and opening not in inner and closing not in inner
-    return inner.strip() if quoted and prompt[:1] != opening else text
 
 
 def _words(text: str) -> tuple[str, ...]:

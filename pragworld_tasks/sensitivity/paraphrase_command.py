@@ -105,7 +105,8 @@ def _add_check(commands: Commands) -> None:
         _check,
         "check a file of paraphrases",
         description="It lists paraphrases without the slot, with other numbers than the prompt's, "
-        "or much like another one, and exits with status 1 if there are any.",
+        "with a preface, a note or formatting, or much like another one, and exits with status 1 "
+        "if there are any.",
         example="pragworld-tasks check-paraphrases rome.jsonl \\\n"
         "  --prompt 'I live in {city}. How long is a flight to Rome?'",
     )
@@ -238,4 +239,4 @@ def _method(options: argparse.Namespace, question: "OpenQuestion") -> "Translati
     # The paper's topic belongs to the paper's scenarios only.
     system = prompts.participant_prompt("" if options.scenario else prompts.TOPIC)
     task = prompts.survey_task(scenario, question.slot)
-    return prompts.Survey(system, task, options.model, options.temperature)
+    return prompts.Survey(system, task, question.prompt, options.model, options.temperature)

@@ -6,20 +6,14 @@ keeps what "express the same underlying request" (section 4). Its prompt is not 
 our own.
 """
 
-import random
 from dataclasses import dataclass
 
 from pragworld_tasks.endpoint import Connection, Request
 from pragworld_tasks.evaluation.answers import read_answer
+from pragworld_tasks.sensitivity.languages import language_chain
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase
+from pragworld_tasks.sensitivity.wrapping import unwrap
 
-# The paper's fifteen. A chain has at least one of the first three, the farthest from English.
-DISTANT = ("Chinese", "Japanese", "Arabic")
-LANGUAGES = (
-    *DISTANT,
-    *("Turkish", "Finnish", "Korean", "Polish", "German", "Russian"),
-    *("Indonesian", "Vietnamese", "Hindi", "Swahili", "Spanish", "Hebrew"),
-)
 # The paper's words.
 _TRANSLATOR = (
     "You are a professional translator. Translate the user text to {language}. "
@@ -57,19 +51,6 @@ Do the two prompts express the same underlying request? Answer yes or no."""
 # Translation --------------------------------------------------------------------------------------
 
 
-def language_chain(seed: int, number: int) -> tuple[str, str]:
-    """Return the two languages of candidate `number`.
-
-    Any two different languages, in any order, are equally likely if one is among `DISTANT`. The
-    same seed and number give the same languages on every machine.
-    """
-    generator = random.Random(f"{seed} {number}")
-    while True:
-        first, second = generator.sample(LANGUAGES, 2)
-        if first in DISTANT or second in DISTANT:
-            return first, second
-
-
 @dataclass(frozen=True)
 class Translation:
     """Paraphrasing by translation; each candidate has its own chain of languages.
@@ -98,9 +79,8 @@ class Translation:
         for language in (*languages, "English"):
             label = f"translation {number} to {language}"
             system = _TRANSLATOR.format(language=language)
-            text = await connection.ask(
-                Request(label, self.model, system, text, self.temperature, number)
-            )
+            request = Request(label, self.model, system, text, self.temperature, number)
+            text = unwrap(await connection.ask(request), self.prompt)
         return Paraphrase(text, f"translation: {', '.join(languages)}; model {self.model}")
 
 
@@ -137,12 +117,14 @@ class Survey:
     Attributes:
         system: The system message; see `participant_prompt`.
         task: The message; see `survey_task`.
+        prompt: The base prompt.
         model: The model that plays the participants.
         temperature: Its sampling temperature. At 0 all candidates are the same.
     """
 
     system: str
     task: str
+    prompt: str
     model: str
     temperature: float
 
@@ -155,7 +137,7 @@ class Survey:
         """
         label = f"survey participant {number}"
         request = Request(label, self.model, self.system, self.task, self.temperature, number)
-        text = await connection.ask(request)
+        text = unwrap(await connection.ask(request), self.prompt)
         return Paraphrase(text, f"survey; model {self.model}")
 
 

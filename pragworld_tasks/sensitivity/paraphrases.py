@@ -11,6 +11,7 @@ from pathlib import Path
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.sensitivity.open_questions import slot_of
+from pragworld_tasks.sensitivity.wrapping import find_wrapping
 
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
 
@@ -76,12 +77,15 @@ def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
 def find_fault(prompt: str, paraphrase: str) -> str | None:
     """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
 
-    Visible are a slot that is missing, doubled or changed, numbers that were added (a constraint,
-    most likely) or lost, and text that is not one line.
+    Visible are a slot that is missing, doubled or changed, what a model puts around a text (see
+    `wrapping`), text that is not one line, and numbers that were added (a constraint, most likely)
+    or lost.
     """
     slot = slot_of(prompt)
     if re.findall(r"\{\w*\}", paraphrase) != [slot]:
         return f"not exactly one {slot}"
+    if wrapping := find_wrapping(paraphrase, prompt):
+        return wrapping
     if paraphrase != " ".join(paraphrase.split()):
         return "line breaks or stray spaces"
     expected, actual = _numbers(prompt), _numbers(paraphrase)
