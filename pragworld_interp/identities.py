@@ -9,9 +9,6 @@ from typing import Any, Literal
 
 from pragworld_tasks.data.documents import Document, Effect, Split
 
-# The split of documents; "own" for prompts of a user's own.
-Source = Literal[Split, "own"]
-
 
 @dataclass(frozen=True)
 class OwnPrompt:
@@ -72,13 +69,13 @@ class DataIdentity:
     """The documents that the model was evaluated on.
 
     Attributes:
-        split: The split that the documents are from, or "own".
+        split: The split that the documents are from; "own" for a user's own documents or prompts.
         documents, groups: How many documents and groups there are.
         fingerprint: A digest of the documents and their prompts; see `fingerprint`.
         generator: The settings of generated documents; None for released ones.
     """
 
-    split: Source
+    split: Split
     documents: int
     groups: int
     fingerprint: str

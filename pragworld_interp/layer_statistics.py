@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, Source
+from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt
 from pragworld_interp.layer_report import (
     DocumentResult,
     Intervention,
@@ -24,7 +24,7 @@ from pragworld_interp.layer_report import (
 from pragworld_interp.power import smallest_found
 from pragworld_interp.serialization import DIGITS
 from pragworld_interp.targets import Target, every_layer
-from pragworld_tasks.data.documents import ALTERATIONS, Document, has_alterations
+from pragworld_tasks.data.documents import ALTERATIONS, Document, Split, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
     Bools,
@@ -241,12 +241,13 @@ def _log_odds(gold: Floats, group: Ints, level: float) -> list[LogOdds]:
 
 
 def _tallies(
-    correct: Bools, results: Sequence[DocumentResult], group: Ints, split: Source
+    correct: Bools, results: Sequence[DocumentResult], group: Ints, split: Split
 ) -> list[dict[Key, Tally]]:
     """Return the tallies of each run's metrics, for the classes that have any documents."""
     masks: dict[Key, Bools] = {}
     if split == "own":
-        altered, has_robust = False, len(results) > group.max() + 1
+        altered = any(result.alteration for result in results)
+        has_robust = len(results) > group.max() + 1
     else:
         altered = has_robust = has_alterations(split)
     if altered:

@@ -15,6 +15,7 @@ from pragworld_tasks.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from pragworld_tasks.data.documents import Document
+    from pragworld_tasks.data.own_documents import read_documents
     from pragworld_tasks.data.sources import load_split as load
     from pragworld_tasks.data.splits import generate_documents as generate
     from pragworld_tasks.errors import InputError
@@ -47,6 +48,7 @@ __all__ = [
     "published_answers",
     "published_models",
     "read_answer",
+    "read_documents",
     "read_predictions",
     "score",
 ]
@@ -68,6 +70,7 @@ __getattr__, __dir__ = lazy_exports(
         "published_answers": "evaluation.published:published_answers",
         "published_models": "evaluation.published:published_models",
         "read_answer": "evaluation.answers:read_answer",
+        "read_documents": "data.own_documents:read_documents",
         "read_predictions": "evaluation.responses:read_predictions",
         "score": "evaluation.scoring:score",
     },

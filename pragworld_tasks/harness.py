@@ -13,6 +13,7 @@ from lm_eval.api.samplers import ContextSampler
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import load_split
+from pragworld_tasks.data.splits import own_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.articulations import (
     articulation_share,
@@ -27,6 +28,7 @@ from pragworld_tasks.evaluation.prompts import (
     label_prompt,
 )
 from pragworld_tasks.evaluation.task_metrics import (
+    own_records,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
@@ -136,6 +138,12 @@ def generated_tracking_dataset(**metadata: Any) -> list[dict[str, Any]]:
     from pragworld_tasks.dialogues.tracking import tracking_documents
 
     return to_records(list(tracking_documents(GeneratorSettings.from_metadata(metadata))))
+
+
+@_data_set
+def own_dataset(**metadata: Any) -> list[dict[str, Any]]:
+    """Return documents of the user's own; `metadata` names their file."""
+    return own_records(own_documents(metadata))
 
 
 @_data_set

@@ -114,12 +114,12 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     """Link the tasks, run one by its name alone, and unlink them."""
     folder = tasks / "pragworld"
     process = environment.run("pragworld-tasks", "link")
-    assert process.stdout == f"linked 45 tasks and groups in {folder}\n", process.stderr
+    assert process.stdout == f"linked 48 tasks and groups in {folder}\n", process.stderr
     process = environment.run("lm_eval", "--model", "dummy", "--tasks", TASK)
     assert process.returncode == 0, process.stderr
     assert "robust_acc_published" in process.stdout
     process = environment.run("pragworld-tasks", "unlink")
-    assert process.stdout == f"unlinked 45 tasks and groups from {folder}\n", process.stderr
+    assert process.stdout == f"unlinked 48 tasks and groups from {folder}\n", process.stderr
     assert not folder.exists()
 
 

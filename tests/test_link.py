@@ -34,10 +34,10 @@ def linked(tasks: Path) -> dict[str, Path]:
 
 def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> None:
     folder = tasks / "pragworld"
-    assert link() == f"linked 45 tasks and groups in {folder}"
+    assert link() == f"linked 48 tasks and groups in {folder}"
     assert linked(tasks) == {path.name: path for path in task_files()}
-    assert link() == f"45 tasks and groups are already linked in {folder}"
-    assert unlink() == f"unlinked 45 tasks and groups from {folder}"
+    assert link() == f"48 tasks and groups are already linked in {folder}"
+    assert unlink() == f"unlinked 48 tasks and groups from {folder}"
     assert not folder.exists()
     assert unlink() == f"no tasks are linked in {folder}"
 
@@ -114,8 +114,8 @@ def test_path_says_that_it_is_not_needed_while_the_tasks_are_linked(
 def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
     link()
     (tasks / "pragworld" / ".DS_Store").touch()
-    assert link().startswith("45 tasks and groups are already linked in ")
-    assert unlink().startswith("unlinked 45")
+    assert link().startswith("48 tasks and groups are already linked in ")
+    assert unlink().startswith("unlinked 48")
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
 Basis = Literal["entailed", "excluded", "undetermined"]
 ReleasedSplit = Literal["manual", "synthetic", "entity_tracking"]
-Split = Literal[ReleasedSplit, "generated", "generated_entity_tracking"]
+Split = Literal[ReleasedSplit, "generated", "generated_entity_tracking", "own"]
 
 ALTERATIONS = (
     "Negation",
@@ -40,7 +40,7 @@ class Document:
         effect: what the alteration does to the answer: as annotated in the manual split (four
             annotations contradict the labels), derived from the labels where the file only says
             whether the answer could change. None for an original.
-        split: the document's split.
+        split: the document's split; `own` for documents of a user's own.
         released_group: `group` by the released scoring, which mistakes the flag `"TRUE "` for an
             original's: in the manual split it finds 98 groups where there are 88.
         released_is_original: `is_original` by the released scoring.
@@ -48,7 +48,7 @@ class Document:
             the last exchange about its subject. None elsewhere.
         basis: what the gold answer of a generated document rests on: what was said entails what the
             question asks (yes), excludes it (no), or leaves it undetermined (no, by convention).
-            None for released documents.
+            None for released documents, and for a user's own where the file does not say.
     """
 
     row: int

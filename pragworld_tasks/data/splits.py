@@ -1,6 +1,7 @@
-"""Documents by the name of their split: a released one, or generated ones with their settings."""
+"""Documents by the name of their split: a released one, generated ones, or a user's own file."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, get_args
 
@@ -8,8 +9,9 @@ from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object
+from pragworld_tasks.metadata import warn_of_misspelt
 
-GENERATED = "generated"
+GENERATED, OWN = "generated", "own"
 SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)
 
 
@@ -41,6 +43,25 @@ def generate_documents(**settings: Any) -> list[Document]:
     if unknown := [name for name in settings if name not in known]:
         raise InputError(f"setting {unknown[0]!r} does not exist; choose from {', '.join(known)}")
     return list(documents(generate(GeneratorSettings.from_metadata(settings))))
+
+
+def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
+    """Return the documents of the file that lm-eval's `--metadata` names as `documents`.
+
+    Raises:
+        InputError: None is named, or it cannot be used.
+    """
+    from pragworld_tasks.data.own_documents import read_documents
+
+    warn_of_misspelt(metadata, ["documents"])
+    path = metadata.get("documents")
+    if not isinstance(path, str) or not path:
+        found = f"'documents' is {path!r:.60}" if path else "no 'documents'"
+        raise InputError(
+            f"pragworld_own: {found}; name a file of JSON lines, as in --metadata "
+            '\'{"documents": "mine/documents.jsonl"}\''
+        )
+    return read_documents(path)
 
 
 def named_documents(

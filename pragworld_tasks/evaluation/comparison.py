@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pragworld_tasks.data.documents import has_alterations
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
@@ -127,7 +126,7 @@ def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
             for name, first_tally in ours.items()
         },
         on_documents=mcnemar(first.run.correct, second.run.correct),
-        on_groups=_robust_test(ours, theirs) if has_alterations(first.split) else None,
+        on_groups=_robust_test(ours, theirs) if first.has_alterations else None,
         by_group=_accuracy_test(ours, theirs),
     )
 
@@ -156,7 +155,7 @@ def runs_table(
     others = [*reports.values(), *([against[1]] if against else [])]
     for report in others:
         check_same_documents(first, report)
-    main = "robust_acc" if has_alterations(first.split) else "acc"
+    main = "robust_acc" if first.has_alterations else "acc"
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
     ]
@@ -191,7 +190,7 @@ def runs_table(
 def _main_p(first: ScoreReport, second: ScoreReport) -> float:
     """Return `Comparison.p` without the intervals of a comparison."""
     ours, theirs = tallies(first.run), tallies(second.run)
-    if has_alterations(first.split):
+    if first.has_alterations:
         return _robust_test(ours, theirs).p
     return _accuracy_test(ours, theirs).p
 

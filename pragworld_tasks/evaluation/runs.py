@@ -141,7 +141,7 @@ def sampled_split(path: Path) -> str | None:
 
 
 def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
-    """Return the documents that the samples of one of the runs hold: generated ones need no other.
+    """Return the documents that the samples of one of the runs hold, generated or a user's own.
 
     Raises:
         InputError: No run has samples, or not all documents of the run are there.
@@ -157,8 +157,8 @@ def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
                 )
             return documents
     raise InputError(
-        "the responses do not hold their documents; pass lm-eval's samples, or --metadata with the "
-        "settings of the generated documents"
+        "the responses do not hold their documents; pass lm-eval's samples, --metadata with the "
+        "settings of generated documents, or --documents with a file of your own"
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.splits import GENERATED, SPLIT_NAMES, named_documents
+from pragworld_tasks.data.splits import GENERATED, OWN, SPLIT_NAMES, named_documents
 
 if TYPE_CHECKING:
     from pragworld_tasks.data.documents import Document
@@ -43,7 +43,7 @@ def add_score(commands: Commands) -> None:
     )
     command.add_argument(
         "--split",
-        choices=(*SPLIT_NAMES, _TRACKING),
+        choices=(*SPLIT_NAMES, _TRACKING, OWN),
         help="the split that the responses are to; default: the one that lm-eval's samples name",
     )
     command.add_argument(
@@ -51,6 +51,13 @@ def add_score(commands: Commands) -> None:
         metavar="JSON",
         help='settings of generated documents, as for lm_eval: \'{"groups": 20, "seed": 7}\'; '
         "default: the documents in lm-eval's samples",
+    )
+    command.add_argument(
+        "--documents",
+        type=Path,
+        metavar="FILE",
+        help="JSON lines with documents of your own that the responses are to; default: the "
+        "documents in lm-eval's samples",
     )
     command.add_argument(
         "--against",
@@ -84,10 +91,11 @@ def _score(options: argparse.Namespace) -> None:
         check_output(path, options.overwrite)
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError(f"--json and --items: both name {outputs[0]}; choose two files")
-    sources = find_runs(options.responses, options.split)
-    split = options.split or common_split(sources)
+    wanted = options.split or (OWN if options.documents else None)
+    sources = find_runs(options.responses, wanted)
+    split = wanted or common_split(sources)
     others = find_runs(options.against or [], split)
-    documents = _documents(split, options.metadata, [*sources, *others])
+    documents = _documents(split, options, [*sources, *others])
     reports = {
         name: score(documents, answers) for name, answers in read_runs(sources, documents).items()
     }
@@ -127,16 +135,23 @@ def _score(options: argparse.Namespace) -> None:
     print(text)
 
 
-def _documents(split: str, metadata: str | None, runs: "list[RunSource]") -> "list[Document]":
+def _documents(
+    split: str, options: argparse.Namespace, runs: "list[RunSource]"
+) -> "list[Document]":
     """Return the documents that the runs are on."""
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.runs import documents_in_samples
 
-    if split == _TRACKING and metadata is not None:
-        raise InputError(
-            f"--metadata: the documents of {_TRACKING} are in the samples; leave it out"
-        )
-    if split == _TRACKING or (
+    metadata = options.metadata
+    if split in (_TRACKING, OWN) and metadata is not None:
+        raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
+    if options.documents:
+        from pragworld_tasks.data.own_documents import read_documents
+
+        if split != OWN:
+            raise InputError(f"--documents: not for the split {split}; leave one of them out")
+        return read_documents(options.documents)
+    if split in (_TRACKING, OWN) or (
         split == GENERATED and metadata is None and any(run.split for run in runs)
     ):
         return documents_in_samples(runs)

@@ -123,6 +123,11 @@ class ScoreReport:
         return _shares(shown_tallies(self.run, self.split))
 
     @cached_property
+    def has_alterations(self) -> bool:
+        """Whether the documents have altered variants, and so metrics such as robust accuracy."""
+        return "robust_acc" in shown_tallies(self.run, self.split)
+
+    @cached_property
     def published(self) -> dict[str, Share]:
         """The metrics by the released code's grouping and its reading of responses.
 
@@ -145,7 +150,7 @@ class ScoreReport:
                 run.correct, mask & (run.gold == _SIGNS[gold]), run.group
             )
             for breakdown in BREAKDOWNS
-            if breakdown != "alteration" or has_alterations(self.split)
+            if breakdown != "alteration" or self.has_alterations
             for name, mask in _masks(self.documents, breakdown).items()
             for gold in _GOLD
         }
@@ -325,15 +330,19 @@ def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
     """Return the metrics that the split has.
 
     Only some make sense without alterations. Only the manual split has read labels, and only of
-    generated documents is it known what the answer rests on.
+    generated documents is it known what the answer rests on. What documents of a user's own have is
+    up to them.
     """
-    about_labels = _ABOUT_LABELS.get(split, ())
+    about_labels, altered = _ABOUT_LABELS.get(split, ()), has_alterations(split)
+    if split == "own":
+        altered = not run.is_original.all()
+        about_labels = _OF_BASES if (run.entailed | run.excluded | run.undetermined).any() else ()
     others = {*_OF_READ_LABELS, *_OF_BASES}.difference(about_labels)
     return {
         name: shown
         for name, shown in tallies(run).items()
         if name in about_labels
-        or (name not in others and (has_alterations(split) or name in _WITHOUT_ALTERATIONS))
+        or (name not in others and (altered or name in _WITHOUT_ALTERATIONS))
     }
 
 

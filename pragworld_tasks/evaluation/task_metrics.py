@@ -98,6 +98,12 @@ def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     ]
 
 
+def own_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    """Return what `to_records` does, and in `metrics` which metrics documents of one's own have."""
+    metrics = list(shown_tallies(to_run(documents, [None] * len(documents)), "own"))
+    return [{**record, "metrics": metrics} for record in to_records(documents)]
+
+
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
     """Return a document's items by metric, from the generated response."""
     response = results[0] or ""  # an API may refuse and send nothing
@@ -122,7 +128,10 @@ def _items(
     run of its own.
     """
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
-    shown = shown_tallies(to_run([document], [answer]), document.split)
+    run = to_run([document], [answer])
+    shown = shown_tallies(run, document.split)
+    if document.split == "own":  # whose metrics depend on all documents
+        shown = {name: tallies(run)[name] for name in record["metrics"]}
     sizes = {
         "robust_acc": (document.group, record["group_size"]),
         "robust_acc_undisputed": (document.group, record["undisputed_group_size"]),

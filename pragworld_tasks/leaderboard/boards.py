@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pragworld_tasks.data.documents import Document, has_alterations
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import Rank, rank_runs
@@ -46,7 +46,7 @@ class Board:
     @property
     def has_alterations(self) -> bool:
         """Whether the documents have altered variants, and so robust accuracy."""
-        return has_alterations(self.runs[0].report.split)
+        return self.runs[0].report.has_alterations
 
     @property
     def main_metric(self) -> str:
@@ -138,4 +138,4 @@ def _order(run: BoardRun) -> tuple[bool, float, str]:
 
 
 def _main_metric(run: BoardRun) -> str:
-    return "robust_acc" if has_alterations(run.report.split) else "acc"
+    return "robust_acc" if run.report.has_alterations else "acc"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
-from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.data.splits import GENERATED, OWN
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
@@ -223,6 +223,18 @@ class RunRecord(_Part):
                 recorded = self.breakdowns.get(breakdown, {}).get(name, {})
                 _check_shares(self.model.name, place, recorded, by_gold)
         return report
+
+    def check_common_documents(self) -> None:
+        """Refuse a run on documents of one's own, which others do not have.
+
+        Raises:
+            InputError: The run is on the split `own`.
+        """
+        if self.data.split == OWN:
+            raise InputError(
+                f"{self.model.name}: a run on documents of your own, which nobody else can be "
+                "compared on; submit a run on a released or generated split"
+            )
 
     def _check_answers(self, documents: int) -> None:
         if [answer.row for answer in self.answers] != list(range(documents)):

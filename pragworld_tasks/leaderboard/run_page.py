@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pragworld_tasks.data.documents import Answer, has_alterations
+from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.evaluation.metrics import NO, YES, Interval, bootstrap_intervals, tally
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.leaderboard.calibration import Calibration, calibrate
@@ -29,7 +29,7 @@ def run_content(run: BoardRun) -> dict[str, Any]:
         "breakdowns": breakdowns,
         "undetermined": _undetermined_answers(report),
         "calibration": _calibration(run),
-        "broken": _broken_groups(report) if has_alterations(report.split) else [],
+        "broken": _broken_groups(report) if report.has_alterations else [],
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import is_released, load_split
-from pragworld_tasks.data.splits import GENERATED, generate_documents
+from pragworld_tasks.data.splits import GENERATED, OWN, generate_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
@@ -75,6 +75,11 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
 def _documents_of_record(record: RunRecord, known: dict[str, list[Document]]) -> Sequence[Document]:
     digest = record.data.digest
     if digest not in known:
+        if record.data.split == OWN:
+            raise InputError(
+                f"{record.model.name}: the record does not hold its documents, which are a user's "
+                "own; pass lm-eval's folder instead"
+            )
         if is_released(record.data.split):
             known[digest] = load_split(record.data.split)
         elif record.data.split == GENERATED and record.data.generator:

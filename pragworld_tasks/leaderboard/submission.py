@@ -128,10 +128,11 @@ def to_submissions(
         metrics: names of the metrics to submit; None for all.
 
     Raises:
-        InputError: The runs are not of one model that has a name, two are of the same task, or the
-            date is none.
+        InputError: The runs are not of one model that has a name, two are of the same task, one is
+            on documents of one's own, or the date is none.
     """
     for run in runs:
+        run.record.check_common_documents()
         if run.record.source == "readings":
             raise InputError(
                 f"{run.name}: readings of the labels are no model's results; submit a model's run"

@@ -59,13 +59,15 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
         source: where its samples are.
 
     Raises:
-        InputError: The folder exists or cannot be written, or the run has no results of lm-eval.
+        InputError: The folder exists or cannot be written, or the run has no results of lm-eval or
+            is on documents of one's own.
     """
     if run.record.source != "lm-eval":
         raise InputError(
             f"{source.name}: not lm-eval's results; pass a folder that lm_eval wrote with "
             "--log_samples and --output_path"
         )
+    run.record.check_common_documents()
     with refusing(folder):
         if folder.exists():
             raise InputError(f"{folder} exists; remove it, or choose another name")
@@ -109,6 +111,7 @@ def _verify(folder: Path) -> BoardRun:
             "else; remove it"
         )
     record = read_record(path)
+    record.check_common_documents()
     _check_source(record, path)
     _check_privacy(record, path)
     check_texts(record, path)

@@ -1,0 +1,305 @@
+"""Test documents of a user's own: their file, the lm-eval tasks, and every command that takes it."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from command_runs import refused, run_command
+from lm_eval_runs import Evaluation, LmEval
+
+from pragworld_tasks import harness
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.own_documents import read_documents
+from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.leaderboard.runs import load_runs
+from pragworld_tasks.leaderboard.verify import verify
+from pragworld_tasks.tiny import tiny_folder
+
+GENERATED = {"groups": 5, "seed": 7, "split": "test"}
+TINY = ("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64")
+FORMS = ("", "_label", "_mc")
+WITHOUT_ALTERATIONS = {"acc", "yes_acc", "no_acc", "unreadable"}
+WITH_ALTERATIONS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
+OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
+TEA: dict[str, Any] = {
+    "context": "Ann: Where is the tea?\nBen: All of it is in the hall.",
+    "question": "Is the tea in the hall?",
+    "answer": "yes",
+    "group": 40,
+}
+SOME: dict[str, Any] = {
+    **TEA,
+    "context": "Ann: Where is the tea?\nBen: Some of it is in the hall.",
+    "answer": "no",
+    "alteration": "Quantifier Change",
+}
+MILK: dict[str, Any] = {**TEA, "question": "Is the milk in the hall?", "answer": "no", "group": 7}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that `pragworld-tasks generate` wrote."""
+    path = tmp_path_factory.mktemp("mine") / "documents.jsonl"
+    options = [word for name, value in GENERATED.items() for word in (f"--{name}", str(value))]
+    main(["generate", *options, "--out", str(path)])
+    return path
+
+
+def write(path: Path, records: Sequence[object]) -> Path:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+# The file -----------------------------------------------------------------------------------------
+
+
+def test_what_generate_writes_is_read_unchanged(file: Path) -> None:
+    generated = generate_documents(**GENERATED)
+    assert read_documents(file) == [replace(document, split="own") for document in generated]
+
+
+def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
+    sugar = {**TEA, "question": "Is the tea sweet?", "answer": "no"}
+    del sugar["group"]
+    path = write(tmp_path / "mine.jsonl", [SOME, MILK, TEA, sugar])
+    some, milk, tea, alone = read_documents(path)
+    assert [document.row for document in (some, milk, tea, alone)] == [0, 1, 2, 3]
+    assert [document.group for document in (some, milk, tea, alone)] == [0, 1, 0, 2]
+    assert [document.is_original for document in (some, milk, tea, alone)] == [False, *[True] * 3]
+    assert (some.effect, some.alteration) == ("flip", "Quantifier Change")
+    assert (tea.effect, tea.alteration, tea.basis, tea.split) == (None, None, None, "own")
+    (same, _) = read_documents(write(path, [{**SOME, "answer": "yes"}, TEA]))
+    assert same.effect == "invariant"
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([TEA, {"question": "?", "answer": "no"}], r"row 1 \(line 2\): no 'context'; a document needs"),
+        ([{**TEA, "context": " \n"}], r"row 0 \(line 1\): 'context' is blank"),
+        ([{**TEA, "question": 5}], r"row 0 \(line 1\): 'question' is 5: input should be a valid string"),
+        ([{**TEA, "answer": "maybe"}], r"'answer' is 'maybe': input should be 'yes' or 'no'"),
+        ([{**TEA, "answer": True}], r"'answer' is True: input should be 'yes' or 'no'"),
+        ([{**TEA, "anwser": "no"}], "unknown field 'anwser'; must be one of context, question, ans"),
+        ([{**TEA, "group": "a"}], "'group' is 'a': input should be a valid integer"),
+        ([{**TEA, "basis": "guessed"}], "'basis' is 'guessed': input should be 'entailed', 'excl"),
+        ([{**TEA, "basis": "excluded"}], "basis 'excluded' contradicts answer 'yes'"),
+        ([{**MILK, "basis": "entailed"}], "basis 'entailed' contradicts answer 'no'"),
+        ([TEA, {**SOME, "alteration": "Reversal"}], "unknown alteration 'Reversal'; must be one of "),
+        ([TEA, {**SOME, "alteration": None, "is_original": False}], "variant without its 'alteration'"),
+        ([TEA, {**SOME, "is_original": True}], "'is_original' contradicts the 'alteration'"),
+        ([TEA, {**SOME, "group": None}], r"row 1 \(line 2\): .* without a 'group'"),
+        ([{**TEA, "effect": "flip"}], "'effect' is 'flip', but without an 'alteration'"),
+        ([TEA, {**SOME, "effect": "invariant"}], "effect 'invariant' contradicts .* in line 1"),
+        ([MILK, SOME], r"row 1 \(line 2\): group 40 has altered variants but no original"),
+        ([TEA, MILK, {**MILK, "question": "Is it?"}], r"\(line 3\): group 7 has another original in line 2"),
+        ([TEA, MILK, {**TEA, "group": 3}], r"\(line 3\): the same context and question as in line 1"),
+        ([{**TEA, "row": 0}, {**MILK, "row": 0}], r"\(line 2\): 'row' is 0; rows number the documents"),
+        (["tea"], r"row 0 \(line 1\): not a JSON object"),
+        ([], "empty; each line must be a JSON object"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_right_is_refused_with_its_line(
+    tmp_path: Path, records: list[object], message: str
+) -> None:
+    path = write(tmp_path / "mine.jsonl", records)
+    with pytest.raises(InputError, match=message) as caught:
+        read_documents(path)
+    assert str(caught.value).startswith(f"{path}")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file_of_json_lines_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut.jsonl").write_text(json.dumps(TEA) + "\n" + json.dumps(MILK)[:-9])
+    for name, message in {
+        "gone.jsonl": "No such file or directory",
+        "mine.csv": "not JSON lines; pass a file such as",
+        ".": "not JSON lines; pass a file such as",
+        "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
+    }.items():
+        with pytest.raises(InputError, match=message) as caught:
+            read_documents(tmp_path / name)
+        assert "\n" not in str(caught.value)
+
+
+# The tasks ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(lm_eval: LmEval, file: Path) -> Evaluation:
+    """The tasks on generated documents, and those on the file that holds the same."""
+    return lm_eval(
+        *TINY,
+        *("--tasks", ",".join(f"pragworld_{kind}{form}" for kind in ("own", "generated") for form in FORMS)),
+        *("--metadata", json.dumps({**GENERATED, "documents": str(file)}), "--log_samples"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_documents_give_the_metrics_of_the_generated_task(
+    both: Evaluation, form: str
+) -> None:
+    assert both.returncode == 0, both.log
+    own, generated = (both.metrics(f"pragworld_{kind}{form}") for kind in ("own", "generated"))
+    assert own == generated
+    assert {*own} >= WITHOUT_ALTERATIONS | WITH_ALTERATIONS | OF_BASES
+    ours, theirs = (both.samples(f"pragworld_{kind}{form}") for kind in ("own", "generated"))
+    for first, second in zip(ours, theirs, strict=True):
+        assert first["arguments"] == second["arguments"]
+        assert (first["doc"]["split"], second["doc"]["split"]) == ("own", "generated")
+        assert first["doc"]["documents_digest"] == second["doc"]["documents_digest"]
+
+
+def test_the_metrics_are_those_counted_by_hand(both: Evaluation, file: Path) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    right: list[bool] = []
+    for line, sample in zip(lines, both.samples("pragworld_own_mc"), strict=True):
+        (yes, _), (no, _) = sample["filtered_resps"]
+        right.append((float(yes) > float(no)) == (line["answer"] == "yes"))
+
+    def share(covers: Callable[[dict[str, Any]], bool]) -> float:
+        return fmean(hit for line, hit in zip(lines, right, strict=True) if covers(line))
+
+    groups: dict[int, list[bool]] = {}
+    for line, hit in zip(lines, right, strict=True):
+        groups.setdefault(line["group"], []).append(hit)
+    expected = {
+        "robust_acc": fmean(all(hits) for hits in groups.values()),
+        "acc": share(lambda line: True),
+        "yes_acc": share(lambda line: line["answer"] == "yes"),
+        "no_acc": share(lambda line: line["answer"] == "no"),
+        "original_acc": share(lambda line: line["is_original"]),
+        "altered_acc": share(lambda line: not line["is_original"]),
+        "flip_acc": share(lambda line: line["effect"] == "flip"),
+        "invariant_acc": share(lambda line: line["effect"] == "invariant"),
+        "entailed_acc": share(lambda line: line["basis"] == "entailed"),
+        "excluded_acc": share(lambda line: line["basis"] == "excluded"),
+        "undetermined_acc": share(lambda line: line["basis"] == "undetermined"),
+        "unreadable": 0.0,
+    }
+    shown = both.metrics("pragworld_own_mc")
+    assert {name: shown[name] for name in expected} == pytest.approx(expected)
+
+
+def metric_names(evaluation: Evaluation, task: str) -> set[str]:
+    return {name for name in evaluation.metrics(task) if "_stderr" not in name}
+
+
+def test_the_table_has_the_metrics_that_the_documents_allow(
+    lm_eval: LmEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine").mkdir()
+    write(Path("mine/documents.jsonl"), [TEA, MILK])
+    plain = lm_eval(
+        *TINY, "--tasks", "pragworld_own_mc", "--metadata", '{"documents": "mine/documents.jsonl"}'
+    )
+    assert plain.returncode == 0, plain.log
+    assert metric_names(plain, "pragworld_own_mc") == WITHOUT_ALTERATIONS
+
+
+@pytest.mark.parametrize(
+    ("records", "names"),
+    [
+        ([TEA, MILK], WITHOUT_ALTERATIONS),
+        ([TEA, {**MILK, "basis": "undetermined"}], WITHOUT_ALTERATIONS | OF_BASES),
+        ([TEA, MILK, SOME], WITHOUT_ALTERATIONS | WITH_ALTERATIONS),
+    ],
+)
+def test_every_document_is_counted_in_the_same_metrics(
+    tmp_path: Path, records: list[object], names: set[str]
+) -> None:
+    """Processes that evaluate parts of the documents would wait for each other otherwise."""
+    path = write(tmp_path / "mine.jsonl", records)
+    for record in harness.own_dataset(documents=str(path))["test"]:
+        for items in (
+            harness.score_response(record, ["No."]),
+            harness.score_likelihoods(record, [(-1.0, True), (-2.0, False)]),
+        ):
+            assert {name for name in items if not name.endswith("_stderr")} == names
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({}, "pragworld_own: no 'documents'; name a file of JSON lines, as in --metadata .*"),
+        ({"documents": ["a"]}, r"pragworld_own: 'documents' is \['a'\]; name a file .*"),
+        ({"documents": "gone.jsonl"}, "gone.jsonl: No such file or directory"),
+    ],
+)
+def test_lm_eval_ends_with_one_line(
+    lm_eval: LmEval, metadata: dict[str, object], message: str
+) -> None:
+    arguments = ("--model", "dummy", "--tasks", "pragworld_own", "--metadata", json.dumps(metadata))
+    evaluation = lm_eval(*arguments)
+    assert evaluation.returncode == 1
+    assert re.fullmatch(message, evaluation.log.splitlines()[-1])
+    assert "Traceback" not in evaluation.log
+
+
+# The other commands -------------------------------------------------------------------------------
+
+
+def test_score_reads_samples_and_responses_to_ones_own_documents(
+    both: Evaluation, file: Path, tmp_path: Path
+) -> None:
+    samples = str(both.samples_file("pragworld_own_label"))
+    of_samples = run_command("score", "--responses", samples)
+    assert of_samples.returncode == 0, of_samples.stderr
+    assert of_samples.stdout.startswith("own: ")
+    answers = [sample["filtered_resps"][0] for sample in both.samples("pragworld_own_label")]
+    responses = write(tmp_path / "answers.jsonl", [{"response": answer} for answer in answers])
+    of_file = run_command("score", "--responses", str(responses), "--documents", str(file))
+    assert of_file.returncode == 0, of_file.stderr
+    assert of_file.stdout == of_samples.stdout
+    with refused(r"^--documents: not for the split manual; leave one of them out$"):
+        main(
+            ["score", "--responses", str(responses), "--split", "manual", "--documents", str(file)]
+        )
+    with refused(r"responses do not hold their documents; .* --documents with a file of your own$"):
+        main(["score", "--responses", str(responses), "--split", "own"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("submit", "--to", "hub", "--dataset-id", "someone/pragworld", "--model-name", "some/one"),
+        ("record",),
+    ],
+)
+def test_a_run_on_ones_own_documents_is_not_submitted(
+    both: Evaluation, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    name, *options = command
+    samples = str(both.samples_file("pragworld_own_mc"))
+    with refused("a run on documents of your own, which nobody else can be compared on; submit"):
+        main([name, samples, *options, "--out", str(tmp_path / "out")])
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_submission_on_ones_own_documents_is_refused(both: Evaluation, tmp_path: Path) -> None:
+    samples = both.samples_file("pragworld_own_mc")
+    (run,) = load_runs([str(samples)])
+    (tmp_path / samples.name).write_bytes(samples.read_bytes())
+    run.record.write(tmp_path / "record.json")
+    with pytest.raises(InputError, match="a run on documents of your own, which nobody else"):
+        verify(tmp_path)
+
+
+def documents_of(evaluation: Evaluation, task: str) -> list[Document]:
+    names = Document.__dataclass_fields__
+    return [
+        Document(**{name: sample["doc"][name] for name in names})
+        for sample in evaluation.samples(task)
+    ]
+
+
+def test_samples_hold_the_documents_of_the_file(both: Evaluation, file: Path) -> None:
+    assert documents_of(both, "pragworld_own") == read_documents(file)
