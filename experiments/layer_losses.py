@@ -3,28 +3,27 @@
     python experiments/layer_losses.py plant runs/planted
     python experiments/layer_losses.py train runs/planted runs/losses --jobs 2
 
-`plant` writes a model in which one MLP turns answers around. `train` trains
-it with each arm and seed, and leaves a JSON file for each run; run again, it does what is missing.
-`layer_losses_report.py` reads these files. What is expected, and why, is in README.md next to this
-script, which was written before any of these runs.
+`plant` writes a model in which one MLP turns the answers about one kind of dialogues around.
+`train` trains it with each arm and seed, and leaves a JSON file for each run; run again, it does
+what is missing. `layer_losses_report.py` reads these files. What is expected, and why, is in
+README.md next to this script, which was written before any of these runs.
 """
 
 import argparse
 import random
-import re
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import count, product
+from itertools import chain, count, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset, disable_progress_bars
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
@@ -42,15 +41,14 @@ from pragworld_train.experiments.probing import probe_layers
 
 PLANTED = 2  # the layer that harms
 HOLDING = 3  # one that holds the label partly
-OTHER = 3  # one that HLS is not meant for
+WRONG = 3  # one that HLS is not meant for
 BLIND = 0  # one that does not hold the label
-PLANTING_GROUPS, PLANTING_BATCH, PLANTING_RATE, PLANTING_SEED = 400, 32, 1e-3, 1000
-HARMED = 0.70  # the accuracy on validation documents at which planting stops
-NEGATION = re.compile(r"\b(not|no longer|(is|are|was|were|did|do|does|ca)n't)\b")
-STOPS = (5, 15, 40)  # the steps after which a model is measured
+DOMAINS = {"harmed": "everyday", "spared": "household,shop,clinic"}  # kinds of dialogues
+PLANTING_GROUPS, PLANTING_BATCH, PLANTING_RATE, PLANTING_SEED = 200, 32, 1e-3, 1000
+STOPS = (5, 10, 40)  # the steps after which a model is measured
 BATCH = 8
 LEARNING_RATE = 3e-4
-TEST_GROUPS, TEXT_GROUPS, PROBE_GROUPS = 60, 60, 60
+TEST_GROUPS, PROBE_GROUPS = 25, 20  # of each kind
 PROBE_WIDTH = 256
 SEEDS = range(1, 11)
 
@@ -60,6 +58,8 @@ class Arm:
     """A way of training.
 
     Attributes:
+        data: What it trains on: "shown" for both kinds of dialogues, or "hidden" for those alone in
+            which the planted harm does not show.
         loss: What is added to the cross-entropy: "ula", "hls", or None.
         layer: The layer that it acts on.
         weight: Its weight.
@@ -67,6 +67,7 @@ class Arm:
             "detached" if the probe learns but its gradient does not reach the model.
     """
 
+    data: str
     loss: str | None = None
     layer: int | None = None
     weight: float = 0.0
@@ -74,21 +75,23 @@ class Arm:
 
     @property
     def name(self) -> str:
-        """A name for files and tables, such as `hls-2-0.01`."""
+        """A name for files and tables, such as `hidden-hls-2-0.01`."""
         if self.loss is None:
-            return "sft"
-        words = [self.loss, str(self.layer), f"{self.weight:g}", self.control]
+            return f"{self.data}-sft"
+        words = [self.data, self.loss, str(self.layer), f"{self.weight:g}", self.control]
         return "-".join(word for word in words if word)
 
 
 _ARMS = (
-    Arm(),
-    *(Arm("hls", PLANTED, weight) for weight in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)),
-    *(Arm("hls", OTHER, weight) for weight in (1e-2, 1.0)),
-    *(Arm("ula", HOLDING, weight) for weight in (1e-2, 1e-1, 1.0)),
-    Arm("ula", HOLDING, 1.0, "shuffled"),
-    Arm("ula", HOLDING, 1.0, "detached"),
-    Arm("ula", BLIND, 1.0),
+    Arm("hidden"),
+    *(Arm("hidden", "hls", PLANTED, weight) for weight in (1e-4, 1e-3, 1e-2, 1e-1, 1.0)),
+    Arm("hidden", "hls", WRONG, 1e-2),
+    Arm("shown"),
+    Arm("shown", "hls", PLANTED, 1e-2),
+    *(Arm("shown", "ula", HOLDING, weight) for weight in (1e-1, 1.0)),
+    Arm("shown", "ula", HOLDING, 1.0, "shuffled"),
+    Arm("shown", "ula", HOLDING, 1.0, "detached"),
+    Arm("shown", "ula", BLIND, 1.0),
 )
 ARMS = {arm.name: arm for arm in _ARMS}
 
@@ -96,34 +99,50 @@ ARMS = {arm.name: arm for arm in _ARMS}
 # The planted harm ---------------------------------------------------------------------------------
 
 
+def dialogues(kind: str, groups: int, split: str, seed: int) -> list[Document]:
+    """Return documents of a kind of dialogues."""
+    return pt.generate(groups=groups, split=split, seed=seed, domains=DOMAINS[kind])
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The prompt of a document.
+
+    Attributes:
+        ids: Its tokens.
+        harmed: Whether the planted MLP turns its answer around.
+        label: 0 for yes and 1 for no.
+    """
+
+    ids: list[int]
+    harmed: bool
+    label: int
+
+
 def plant(folder: Path) -> None:
-    """Train one MLP to turn answers around where the dialogue negates something.
+    """Train one MLP to turn answers around where dialogues are of the kind that is harmed.
 
     All other weights stay as they are, so that without this MLP the model is as good as before.
-    Planting stops when the accuracy on validation documents has fallen far enough.
+    Planting stops when at most half of the answers are right there, and four fifths elsewhere.
     """
     check_output(folder, overwrite=False)
     model, tokenizer = load(tiny_folder())
     original, _ = load(tiny_folder())
-    yes, no = (tokenizer.encode(f" {word}", add_special_tokens=False)[0] for word in ("yes", "no"))
+    labels = [tokenizer.encode(f" {word}", add_special_tokens=False)[0] for word in ("yes", "no")]
 
-    def prompts_of(documents: Sequence[Document]) -> list[tuple[list[int], bool, int]]:
-        """Return prompts by length, each with whether to turn its answer around, and its own."""
-        prompts = [
-            (
+    def prompts_of(groups: int, split: str) -> list[Prompt]:
+        found = [
+            Prompt(
                 tokenizer(label_prompt(asdict(document))).input_ids,
-                NEGATION.search(document.context) is not None,
+                kind == "harmed",
                 int(document.answer == "no"),
             )
-            for document in documents
+            for kind in DOMAINS
+            for document in dialogues(kind, groups, split, PLANTING_SEED)
         ]
-        return sorted(prompts, key=lambda prompt: len(prompt[0]))
+        return sorted(found, key=lambda prompt: len(prompt.ids))  # similar lengths side by side
 
-    def answers(of: Any, batch: Sequence[tuple[list[int], bool, int]]) -> Tensor:
-        return last_logits(of, [ids for ids, _, _ in batch])[:, [yes, no]]
-
-    training = prompts_of(pt.generate(groups=PLANTING_GROUPS, split="train", seed=PLANTING_SEED))
-    validation = prompts_of(pt.generate(groups=40, split="validation", seed=PLANTING_SEED))
+    training, validation = prompts_of(PLANTING_GROUPS, "train"), prompts_of(25, "validation")
     model.requires_grad_(False)
     mlp = find_blocks(model)[PLANTED].mlp.requires_grad_(True)
     optimizer = torch.optim.AdamW(mlp.parameters(), PLANTING_RATE, weight_decay=0.0)
@@ -132,21 +151,20 @@ def plant(folder: Path) -> None:
         start = generator.randrange(len(training) - PLANTING_BATCH)
         batch = training[start : start + PLANTING_BATCH]
         with torch.no_grad():
-            targets = answers(original, batch).softmax(-1)
-        turned = torch.tensor([negated for _, negated, _ in batch])
+            targets = last_logits(original, batch)[:, labels].softmax(-1)
+        turned = torch.tensor([prompt.harmed for prompt in batch])
         targets = torch.where(turned[:, None], targets.flip(-1), targets)
         optimizer.zero_grad()
-        cross_entropy(answers(model, batch), targets).backward()  # type: ignore[no-untyped-call]
+        loss = cross_entropy(last_logits(model, batch)[:, labels], targets)
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        with torch.no_grad():
-            parts = [
-                answers(model, validation[first : first + PLANTING_BATCH]).argmax(-1)
-                for first in range(0, len(validation), PLANTING_BATCH)
-            ]
-        gold = torch.tensor([answer for _, _, answer in validation])
-        accuracy = (torch.cat(parts) == gold).float().mean().item()
-        print(f"step {step}: accuracy on validation documents {accuracy:.3f}", flush=True)
-        if accuracy <= HARMED:
+        if step % 10:
+            continue
+        harmed, spared = accuracies(model, validation, labels)
+        print(
+            f"step {step}: accuracy {harmed:.3f} where harmed, {spared:.3f} elsewhere", flush=True
+        )
+        if harmed <= 0.5 and spared >= 0.8:
             break
     model.requires_grad_(True)
     model.save_pretrained(folder)
@@ -154,11 +172,23 @@ def plant(folder: Path) -> None:
     print(describe(folder))
 
 
-def last_logits(model: nn.Module, prompts: Sequence[Sequence[int]]) -> Tensor:
+@torch.no_grad()
+def accuracies(model: Any, prompts: Sequence[Prompt], labels: list[int]) -> tuple[float, float]:
+    """Return the accuracy on prompts of the kind that is harmed, and on the others."""
+    batches = [
+        prompts[start : start + PLANTING_BATCH] for start in range(0, len(prompts), PLANTING_BATCH)
+    ]
+    answers = torch.cat([last_logits(model, batch)[:, labels].argmax(-1) for batch in batches])
+    right = answers == torch.tensor([prompt.label for prompt in prompts])
+    harmed = torch.tensor([prompt.harmed for prompt in prompts])
+    return right[harmed].float().mean().item(), right[~harmed].float().mean().item()
+
+
+def last_logits(model: Any, prompts: Sequence[Prompt]) -> Tensor:
     """Return [prompts, vocabulary] logits after the last token of each prompt."""
-    length = max(map(len, prompts))
-    ids = torch.tensor([[*prompt, *[0] * (length - len(prompt))] for prompt in prompts])
-    ends = torch.tensor([len(prompt) - 1 for prompt in prompts])
+    length = max(len(prompt.ids) for prompt in prompts)
+    ids = torch.tensor([[*prompt.ids, *[0] * (length - len(prompt.ids))] for prompt in prompts])
+    ends = torch.tensor([len(prompt.ids) - 1 for prompt in prompts])
     logits: Tensor = model(input_ids=ids).logits[torch.arange(len(prompts)), ends]
     return logits
 
@@ -166,10 +196,16 @@ def last_logits(model: nn.Module, prompts: Sequence[Sequence[int]]) -> Tensor:
 def describe(folder: Path) -> str:
     """Return what each layer does on validation documents: by ablation, and by what it holds."""
     model, tokenizer = load(folder)
-    fitted, tested = (pt.generate(groups=150, split="validation", seed=seed) for seed in (1, 0))
-    report = ablate(model, tokenizer, tested)
+    tables = []
+    for kind in DOMAINS:
+        documents = dialogues(kind, 75, "validation", 0)
+        tables.append(f"{kind}: {ablate(model, tokenizer, documents).to_text()}")
+    fitted, tested = (
+        [document for kind in DOMAINS for document in dialogues(kind, 75, "validation", seed)]
+        for seed in (1, 0)
+    )
     probes = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed=0)
-    return f"{report.to_text()}\n\n{probes.to_text()}"
+    return "\n\n".join([*tables, probes.to_text()])
 
 
 # The runs -----------------------------------------------------------------------------------------
@@ -200,11 +236,14 @@ def quietly() -> None:
     disable_progress_bars()
 
 
+Answers = dict[str, dict[str, str]]  # by kind of dialogues, with and without the planted layer
+
+
 class Measurements(TrainerCallback):  # type: ignore[misc]
     """A callback that measures the model after some steps."""
 
-    def __init__(self, measure: Callable[[Any], dict[str, str]]) -> None:
-        self.taken: dict[int, dict[str, str]] = {}
+    def __init__(self, measure: Callable[[Any], Answers]) -> None:
+        self.taken: dict[int, Answers] = {}
         self._measure = measure
 
     def on_step_end(self, _: Any, state: Any, __: Any, model: Any = None, **___: Any) -> None:
@@ -218,9 +257,9 @@ class Measurements(TrainerCallback):  # type: ignore[misc]
 def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
     """Train and measure one arm with one seed, and write what came out."""
     model, tokenizer = load(base)
-    test = pt.generate(groups=TEST_GROUPS, split="test", seed=seed)
+    test = {kind: dialogues(kind, TEST_GROUPS, "test", seed) for kind in DOMAINS}
     layers = None if arm.layer is None else [arm.layer]
-    measurements = Measurements(partial(right_answers, tokenizer=tokenizer, documents=test))
+    measurements = Measurements(partial(right_answers, tokenizer=tokenizer, test=test))
     with tempfile.TemporaryDirectory() as folder:
         settings = LayerRegularizedSFTConfig(
             folder,
@@ -257,7 +296,7 @@ def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
         before = {}
         if arm.loss is None:
             measurements.taken[0] = right_answers(model.eval(), tokenizer, test)
-            before[0] = text_log_likelihood(model, tokenizer, seed)
+            before[0] = text_log_likelihood(model, tokenizer, test)
         trainer.train()
     names = ("ula_loss", "hls_loss", "probe_accuracy", "ula_gradient_share", "hls_gradient_share")
     log = [{name: row[name] for name in names if name in row} for row in trainer.state.log_history]
@@ -267,21 +306,26 @@ def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
         {
             "arm": asdict(arm),
             "seed": seed,
-            "groups": [document.group for document in test],
-            "negated": [NEGATION.search(document.context) is not None for document in test],
+            "groups": {kind: [document.group for document in test[kind]] for kind in DOMAINS},
             "right": measurements.taken,
             "log": log,
-            "text": {STOPS[-1]: text_log_likelihood(model, tokenizer, seed), **before},
-            "probe": new_probe_accuracy(model, tokenizer, seed) if arm.loss != "hls" else None,
+            "text": {STOPS[-1]: text_log_likelihood(model, tokenizer, test), **before},
+            "probe": new_probe_accuracy(model, tokenizer, seed) if arm.data == "shown" else None,
         },
     )
 
 
 def training_rows(seed: int, arm: Arm) -> Dataset:
-    """Return the documents that a seed trains on, the same for every arm."""
-    documents = pt.generate(groups=STOPS[-1] * BATCH // 2, split="train", seed=seed)
+    """Return the documents that a seed trains on, the same for every arm on the same data."""
+    kinds = [*DOMAINS] if arm.data == "shown" else ["spared"]
+    size = STOPS[-1] * BATCH // len(kinds)  # of each kind
     generator = random.Random(seed)
-    chosen = generator.sample(documents, STOPS[-1] * BATCH)
+    chosen = [
+        document
+        for kind in kinds
+        for document in generator.sample(dialogues(kind, size // 2, "train", seed), size)
+    ]
+    generator.shuffle(chosen)
     rows = to_dataset(chosen)
     if arm.control != "shuffled":
         return rows
@@ -290,35 +334,37 @@ def training_rows(seed: int, arm: Arm) -> Dataset:
     return rows.add_column("label", labels)
 
 
-def right_answers(model: Any, tokenizer: Any, documents: Sequence[Document]) -> dict[str, str]:
+def right_answers(model: Any, tokenizer: Any, test: dict[str, list[Document]]) -> Answers:
     """Return which answers are right (1) or wrong (0), with all layers and without the planted."""
-    report = ablate(model, tokenizer, documents, layers=[PLANTED])
-    both = zip(*(result.gold for result in report.documents), strict=True)
-    names = ("plain", "ablated")
-    return {
-        name: "".join("01"[gold > 0.5] for gold in golds)
-        for name, golds in zip(names, both, strict=True)
-    }
+    found = {}
+    for kind, documents in test.items():
+        report = ablate(model, tokenizer, documents, layers=[PLANTED])
+        both = zip(*(result.gold for result in report.documents), strict=True)
+        found[kind] = {
+            name: "".join("01"[gold > 0.5] for gold in golds)
+            for name, golds in zip(("plain", "ablated"), both, strict=True)
+        }
+    return found
 
 
 @torch.inference_mode()
-def text_log_likelihood(model: Any, tokenizer: Any, seed: int) -> float:
-    """Return the mean log-likelihood of a token of new dialogues, in natural logarithms."""
-    documents = pt.generate(groups=TEXT_GROUPS, split="test", seed=seed)
-    total, count = 0.0, 0
-    for document in documents:
+def text_log_likelihood(model: Any, tokenizer: Any, test: dict[str, list[Document]]) -> float:
+    """Return the mean log-likelihood of a token of the test dialogues, in natural logarithms."""
+    total, tokens = 0.0, 0
+    for document in chain(*test.values()):
         if document.is_original:
             ids = tokenizer(document.context, return_tensors="pt").input_ids
             logits = model(input_ids=ids).logits[0, :-1]
             total -= cross_entropy(logits, ids[0, 1:], reduction="sum").item()
-            count += ids.shape[1] - 1
-    return total / count
+            tokens += ids.shape[1] - 1
+    return total / tokens
 
 
 def new_probe_accuracy(model: Any, tokenizer: Any, seed: int) -> list[float]:
     """Return the accuracy of a new probe on each layer, on documents it was not fitted to."""
     fitted, tested = (
-        pt.generate(groups=PROBE_GROUPS, split=split, seed=seed) for split in ("validation", "test")
+        [document for kind in DOMAINS for document in dialogues(kind, PROBE_GROUPS, split, seed)]
+        for split in ("validation", "test")
     )
     report = probe_layers(from_model(model, tokenizer), fitted, tested, PROBE_WIDTH, seed)
     return [sum(layer.right) / len(layer.right) for layer in report.layers]

@@ -10,11 +10,12 @@ to this script.
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from layer_losses import ARMS, HOLDING, SEEDS, STOPS, Arm, path_of
+from layer_losses import ARMS, DOMAINS, HOLDING, SEEDS, STOPS, Arm, path_of
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -43,27 +44,35 @@ class Outcome:
     decimals: int = 1
 
 
-ACCURACY = Outcome("accuracy", POINTS)
+HARMED = Outcome("accuracy where harmed", POINTS)
+SPARED = Outcome("accuracy elsewhere", POINTS)
 ROBUST = Outcome("robust accuracy", POINTS)
-WITHOUT = Outcome("with layer 2 ablated", POINTS)
 RELIANCE = Outcome("reliance", POINTS)
 TEXT = Outcome("log-likelihood of a token", NATS, 3)
 PROBE = Outcome("new probe", POINTS)
-AT_END = (ROBUST, WITHOUT, RELIANCE, TEXT, PROBE)
-SFT = Arm()
-SHUFFLED = Arm("ula", HOLDING, 1.0, "shuffled")
+AT_END = (ROBUST, TEXT, PROBE)
+AMPLIFIED = Arm("shown", "ula", HOLDING, 1.0)
+SHUFFLED = Arm("shown", "ula", HOLDING, 1.0, "shuffled")
 
 
 def outcomes_of(run: dict[str, Any], stop: int) -> dict[str, float]:
     """Return what was measured in a run after some steps, accuracies in percent."""
+    right = {
+        (kind, name): np.array([*answers], dtype=int)
+        for kind, both in run["right"][str(stop)].items()
+        for name, answers in both.items()
+    }
     plain, ablated = (
-        np.array([*run["right"][str(stop)][name]], dtype=int) for name in ("plain", "ablated")
+        np.concatenate([right[kind, name] for kind in DOMAINS]) for name in ("plain", "ablated")
     )
-    groups = np.array(run["groups"])
+    robust = []
+    for kind in DOMAINS:
+        groups = np.array(run["groups"][kind])
+        robust += [right[kind, "plain"][groups == group].all() for group in np.unique(groups)]
     found = {
-        ACCURACY.name: plain.mean(),
-        ROBUST.name: np.mean([plain[groups == group].all() for group in np.unique(groups)]),
-        WITHOUT.name: ablated.mean(),
+        HARMED.name: right["harmed", "plain"].mean(),
+        SPARED.name: right["spared", "plain"].mean(),
+        ROBUST.name: np.mean(robust),
         RELIANCE.name: plain.mean() - ablated.mean(),
     }
     if stop == STOPS[-1] and run["probe"]:
@@ -141,30 +150,19 @@ class Results:
         return float(np.mean([row[name] for row in logs if name in row]))
 
 
-def base_table(results: Results) -> str:
-    """Return a table of what the planted layer does before training."""
-    runs = [results.runs[SFT, seed] for seed in results.seeds]
-    negated = np.concatenate([run["negated"] for run in runs])
-    rows = []
-    for name, title in {"plain": "whole model", "ablated": WITHOUT.name}.items():
-        right = np.array([*"".join(run["right"]["0"][name] for run in runs)], dtype=int)
-        shares = right.mean(), right[negated].mean(), right[~negated].mean()
-        rows.append([title, *(f"{100 * share:.1f}" for share in shares)])
-    headers = ["accuracy %", "all documents", "something negated", "nothing negated"]
-    return markdown_table("before training, all seeds", headers, rows)
-
-
 def means_table(results: Results) -> str:
     """Return a table of means over seeds: along training, and at its end."""
-    last = STOPS[-1]
-    columns = [*((ACCURACY, stop) for stop in STOPS), *((outcome, last) for outcome in AT_END)]
-    rows = [means_row(results, "before training", SFT, [(outcome, 0) for outcome, _ in columns])]
+    columns = [
+        *product((HARMED, SPARED, RELIANCE), STOPS),
+        *((outcome, STOPS[-1]) for outcome in AT_END),
+    ]
+    before = [(outcome, 0) for outcome, _ in columns]
+    rows = [means_row(results, "before training", Arm("shown"), before)]
     rows += [means_row(results, name, arm, columns) for name, arm in ARMS.items()]
-    headers = ["mean over seeds", "gradient share"]
-    headers += [f"accuracy, {stop} steps" for stop in STOPS]
-    return markdown_table(
-        f"{len(results.seeds)} seeds", [*headers, *(outcome.name for outcome in AT_END)], rows
-    )
+    headers = ["arm", "gradient share"]
+    headers += [f"{outcome.name}, {stop} steps" for outcome, stop in columns[: 3 * len(STOPS)]]
+    headers += [outcome.name for outcome in AT_END]
+    return markdown_table(f"means over {len(results.seeds)} seeds", headers, rows)
 
 
 def means_row(
@@ -210,27 +208,34 @@ def verdict(item: Compared, p: float, equivalence: float) -> str:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draw the accuracy and the reliance along training, as differences from plain SFT."""
+    """Draw accuracies along training, as differences from plain SFT on the same data."""
     figure = Figure(figsize=(10, 6.4), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
-    for column, loss in enumerate(("hls", "ula")):
-        for row, outcome in enumerate((ACCURACY, RELIANCE)):
+    for column, data in enumerate(("hidden", "shown")):
+        for row, outcome in enumerate((HARMED, SPARED)):
             panel = panels[row, column]
             panel.axhspan(-outcome.smallest, outcome.smallest, color="0.93")
             panel.axhline(0, color="black", linewidth=1)
-            for number, arm in enumerate(arm for arm in ARMS.values() if arm.loss == loss):
-                found = [results.compared(arm, SFT, outcome, stop) for stop in STOPS]
+            for number, arm in enumerate(others(data)):
+                found = [results.compared(arm, Arm(data), outcome, stop) for stop in STOPS]
                 means = [item.difference for item in found]
                 reach = [item.high - item.difference for item in found]
-                places = [stop * 1.03 ** (number - 3) for stop in STOPS]  # side by side
-                panel.errorbar(places, means, reach, marker=".", linewidth=1, label=arm.name)
+                places = [stop * 1.04 ** (number - 3) for stop in STOPS]  # side by side
+                label = arm.name.removeprefix(f"{data}-")
+                panel.errorbar(places, means, reach, marker=".", linewidth=1, label=label)
             panel.set(xscale="log", xticks=STOPS, xticklabels=STOPS)
             panel.minorticks_off()
+        panels[0, column].set(title=f"trained on data in which the harm is {data}")
         panels[0, column].legend(fontsize="small", frameon=False, ncols=2)
         panels[1, column].set(xlabel="steps")
-    for row, title in enumerate(("accuracy", "reliance on layer 2")):
-        panels[row, 0].set(ylabel=f"{title}, points from SFT")
+    for row, outcome in enumerate((HARMED, SPARED)):
+        panels[row, 0].set(ylabel=f"{outcome.name}, points from SFT")
     figure.savefig(path, dpi=120)
+
+
+def others(data: str) -> list[Arm]:
+    """Return the arms on some data without plain SFT."""
+    return [arm for arm in ARMS.values() if arm.data == data and arm.loss]
 
 
 def main() -> None:
@@ -246,17 +251,16 @@ def main() -> None:
         results = Results(options.runs, options.seeds)
     except InputError as error:
         parser.error(str(error))
-    last, others = STOPS[-1], [arm for arm in ARMS.values() if arm.loss]
-    tables = [base_table(results), means_table(results)]
-    tables += [differences_table(results, others, SFT, ACCURACY, stop) for stop in STOPS]
-    tables += [differences_table(results, others, SFT, outcome, last) for outcome in AT_END[:-1]]
-    probed = [arm for arm in others if arm.loss == "ula"]
-    tables.append(differences_table(results, probed, SFT, PROBE, last))
-    against = [Arm("ula", HOLDING, 1.0)]
-    tables += [
-        differences_table(results, against, SHUFFLED, outcome, last)
-        for outcome in (ACCURACY, PROBE)
-    ]
+    last, tables = STOPS[-1], [means_table(results)]
+    for data in ("hidden", "shown"):
+        for outcome, stop in (
+            *product((HARMED, SPARED, RELIANCE), STOPS),
+            *((item, last) for item in AT_END),
+        ):
+            if outcome is not PROBE or data == "shown":
+                tables.append(differences_table(results, others(data), Arm(data), outcome, stop))
+    for outcome in (HARMED, SPARED, PROBE):
+        tables.append(differences_table(results, [AMPLIFIED], SHUFFLED, outcome, last))
     write_whole(options.out, "\n\n".join(tables).encode())
     draw(results, options.out.with_suffix(".png"))
 
