@@ -180,7 +180,7 @@ def test_linked_into_an_editable_lm_eval(environment: Environment, tmp_path: Pat
 
 def test_commands_of_the_installed_package(environment: Environment) -> None:
     listed = environment.run("pragworld-tasks", "list")
-    assert listed.stdout.count("\n") == 45
+    assert listed.stdout.count("\n") == 48
     assert "pragworld_manual Manual split (500 questions, 88 groups)" in " ".join(
         listed.stdout.split()
     )

@@ -133,7 +133,7 @@ def test_files_that_others_include_are_not_tasks() -> None:
 
 def test_every_task_file_says_what_it_is() -> None:
     descriptions = task_descriptions()
-    assert len(descriptions) == 45
+    assert len(descriptions) == 48
     assert all(text.endswith(".") and len(text) > 20 for text in descriptions.values())
 
 
