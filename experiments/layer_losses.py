@@ -33,6 +33,7 @@ import pragworld_tasks as pt
 from pragworld_interp import ablate
 from pragworld_interp.decoder import find_blocks, from_model
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.files import check_output, write_json
 from pragworld_tasks.tiny import tiny_folder
@@ -45,12 +46,12 @@ WRONG = 3  # one that HLS is not meant for
 BLIND = 0  # one that does not hold the label
 DOMAINS = {"harmed": "everyday", "spared": "household,shop,clinic"}  # kinds of dialogues
 PLANTING_GROUPS, PLANTING_BATCH, PLANTING_RATE, PLANTING_SEED = 200, 32, 1e-3, 1000
-STOPS = (5, 10, 40)  # the steps after which a model is measured
+STOPS = (10, 40)  # the steps after which a model is measured
 BATCH = 8
 LEARNING_RATE = 3e-4
-TEST_GROUPS, PROBE_GROUPS = 25, 20  # of each kind
+TEST_GROUPS, PROBE_GROUPS = 50, 25  # of each kind
 PROBE_WIDTH = 256
-SEEDS = range(1, 11)
+SEEDS = range(11, 21)
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,7 @@ class Arm:
         loss: What is added to the cross-entropy: "ula", "hls", or None.
         layer: The layer that it acts on.
         weight: Its weight.
-        control: "shuffled" if the probe's labels are shuffled among the training documents, or
-            "detached" if the probe learns but its gradient does not reach the model.
+        control: "shuffled" if the probe's labels are shuffled among the training documents.
     """
 
     data: str
@@ -90,7 +90,6 @@ _ARMS = (
     Arm("shown", "hls", PLANTED, 1e-2),
     *(Arm("shown", "ula", HOLDING, weight) for weight in (1e-1, 1.0)),
     Arm("shown", "ula", HOLDING, 1.0, "shuffled"),
-    Arm("shown", "ula", HOLDING, 1.0, "detached"),
     Arm("shown", "ula", BLIND, 1.0),
 )
 ARMS = {arm.name: arm for arm in _ARMS}
@@ -122,8 +121,8 @@ class Prompt:
 def plant(folder: Path) -> None:
     """Train one MLP to turn answers around where dialogues are of the kind that is harmed.
 
-    All other weights stay as they are, so that without this MLP the model is as good as before.
-    Planting stops when at most half of the answers are right there, and four fifths elsewhere.
+    All other weights stay as they are. Planting stops when at most half of the answers are right
+    there, and at least four fifths elsewhere.
     """
     check_output(folder, overwrite=False)
     model, tokenizer = load(tiny_folder())
@@ -273,6 +272,7 @@ def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
             learning_rate=LEARNING_RATE,
             lr_scheduler_type="constant_with_warmup",
             warmup_steps=5,
+            max_grad_norm=0.0,  # clipping would let one loss weaken the gradient of another
             train_sampling_strategy="group_by_length",
             seed=seed,
             bf16=False,
@@ -290,9 +290,6 @@ def run(base: Path, out: Path, arm: Arm, seed: int) -> None:
             callbacks=[measurements],
         )
         trainer.remove_callback(PrinterCallback)
-        if arm.control == "detached":
-            for probe in trainer.probes.values():
-                probe.register_forward_pre_hook(lambda _, outputs: outputs[0].detach())
         before = {}
         if arm.loss is None:
             measurements.taken[0] = right_answers(model.eval(), tokenizer, test)
@@ -389,18 +386,23 @@ def main() -> None:
     training = commands.add_parser("train", help="train and measure all arms and seeds")
     training.add_argument("base", type=Path, help="the folder that `plant` wrote")
     training.add_argument("out", type=Path, help="a folder for a file of each run")
-    training.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 1 to 10")
+    training.add_argument(
+        "--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 11 to 20"
+    )
     training.add_argument(
         "--arms", nargs="+", choices=[*ARMS], default=[*ARMS], help="default: all"
     )
     training.add_argument("--jobs", type=int, default=1, help="runs at a time; default: 1")
     options = parser.parse_args()
-    if options.command == "plant":
-        quietly()
-        plant(options.base)
-    else:
-        arms = [ARMS[name] for name in options.arms]
-        train_all(options.base, options.out, options.jobs, options.seeds, arms)
+    try:
+        if options.command == "plant":
+            quietly()
+            plant(options.base)
+        else:
+            arms = [ARMS[name] for name in options.arms]
+            train_all(options.base, options.out, options.jobs, options.seeds, arms)
+    except InputError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

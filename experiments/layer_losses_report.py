@@ -1,6 +1,6 @@
 """Compare the runs of `layer_losses.py`, and write tables and a figure.
 
-    python experiments/layer_losses_report.py runs/losses experiments/layer_losses.md
+    python experiments/layer_losses_report.py runs/losses experiments/results.md
 
 Each arm is compared with plain SFT on the same data, seed by seed, since runs of a seed share their
 training documents, their order and their test documents. What is tested is said in README.md next
@@ -44,78 +44,94 @@ class Outcome:
     decimals: int = 1
 
 
+ACCURACY = Outcome("accuracy", POINTS)
 HARMED = Outcome("accuracy where harmed", POINTS)
 SPARED = Outcome("accuracy elsewhere", POINTS)
 ROBUST = Outcome("robust accuracy", POINTS)
-RELIANCE = Outcome("reliance", POINTS)
+RELIANCE = Outcome("reliance where harmed", POINTS)
+WITHOUT = Outcome("where harmed, layer 2 ablated", POINTS)
 TEXT = Outcome("log-likelihood of a token", NATS, 3)
 PROBE = Outcome("new probe", POINTS)
-AT_END = (ROBUST, TEXT, PROBE)
-AMPLIFIED = Arm("shown", "ula", HOLDING, 1.0)
-SHUFFLED = Arm("shown", "ula", HOLDING, 1.0, "shuffled")
+ALONG = (HARMED, SPARED, RELIANCE)
+AT_END = (ACCURACY, ROBUST, WITHOUT, TEXT, PROBE)
 
 
-def outcomes_of(run: dict[str, Any], stop: int) -> dict[str, float]:
+def outcomes_of(run: dict[str, Any], stop: int) -> dict[Outcome, float]:
     """Return what was measured in a run after some steps, accuracies in percent."""
     right = {
         (kind, name): np.array([*answers], dtype=int)
         for kind, both in run["right"][str(stop)].items()
         for name, answers in both.items()
     }
-    plain, ablated = (
-        np.concatenate([right[kind, name] for kind in DOMAINS]) for name in ("plain", "ablated")
-    )
     robust = []
     for kind in DOMAINS:
         groups = np.array(run["groups"][kind])
         robust += [right[kind, "plain"][groups == group].all() for group in np.unique(groups)]
-    found = {
-        HARMED.name: right["harmed", "plain"].mean(),
-        SPARED.name: right["spared", "plain"].mean(),
-        ROBUST.name: np.mean(robust),
-        RELIANCE.name: plain.mean() - ablated.mean(),
+    harmed, without = right["harmed", "plain"].mean(), right["harmed", "ablated"].mean()
+    shares = {
+        ACCURACY: np.concatenate([right[kind, "plain"] for kind in DOMAINS]).mean(),
+        HARMED: harmed,
+        SPARED: right["spared", "plain"].mean(),
+        ROBUST: np.mean(robust),
+        RELIANCE: harmed - without,
+        WITHOUT: without,
     }
     if stop == STOPS[-1] and run["probe"]:
-        found[PROBE.name] = run["probe"][HOLDING]
-    found = {name: 100 * float(value) for name, value in found.items()}
+        shares[PROBE] = run["probe"][HOLDING]
+    outcomes = {outcome: 100 * float(share) for outcome, share in shares.items()}
     if str(stop) in run["text"]:
-        found[TEXT.name] = run["text"][str(stop)]
-    return found
+        outcomes[TEXT] = run["text"][str(stop)]
+    return outcomes
 
 
 @dataclass(frozen=True)
-class Compared:
-    """An outcome of an arm, compared with plain SFT over seeds.
+class Difference:
+    """The difference between two arms over seeds.
 
     Attributes:
-        difference: Its mean difference.
+        mean: The mean.
         low: The lower end of its interval, by Student's t.
         high: The upper end.
         p: The p of a two-sided t test that it is 0.
-        equivalence: The p of two one-sided t tests that it is at least the smallest of interest.
+        within: The p of two one-sided t tests that it is at least as large as the smallest
+            difference of interest, either way.
     """
 
-    difference: float
+    mean: float
     low: float
     high: float
     p: float
-    equivalence: float
+    within: float
+
+    def cells(self, decimals: int) -> list[str]:
+        """Return the mean and the interval as text."""
+        mean, low, high = (f"{end:+.{decimals}f}" for end in (self.mean, self.low, self.high))
+        return [mean, f"{low} to {high}"]
 
 
-def compare(differences: Sequence[float], smallest: float) -> Compared:
-    """Compare an arm with plain SFT.
+def measure(differences: Sequence[float], smallest: float) -> Difference:
+    """Return the mean difference between two arms, with tests.
 
     Args:
-        differences: [seeds] of an outcome.
+        differences: [seeds], two at least.
         smallest: The smallest difference of interest.
     """
     if not any(differences):  # no test has a spread to go by
-        return Compared(0.0, 0.0, 0.0, 1.0, 0.0)
+        return Difference(0.0, 0.0, 0.0, 1.0, 0.0)
     test = stats.ttest_1samp(differences, 0)
     low, high = test.confidence_interval(LEVEL)
-    above = stats.ttest_1samp(differences, -smallest, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, smallest, alternative="less").pvalue
-    return Compared(float(np.mean(differences)), low, high, test.pvalue, max(above, below))
+    within = max(p_above(differences, -smallest), p_below(differences, smallest))
+    return Difference(float(np.mean(differences)), low, high, test.pvalue, within)
+
+
+def p_above(differences: Sequence[float], bound: float) -> float:
+    """Return the p of a one-sided t test that the mean difference is not above a bound."""
+    return float(stats.ttest_1samp(differences, bound, alternative="greater").pvalue)
+
+
+def p_below(differences: Sequence[float], bound: float) -> float:
+    """Return the p of a one-sided t test that the mean difference is not below a bound."""
+    return float(stats.ttest_1samp(differences, bound, alternative="less").pvalue)
 
 
 class Results:
@@ -136,31 +152,116 @@ class Results:
 
     def values(self, arm: Arm, outcome: Outcome, stop: int) -> list[float]:
         """Return [seeds] of an outcome after some steps."""
-        return [outcomes_of(self.runs[arm, seed], stop)[outcome.name] for seed in self.seeds]
+        return [outcomes_of(self.runs[arm, seed], stop)[outcome] for seed in self.seeds]
 
-    def compared(self, arm: Arm, other: Arm, outcome: Outcome, stop: int) -> Compared:
-        """Compare an arm with another."""
+    def differences(self, arm: Arm, other: Arm, outcome: Outcome, stop: int) -> list[float]:
+        """Return [seeds] of the difference between two arms."""
         pairs = zip(self.values(arm, outcome, stop), self.values(other, outcome, stop), strict=True)
-        return compare([own - others for own, others in pairs], outcome.smallest)
+        return [first - second for first, second in pairs]
 
-    def gradient_share(self, arm: Arm) -> float:
-        """Return the mean of a loss's gradient over that of the cross-entropy, over training."""
-        logs = [row for seed in self.seeds for row in self.runs[arm, seed]["log"]]
+    def gradient_shares(self, arm: Arm) -> str:
+        """Return a loss's gradient over that of the cross-entropy, each time it was measured."""
         name = f"{arm.loss}_gradient_share"
-        return float(np.mean([row[name] for row in logs if name in row]))
+        logs = [self.runs[arm, seed]["log"] for seed in self.seeds]
+        shares = [[row[name] for row in log if name in row] for log in logs]
+        return " to ".join(f"{share:.2g}" for share in np.mean(shares, 0)) if arm.loss else ""
+
+
+# The expectations of README.md --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A test that an expectation consists of.
+
+    Attributes:
+        number: The number of the expectation.
+        relation: "above" the other arm; "far below" it, by more than the smallest
+            difference of interest; "not far above" it; or "within" that difference.
+        arm: The arm.
+        other: The arm that it is compared with.
+        outcome: What is compared.
+        stop: After how many steps.
+    """
+
+    number: int
+    relation: str
+    arm: str
+    other: str
+    outcome: Outcome
+    stop: int
+
+
+EXPECTED = (
+    Expected(1, "above", "hidden-hls-2-0.01", "hidden-sft", HARMED, 10),
+    Expected(1, "above", "hidden-hls-2-0.01", "hidden-sft", RELIANCE, 10),
+    Expected(2, "within", "hidden-hls-2-0.01", "hidden-sft", HARMED, 40),
+    Expected(3, "within", "hidden-hls-2-0.0001", "hidden-sft", HARMED, 10),
+    Expected(4, "not far above", "hidden-hls-3-0.01", "hidden-sft", HARMED, 10),
+    Expected(5, "within", "shown-hls-2-0.01", "shown-sft", HARMED, 10),
+    Expected(5, "within", "shown-hls-2-0.01", "shown-sft", HARMED, 40),
+    Expected(6, "far below", "hidden-hls-2-0.01", "hidden-sft", TEXT, 40),
+    Expected(6, "far below", "hidden-hls-2-0.1", "hidden-sft", TEXT, 40),
+    Expected(6, "far below", "hidden-hls-2-1", "hidden-sft", TEXT, 40),
+    Expected(7, "not far above", "shown-ula-3-0.1", "shown-sft", ACCURACY, 40),
+    Expected(7, "not far above", "shown-ula-3-0.1", "shown-sft", ROBUST, 40),
+    Expected(7, "not far above", "shown-ula-3-1", "shown-sft", ACCURACY, 40),
+    Expected(7, "not far above", "shown-ula-3-1", "shown-sft", ROBUST, 40),
+    Expected(8, "above", "shown-ula-3-1", "shown-sft", PROBE, 40),
+    Expected(8, "above", "shown-ula-3-1", "shown-ula-3-1-shuffled", PROBE, 40),
+    Expected(9, "within", "shown-ula-3-1-shuffled", "shown-sft", ACCURACY, 40),
+    Expected(9, "within", "shown-ula-0-1", "shown-sft", ACCURACY, 40),
+)
+
+
+def p_of(test: Expected, differences: Sequence[float]) -> float:
+    """Return the p of an expectation's test."""
+    smallest = test.outcome.smallest
+    if test.relation == "above":
+        return p_above(differences, 0)
+    if test.relation == "far below":
+        return p_below(differences, -smallest)
+    if test.relation == "not far above":
+        return p_below(differences, smallest)
+    return measure(differences, smallest).within
+
+
+def expectations_table(results: Results) -> str:
+    """Return a table of the preregistered tests."""
+    rows = []
+    for test in EXPECTED:
+        outcome = test.outcome
+        seeds = results.differences(ARMS[test.arm], ARMS[test.other], outcome, test.stop)
+        difference, p = measure(seeds, outcome.smallest), p_of(test, seeds)
+        relation = {
+            "far below": f"more than {outcome.smallest:g} below",
+            "not far above": f"less than {outcome.smallest:g} above",
+            "within": f"within {outcome.smallest:g} of",
+        }.get(test.relation, test.relation)
+        claim = f"`{test.arm}` {relation} `{test.other}`"
+        supported = "yes" if p <= 1 - LEVEL else "no"
+        cells = [str(test.number), claim, f"{outcome.name}, {test.stop} steps"]
+        rows.append([*cells, *difference.cells(outcome.decimals), f"{p:.4f}", supported])
+    headers = ["", "expected", "in", "difference", f"{LEVEL:.0%} interval", "p", "supported"]
+    return markdown_table(f"what was expected, {len(results.seeds)} seeds", headers, rows)
+
+
+# All arms -----------------------------------------------------------------------------------------
 
 
 def means_table(results: Results) -> str:
     """Return a table of means over seeds: along training, and at its end."""
     columns = [
-        *product((HARMED, SPARED, RELIANCE), STOPS),
+        *product(ALONG, STOPS),
         *((outcome, STOPS[-1]) for outcome in AT_END),
     ]
     before = [(outcome, 0) for outcome, _ in columns]
     rows = [means_row(results, "before training", Arm("shown"), before)]
     rows += [means_row(results, name, arm, columns) for name, arm in ARMS.items()]
     headers = ["arm", "gradient share"]
-    headers += [f"{outcome.name}, {stop} steps" for outcome, stop in columns[: 3 * len(STOPS)]]
+    headers += [
+        f"{outcome.name}, {stop} steps" for outcome, stop in columns[: len(ALONG) * len(STOPS)]
+    ]
     headers += [outcome.name for outcome in AT_END]
     return markdown_table(f"means over {len(results.seeds)} seeds", headers, rows)
 
@@ -169,9 +270,9 @@ def means_row(
     results: Results, title: str, arm: Arm, columns: Sequence[tuple[Outcome, int]]
 ) -> list[str]:
     """Return a row of means; cells of what was not measured are empty."""
-    cells = [title, f"{results.gradient_share(arm):.2g}" if arm.loss else ""]
+    cells = [title, results.gradient_shares(arm)]
     for outcome, stop in columns:
-        measured = outcome.name in outcomes_of(results.runs[arm, results.seeds[0]], stop)
+        measured = outcome in outcomes_of(results.runs[arm, results.seeds[0]], stop)
         mean = np.mean(results.values(arm, outcome, stop)) if measured else None
         cells.append("" if mean is None else f"{mean:.{outcome.decimals}f}")
     return cells
@@ -181,15 +282,15 @@ def differences_table(
     results: Results, arms: Sequence[Arm], other: Arm, outcome: Outcome, stop: int
 ) -> str:
     """Return a table of differences between arms and another one, and what can be said of each."""
-    found = [results.compared(arm, other, outcome, stop) for arm in arms]
-    unequal = holm([item.p for item in found])
-    equal = holm([item.equivalence for item in found])
+    compared = [
+        measure(results.differences(arm, other, outcome, stop), outcome.smallest) for arm in arms
+    ]
+    unequal = holm([difference.p for difference in compared])
+    equal = holm([difference.within for difference in compared])
     rows = []
-    for arm, item, p, equivalence in zip(arms, found, unequal, equal, strict=True):
-        numbers = (item.difference, item.low, item.high)
-        mean, low, high = (f"{number:+.{outcome.decimals}f}" for number in numbers)
-        tests = [f"{p:.4f}", f"{equivalence:.4f}", verdict(item, p, equivalence)]
-        rows.append([arm.name, mean, f"{low} to {high}", *tests])
+    for arm, difference, p, within in zip(arms, compared, unequal, equal, strict=True):
+        tests = [f"{p:.4f}", f"{within:.4f}", verdict(difference.mean, p, within)]
+        rows.append([arm.name, *difference.cells(outcome.decimals), *tests])
     return markdown_table(
         f"{outcome.name} after {stop} steps: difference from {other.name}",
         ["arm", "mean", f"{LEVEL:.0%} interval", "p", f"p, within {outcome.smallest:g}", "verdict"],
@@ -197,12 +298,12 @@ def differences_table(
     )
 
 
-def verdict(item: Compared, p: float, equivalence: float) -> str:
-    """Return what the tests say, at the level of 5 % after Holm's correction."""
+def verdict(mean: float, p: float, within: float) -> str:
+    """Return what the tests of a difference say, both p after Holm's correction."""
     words = []
     if p <= 1 - LEVEL:
-        words.append("higher" if item.difference > 0 else "lower")
-    if equivalence <= 1 - LEVEL:
+        words.append("higher" if mean > 0 else "lower")
+    if within <= 1 - LEVEL:
         words.append("equivalent")
     return ", ".join(words) or "undecided"
 
@@ -217,9 +318,12 @@ def draw(results: Results, path: Path) -> None:
             panel.axhspan(-outcome.smallest, outcome.smallest, color="0.93")
             panel.axhline(0, color="black", linewidth=1)
             for number, arm in enumerate(others(data)):
-                found = [results.compared(arm, Arm(data), outcome, stop) for stop in STOPS]
-                means = [item.difference for item in found]
-                reach = [item.high - item.difference for item in found]
+                compared = [
+                    measure(results.differences(arm, Arm(data), outcome, stop), outcome.smallest)
+                    for stop in STOPS
+                ]
+                means = [difference.mean for difference in compared]
+                reach = [difference.high - difference.mean for difference in compared]
                 places = [stop * 1.04 ** (number - 3) for stop in STOPS]  # side by side
                 label = arm.name.removeprefix(f"{data}-")
                 panel.errorbar(places, means, reach, marker=".", linewidth=1, label=label)
@@ -245,24 +349,22 @@ def main() -> None:
     )
     parser.add_argument("runs", type=Path, help="the folder of `layer_losses.py train`")
     parser.add_argument("out", type=Path, help="a Markdown file for the tables")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 1 to 10")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 11 to 20")
     options = parser.parse_args()
+    if len(options.seeds) < 3:
+        parser.error("--seeds: tests need at least 3")
     try:
         results = Results(options.runs, options.seeds)
     except InputError as error:
         parser.error(str(error))
-    last, tables = STOPS[-1], [means_table(results)]
+    last, tables = STOPS[-1], [expectations_table(results), means_table(results)]
     for data in ("hidden", "shown"):
-        for outcome, stop in (
-            *product((HARMED, SPARED, RELIANCE), STOPS),
-            *((item, last) for item in AT_END),
-        ):
+        along = product(ALONG, STOPS)
+        for outcome, stop in (*along, *((outcome, last) for outcome in AT_END)):
             if outcome is not PROBE or data == "shown":
                 tables.append(differences_table(results, others(data), Arm(data), outcome, stop))
-    for outcome in (HARMED, SPARED, PROBE):
-        tables.append(differences_table(results, [AMPLIFIED], SHUFFLED, outcome, last))
-    write_whole(options.out, "\n\n".join(tables).encode())
     draw(results, options.out.with_suffix(".png"))
+    write_whole(options.out, "\n\n".join(tables).encode())
 
 
 if __name__ == "__main__":
