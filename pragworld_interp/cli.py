@@ -75,11 +75,6 @@ def _parser() -> argparse.ArgumentParser:
 # Sweeps -------------------------------------------------------------------------------------------
 
 _RESUME = "Rerun the same command to resume an interrupted run."
-_METADATA: dict[str, Any] = {
-    "default": "{}",
-    "metavar": "JSON",
-    "help": "settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
-}
 
 
 def _add_ablate(commands: Commands) -> None:
@@ -207,8 +202,7 @@ def _add_trace(commands: Commands) -> None:
         "--row 125 --figure trace.png",
     )
     _add_model(command)
-    add = command.add_argument_group("data").add_argument
-    _add_split(add)
+    add = _add_data(command)
     add("--row", required=True, type=int, metavar="N", help="row of the altered variant")
     add = command.add_argument_group("run").add_argument
     add("--out", type=Path, metavar="FILE", help="also write the report as JSON")
@@ -226,7 +220,7 @@ def _trace(options: argparse.Namespace) -> None:
     if options.figure:
         _check_out(options.figure, options.overwrite)
         check_figure(options.figure)
-    documents, generator = named_documents(options.split, options.metadata, "--metadata")
+    documents, generator = _documents(options)
     sweep = _load(options, select_pair(documents, options.row), generator)
 
     from pragworld_interp.pipeline import trace_layers
@@ -243,8 +237,7 @@ def _trace(options: argparse.Namespace) -> None:
 def _add_shared(command: argparse.ArgumentParser) -> None:
     """Add the options of both sweeps: the model, the data and the run."""
     _add_model(command)
-    add = command.add_argument_group("data").add_argument
-    _add_split(add)
+    add = _add_data(command)
     add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
@@ -275,9 +268,32 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")
 
 
-def _add_split(add: Callable[..., object]) -> None:
-    add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
-    add("--metadata", **_METADATA)
+def _add_data(command: argparse.ArgumentParser) -> Callable[..., object]:
+    """Add the options that name documents, and return what adds more options about the data."""
+    group = command.add_argument_group("data")
+    add_source = group.add_mutually_exclusive_group(required=True).add_argument
+    add_source("--split", choices=SPLIT_NAMES, help="split to evaluate the model on")
+    add_source(
+        "--documents", type=Path, metavar="FILE", help="JSON lines with documents of your own"
+    )
+    group.add_argument(
+        "--metadata",
+        default="{}",
+        metavar="JSON",
+        help="settings of --split generated, as for lm-eval, such as '{\"groups\": 500}'",
+    )
+    return group.add_argument
+
+
+def _documents(options: argparse.Namespace) -> tuple[list[Document], dict[str, Any] | None]:
+    """Return the documents that the options name, and the settings of generated ones."""
+    if options.documents is None:
+        return named_documents(options.split, options.metadata, "--metadata")
+    if options.metadata != "{}":
+        raise InputError("--metadata is for --split generated, not for --documents; leave it out")
+    from pragworld_tasks.data.own_documents import read_documents
+
+    return read_documents(options.documents), None
 
 
 def _add_engine(add: Callable[..., object]) -> None:
@@ -301,7 +317,7 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
     _check_out(options.out, options.overwrite)
-    documents, generator = named_documents(options.split, options.metadata, "--metadata")
+    documents, generator = _documents(options)
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
         documents = [document for document in documents if document.group in groups]
@@ -481,9 +497,7 @@ def _add_power(commands: Commands) -> None:
         "how many answers change in a layer. How many do is known after the sweep only.",
         example="pragworld-interp power --split manual --layers 28",
     )
-    add = command.add_argument
-    add("--split", required=True, choices=SPLIT_NAMES, help="split to evaluate the model on")
-    add("--metadata", **_METADATA)
+    add = _add_data(command)
     add("--layers", required=True, type=int, metavar="N", help="number of layers of the model")
 
 
@@ -492,7 +506,7 @@ def _power(options: argparse.Namespace) -> None:
 
     if options.layers < 1:
         raise InputError(f"--layers {options.layers}: must be at least 1")
-    documents, _ = named_documents(options.split, options.metadata, "--metadata")
+    documents, _ = _documents(options)
     print(power_text(documents, options.layers))
 
 

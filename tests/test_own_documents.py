@@ -12,6 +12,9 @@ import pytest
 from command_runs import refused, run_command
 from lm_eval_runs import Evaluation, LmEval
 
+from pragworld_interp import cli as interp
+from pragworld_interp.report_files import read_layers, read_patching
+from pragworld_interp.trace_files import read_trace
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
@@ -291,6 +294,64 @@ def test_a_submission_on_ones_own_documents_is_refused(both: Evaluation, tmp_pat
     run.record.write(tmp_path / "record.json")
     with pytest.raises(InputError, match="a run on documents of your own, which nobody else"):
         verify(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch"])
+def test_sweeps_are_those_of_the_same_generated_documents(
+    file: Path, tmp_path: Path, command: str
+) -> None:
+    settings = json.dumps(GENERATED)
+    for name, data in {
+        "own": ["--documents", str(file)],
+        "generated": ["--split", "generated", "--metadata", settings],
+    }.items():
+        shared = ["--model", str(tiny_folder()), "--limit", "2", "--out", str(tmp_path / name)]
+        interp.main([command, *shared, *data])
+    read: Callable[[Path], Any] = read_layers if command == "ablate" else read_patching
+    own, generated = read(tmp_path / "own"), read(tmp_path / "generated")
+    assert (own.data.split, own.data.generator, own.data.documents) == (
+        "own", None, generated.data.documents,
+    )  # fmt: skip
+    assert re.fullmatch("[0-9a-f]{64}", own.data.fingerprint)
+    assert replace(own, data=generated.data) == generated
+
+
+def test_a_sweep_of_other_labels_has_another_digest(tmp_path: Path) -> None:
+    digests = set()
+    for answer in ("yes", "no"):
+        path = write(tmp_path / f"{answer}.jsonl", [{**TEA, "answer": answer}, MILK])
+        shared = ["--documents", str(path), "--model", str(tiny_folder()), "--layers", "0"]
+        interp.main(["ablate", *shared, "--out", str(tmp_path / answer)])
+        report = read_layers(tmp_path / answer)
+        assert report.plain.robust_accuracy is None
+        digests.add(report.data.fingerprint)
+    assert len(digests) == 2
+
+
+def test_trace_takes_a_row_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", [TEA, SOME])
+    shared = ["--documents", str(path), "--model", str(tiny_folder())]
+    interp.main(["trace", *shared, "--row", "1", "--out", str(tmp_path / "trace.json")])
+    report = read_trace(tmp_path / "trace.json")
+    assert report.data.split == "own"
+
+
+@pytest.mark.parametrize("command", ["ablate", "patch", "trace", "power"])
+def test_the_options_of_a_sweep_name_one_source_of_documents(
+    file: Path, tmp_path: Path, command: str
+) -> None:
+    needed = {"trace": ["--row", "1"], "power": ["--layers", "4"]}
+    options = needed.get(command, ["--out", str(tmp_path / "out")])
+    options += [] if command == "power" else ["--model", str(tiny_folder())]
+    mine = ["--documents", str(file)]
+    with refused("--metadata is for --split generated, not for --documents; leave it out"):
+        interp.main([command, *options, *mine, "--metadata", '{"groups": 3}'])
+    with refused("gone.jsonl: No such file or directory"):
+        interp.main([command, *options, "--documents", str(tmp_path / "gone.jsonl")])
+    with refused("not allowed with argument"):
+        interp.main([command, *options, *mine, "--split", "manual"])
+    with refused("one of the arguments --split --documents is required"):
+        interp.main([command, *options])
 
 
 def documents_of(evaluation: Evaluation, task: str) -> list[Document]:
