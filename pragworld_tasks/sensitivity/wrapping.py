@@ -15,7 +15,7 @@ _PAIRS = {
     **{'"': '"', "'": "'", "\u201c": "\u201d", "\u201e": "\u201c", "\u2018": "\u2019"},
     **{"\u00ab": "\u00bb", "\u300c": "\u300d"},
 }
-_APOSTROPHE = re.compile(r"(?<=\w)['\u2019](?=\w)")
+_APOSTROPHE = re.compile(r"(?<=[\w}])['\u2019](?=[\w\s])")
 _FENCE = re.compile(r"```(?:[\w-]*\n)?(.*?)(?:```|\Z)", re.DOTALL)
 _TAG = re.compile(r"<(\w+)>(.*)</\1>", re.DOTALL)
 _LIST_MARK = re.compile(r"(?:>|#+|[-*\u2022]|1[.)])\s+")
@@ -27,7 +27,17 @@ _ABOUT_TEXT = (
 )
 _SPEAKS_OF_TEXT = re.compile(_ABOUT_TEXT, re.IGNORECASE)
 _NAMES = "|".join(
-    ["English", "question", "prompt", "text", "answer", "output", "response", "final"]
+    [
+        "English",
+        "question",
+        "prompt",
+        "text",
+        "answer",
+        "output",
+        "response",
+        "final",
+        r"(?:option|version) \w+",
+    ]
 )
 _PREFACES = (
     # "Sure! Here is the translation:", "**Translation (English):**", "In English, that would be:"
@@ -46,7 +56,7 @@ _PREFACE = re.compile(
 )
 _NOTE = re.compile(
     r"[(\[\uff08*_]|-{3}|\W*(?:notes?|n\.b\.|p\.s\.)\W|(?:please )?let me know\b|(?:i )?hope\b|"
-    rf"feel free\b|if you\b|would you like\b|.*(?:{_ABOUT_TEXT})",
+    r"feel free\b|if you\b|would you like\b",
     re.IGNORECASE,
 )
 _NOTE_AT_END = re.compile(
@@ -118,7 +128,7 @@ def _without_other_lines(text: str, slot: str) -> str:
 
     while has_slot(lines[1:]) and not has_slot(lines[:1]) and _is_before(lines[0]):
         del lines[0]
-    while has_slot(lines[:-1]) and _NOTE.match(lines[-1]):
+    while has_slot(lines[:-1]) and _is_after(lines[-1], slot):
         del lines[-1]
     return "\n".join(lines) if len(lines) == 1 else text
 
@@ -131,6 +141,11 @@ def _is_before(line: str) -> bool:
         or _PREFACE.fullmatch(line)
         or _SPEAKS_OF_TEXT.search(line)
     )
+
+
+def _is_after(line: str, slot: str) -> bool:
+    """Return whether a line stands after a text: a note, perhaps on the slot."""
+    return bool(_NOTE.match(line) or (slot not in line and _SPEAKS_OF_TEXT.search(line)))
 
 
 def _found(pattern: re.Pattern[str], text: str, prompt: str) -> bool:
