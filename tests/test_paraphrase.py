@@ -322,6 +322,21 @@ def test_every_question_has_a_survey_with_its_slot(question: OpenQuestion) -> No
     assert question.slot in task.splitlines()[-2]
 
 
+@pytest.mark.parametrize("slot", ["{text}", "{prompt}", "{scenario}", "{placeholder}"])
+def test_a_slot_may_have_any_name(plain_server: Server, slot: str) -> None:
+    prompt, other = f"What is {slot}?", f"Tell me what {slot} is."
+
+    async def work() -> None:
+        async with connect(Endpoint(plain_server.url, "small"), None, {}) as connection:
+            assert await Judge(prompt, "large")(connection, other)
+
+    asyncio.run(work())
+    assert f"\n{prompt}\n\nSecond prompt:\n{other}\n" in plain_server.requests[-1]["user"]
+    task = survey_task(f"You want to know what {slot} is.\nUse {slot} for it.", slot)
+    assert f"\nYou want to know what {slot} is.\n" in task
+    assert f"\nUse {slot} for it.\n" in task
+
+
 # Wrapped replies ----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity.open_questions import questions, slot_of
+from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions, slot_of
 from pragworld_tasks.sensitivity.paraphrases import (
     find_fault,
     list_faults,
@@ -93,11 +93,34 @@ def test_a_prompt_has_one_slot() -> None:
             slot_of(prompt)
 
 
+def test_braces_that_hold_no_slot_are_text() -> None:
+    prompt = 'How far is {town}? Reply with JSON as {"km": {{number}}}, and {} if unknown.'
+    assert slot_of(prompt) == "{town}"
+    assert slot_of('{"town": {"name": {town}}}') == "{town}"
+    with pytest.raises(InputError, match=r"has 0 slots; .*double braces"):
+        slot_of("How far is {{town}}?")
+    assert find_fault(prompt, prompt) is None
+    changed = 'Reply with {"km": {{number}}} or {}: what is the way to {town}?'
+    assert find_fault(prompt, changed) is None
+    assert find_fault(prompt, changed.replace("{town}", "{{town}}")) == "not exactly one {town}"
+    assert find_fault(prompt, changed.replace("{{number}}", "{number}")) == "not exactly one {town}"
+    for lost in ("{{number}}", "{}"):
+        assert find_fault(prompt, changed.replace(lost, "")) == "other words in braces"
+    question = OpenQuestion("own", prompt, ("Oslo",), "km")
+    (record,) = prompt_records(question, [prompt])
+    assert record["prompt"] == (
+        'How far is Oslo? Reply with JSON as {"km": {number}}, and {} if unknown.'
+    )
+
+
 def test_files_of_paraphrases(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({"text": "From {city}?"}) + "\n" + json.dumps({"text": "{town}"}))
     assert [paraphrase.text for paraphrase in read_paraphrases(path)] == ["From {city}?", "{town}"]
     with pytest.raises(InputError, match=re.escape("row 1: must hold {city} exactly once")):
+        read_paraphrases_of("I live in {city}.", path)
+    path.write_text(json.dumps({"text": "From {{city}}?"}))
+    with pytest.raises(InputError, match=re.escape("row 0: must hold {city} exactly once")):
         read_paraphrases_of("I live in {city}.", path)
     path.write_text('{"txt": "From {city}?"}')
     with pytest.raises(InputError, match=re.escape("row 0 (line 1): not a paraphrase")):

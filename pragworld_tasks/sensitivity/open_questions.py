@@ -9,7 +9,8 @@ from importlib.resources import files
 from pragworld_tasks.errors import InputError
 
 DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
-_SLOT = re.compile(r"\{(\w+)\}")
+# As in Python's format strings, a word in double braces is text. So are the braces of JSON.
+_FIELD = re.compile(r"\{\{\w+\}\}|\{\w*\}")
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,41 @@ def slot_of(prompt: str) -> str:
     Raises:
         InputError: The prompt has no slot, or several.
     """
-    slots = [match[0] for match in _SLOT.finditer(prompt)]
+    slots = slots_in(prompt)
     if len(slots) != 1:
         raise InputError(
-            f"prompt {prompt!r:.80}: has {len(slots)} slots; write one, as in 'I live in {{city}}'"
+            f"prompt {prompt!r:.80}: has {len(slots)} slots; write one, as in 'I live in {{city}}' "
+            "(words in double braces are text)"
         )
     return slots[0]
+
+
+def slots_in(text: str) -> list[str]:
+    """Return the slots of a text, with their braces.
+
+    Examples:
+        >>> slots_in('From {city}: reply with {"hours": {{number}}}')
+        ['{city}']
+    """
+    return [field for field in fields_in(text) if not field.startswith("{{") and field != "{}"]
+
+
+def fields_in(text: str) -> list[str]:
+    """Return the slots of a text, its words in double braces, and its empty braces."""
+    return _FIELD.findall(text)
+
+
+def fill_slot(text: str, slot: str, value: str) -> str:
+    """Return a text with a value in its slot, and with single braces for double ones.
+
+    Examples:
+        >>> fill_slot('From {city}: reply with {"hours": {{number}}}', "{city}", "Oslo")
+        'From Oslo: reply with {"hours": {number}}'
+    """
+
+    def replacement(field: re.Match[str]) -> str:
+        if field[0].startswith("{{"):
+            return field[0][1:-1]
+        return value if field[0] == slot else field[0]
+
+    return _FIELD.sub(replacement, text)

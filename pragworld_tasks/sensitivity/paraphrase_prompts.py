@@ -107,7 +107,7 @@ def survey_task(scenario: str, slot: str) -> str:
             f"When referring to what stands for it, use the placeholder {slot} instead of a "
             "specific name or number."
         )
-    return _SURVEY.replace("{scenario}", situation.strip()).replace("{placeholder}", last)
+    return _SURVEY.format(scenario=situation.strip(), placeholder=last)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Judge:
             UnansweredError: The request has no usable reply.
             InputError: The endpoint cannot be used.
         """
-        user = _JUDGMENT.replace("{prompt}", self.prompt).replace("{text}", text)
+        user = _JUDGMENT.format(prompt=self.prompt, text=text)
         request = Request("judge", self.model, _JUDGE, user, temperature=0.0)
         answer = read_answer(await connection.ask(request))
         return None if answer is None else answer == "yes"

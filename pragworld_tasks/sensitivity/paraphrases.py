@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.sensitivity.open_questions import slot_of
+from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
 from pragworld_tasks.sensitivity.wrapping import find_wrapping
 
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
@@ -66,7 +66,7 @@ def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
     """
     slot, paraphrases = slot_of(prompt), read_paraphrases(path)
     for row, paraphrase in enumerate(paraphrases):
-        if paraphrase.text.count(slot) != 1:
+        if slots_in(paraphrase.text) != [slot]:
             raise InputError(
                 f"{path}, row {row}: must hold {slot} exactly once, as {prompt!r:.60} does; use "
                 "a file of paraphrases of that prompt"
@@ -77,13 +77,15 @@ def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
 def find_fault(prompt: str, paraphrase: str) -> str | None:
     """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
 
-    Visible are a slot that is missing, doubled or changed, what a model puts around a text (see
-    `wrapping`), text that is not one line, and numbers that were added (a constraint, most likely)
-    or lost.
+    Visible are a slot or other words in braces that are missing, doubled or changed, what a model
+    puts around a text (see `wrapping`), text that is not one line, and numbers that were added (a
+    constraint, most likely) or lost.
     """
     slot = slot_of(prompt)
-    if re.findall(r"\{\w*\}", paraphrase) != [slot]:
+    if slots_in(paraphrase) != [slot]:
         return f"not exactly one {slot}"
+    if sorted(fields_in(paraphrase)) != sorted(fields_in(prompt)):
+        return "other words in braces"
     if wrapping := find_wrapping(paraphrase, prompt):
         return wrapping
     if paraphrase != " ".join(paraphrase.split()):

@@ -21,7 +21,7 @@ from pragworld_tasks.log import logger
 from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
-from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions
+from pragworld_tasks.sensitivity.open_questions import OpenQuestion, fill_slot, questions
 from pragworld_tasks.sensitivity.paraphrases import (
     read_paraphrases,
     read_paraphrases_of,
@@ -121,7 +121,7 @@ def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict
             "intent": intent,
             "value": value,
             "paraphrase": paraphrase,
-            "prompt": wording.replace(question.slot, value),
+            "prompt": fill_slot(wording, question.slot, value),
         }
         for paraphrase, wording in enumerate(wordings)
         for intent, value in enumerate(question.values)
