@@ -80,8 +80,8 @@ def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
     data, model = record["data"], record["model"]
     if model.get("quantization"):
         raise InputError(
-            f"{folder}: trained on a quantized model, and lm-eval would load it in full; run lm_eval "
-            "yourself with this quantization"
+            f"{folder}: trained on a quantized model, and lm-eval would load it in full; run "
+            "lm_eval yourself with this quantization"
         )
     generator = data.get("generator") or {}
     script_args = replace(
@@ -120,6 +120,11 @@ def _tasks(script_args: TrainArguments) -> list[str]:
         tasks = ["pragworld_generated_label"]
         if script_args.dataset_name != "manual" and sources.locate("manual") is not None:
             tasks.append("pragworld_manual_label")
+    if own := [task for task in tasks if task.startswith("pragworld_own")]:
+        raise InputError(
+            f"--evaluate_tasks {own[0]}: needs a file of documents; run lm_eval with --metadata on "
+            "the saved model instead"
+        )
     retain = script_args.retain
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
     if others := set(tasks) - set(task_descriptions()):

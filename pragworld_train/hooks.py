@@ -168,7 +168,7 @@ class _Tie(torch.autograd.Function):
 
     @staticmethod
     def forward(_: Any, tensor: Tensor, __: Tensor) -> Tensor:
-        return tensor.view_as(tensor)
+        return tensor.detach()  # unlike a view, it may be changed in place
 
     @staticmethod
     def backward(_: Any, gradient: Tensor) -> tuple[Tensor, None]:

@@ -121,8 +121,8 @@ def hls_loss(
 class _SquareSum(torch.autograd.Function):
     """The sum of squares of an output over tokens, in float32 at least.
 
-    Neither it nor its gradient needs a copy of the output in that precision. The gradient needs the
-    output itself and nothing else that large.
+    It keeps the output itself for its gradient and nothing else that large. On a GPU, neither makes
+    a copy of the output in that precision.
     """
 
     @staticmethod
@@ -136,8 +136,9 @@ class _SquareSum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         output, mask = ctx.saved_tensors
-        factors = torch.where(mask, 2 * gradient, 0.0)[..., None]
-        return torch.mul(output, factors, out=torch.empty_like(output)), None
+        factors = (2 * gradient).expand(mask.shape)[..., None]
+        product = torch.mul(output, factors, out=torch.empty_like(output))
+        return product.masked_fill_(~mask[..., None], 0.0), None
 
 
 _square_sum: Any = _SquareSum.apply  # torch gives it no types

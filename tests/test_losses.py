@@ -20,10 +20,12 @@ def test_hls_is_the_mean_square_over_tokens_and_features() -> None:
 
 
 def test_padding_does_not_count_in_hls_or_its_gradient() -> None:
-    output = OUTPUT.clone().requires_grad_()
-    hls_loss(output, MASK).backward()  # type: ignore[no-untyped-call]
-    assert output.grad is not None
-    torch.testing.assert_close(output.grad, torch.where(MASK[..., None], OUTPUT / 3, 0.0))
+    expected = torch.where(MASK[..., None], OUTPUT / 3, 0.0)
+    for padding in (9.0, math.inf, math.nan):
+        output = torch.where(MASK[..., None], OUTPUT, padding).requires_grad_()
+        hls_loss(output, MASK).backward()  # type: ignore[no-untyped-call]
+        assert output.grad is not None
+        torch.testing.assert_close(output.grad, expected)
 
 
 def test_ula_is_the_mean_cross_entropy_over_layers_and_examples() -> None:

@@ -385,7 +385,7 @@ def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: P
         (("nowhere",), "nowhere: no pragworld_train.json says how it was trained; name a folder"),
         (
             ("quantized",),
-            "quantized: trained on a quantized model, and lm-eval would load it in full",
+            "quantized: trained on a quantized model, and lm-eval may load it in full",
         ),
         (("run", "--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
         (("run", "--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),

@@ -240,8 +240,12 @@ class HostReads(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        waits = {"_local_scalar_dense", "nonzero", "masked_select", "equal"}
-        self.count += function.overloadpacket.__name__ in waits
+        name = function.overloadpacket.__name__
+        if name in {"index", "index_put", "index_put_"}:  # by a mask, whose places it has to find
+            places = [index for index in args[1] if index is not None]
+            self.count += any(index.dtype in (torch.bool, torch.uint8) for index in places)
+        waits = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2"}
+        self.count += name in waits
         return function(*args, **(kwargs or {}))
 
 
@@ -260,13 +264,38 @@ def host_reads(trainer: Any) -> int:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_a_step_does_not_wait_for_the_device(tmp_path: Path, checkpointing: bool) -> None:
+    """What copies whole tensors to the host, as `tolist` does, shows on a GPU alone."""
     options = {"gradient_checkpointing": checkpointing}
     ours = make_trainer(fresh_model(), settings(tmp_path, **BOTH, **options), ROWS)
     plain = make_trainer(fresh_model(), plain_settings(tmp_path, **options), ROWS)
     assert host_reads(ours) == host_reads(plain)
-    with HostReads() as reads:
-        assert torch.ones(1).sum().item()
-    assert reads.count == 1
+
+
+def test_waiting_for_the_device_is_noticed() -> None:
+    numbers, mask = torch.arange(3), torch.tensor([True, False, True])
+    waiting: list[Callable[[], Any]] = [
+        lambda: numbers[0].item(),
+        lambda: bool(mask[0]),
+        lambda: numbers[mask],
+        lambda: numbers.masked_fill(mask, 0)[mask.nonzero()],
+        lambda: numbers.unique(),
+    ]
+    for wait in waiting:
+        with HostReads() as reads:
+            wait()
+        assert reads.count == 1
+
+
+def test_a_probe_that_is_detached_leaves_plain_training(tmp_path: Path) -> None:
+    """Its loss is there, and the model's weights are those of plain SFT bit by bit."""
+    plain = trained(fresh_model(), plain_settings(tmp_path, max_steps=2), ROWS)
+    args = settings(tmp_path, useful_layers=USEFUL, ula_weight=ULA, max_steps=2)
+    ours = make_trainer(fresh_model(), args, ROWS)
+    for probe in ours.probes.values():
+        probe.register_forward_pre_hook(lambda _, outputs: outputs[0].detach())
+    ours.train()
+    assert ours.state.log_history[0]["ula_loss"] > 0
+    assert same_bits(dict(ours.model.named_parameters()), dict(plain.model.named_parameters()))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a compiler")
