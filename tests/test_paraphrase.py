@@ -245,6 +245,11 @@ def test_a_killed_run_resumes_and_sends_no_request_twice(
 
         # Once more, and with more paraphrases: no request is sent, no reply is lost.
         before = len(server.requests)
+        out.write_text(edited := out.read_text().replace("journey", "trip"))
+        with refused(r"mine\.jsonl exists; pass --overwrite, or another name$"):
+            main([*command, "--number", "7"])
+        assert out.read_text() == edited
+        command.append("--overwrite")
         main([*command, "--number", "7"])
         assert len(server.requests) == before
         chosen = records(out)
@@ -469,7 +474,8 @@ def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) 
             "base URL http://h:99999/v1: not the URL of an endpoint",
         ),
         (("--scenario", "You want to go."), "--scenario: needs --method survey"),
-        (("--out", "."), "is a folder; name a file"),
+        (("--out", "x" * 300), "File name too long"),
+        (("--out", "."), "Is a directory; choose a file that can be written"),
         (("--embeddings", "no/such"), "embeddings 'no/such': cannot be loaded"),
     ],
 )

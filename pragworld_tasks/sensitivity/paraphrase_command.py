@@ -45,6 +45,9 @@ def _add_paraphrase(commands: Commands) -> None:
         "--out", required=True, type=Path, metavar="FILE", help="the file to write, JSON lines"
     )
     command.add_argument(
+        "--overwrite", action="store_true", help="replace the file of --out if it exists"
+    )
+    command.add_argument(
         "--method",
         choices=("translation", "survey"),
         default="translation",
@@ -199,6 +202,8 @@ def _question(options: argparse.Namespace) -> "OpenQuestion":
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuse options that make no sense, with an `InputError`."""
+    from pragworld_tasks.files import check_output, refusing
+
     at_least(options, number=1)
     if options.candidates < options.number:
         raise InputError(
@@ -209,8 +214,9 @@ def _check_options(options: argparse.Namespace) -> None:
         raise InputError(f"--temperature {options.temperature:g}: must be at least 0")
     if options.scenario is not None and options.method != "survey":
         raise InputError("--scenario: needs --method survey; add it, or leave out the scenario")
-    if options.out.is_dir():
-        raise InputError(f"{options.out}: is a folder; name a file")
+    with refusing(options.out):
+        if options.out.exists():
+            check_output(options.out, options.overwrite)
     for text in (options.prompt, options.scenario, options.model, options.judge_model):
         try:
             (text or "").encode()
