@@ -303,7 +303,10 @@ def test_a_survey_of_ones_own(
     with refused("--method survey: needs a scenario; add --scenario"):
         main(arguments(plain_server.url, tmp_path / "own.jsonl", embeddings, *own))
     # The participants that the server plays do not mention three bags.
-    with refused("0 paraphrases were accepted, but --number is 5; "):
+    with refused(
+        "none of the first 36 candidates was accepted, 36 because: lacks a number; correct the "
+        "prompt, or use another model"
+    ):
         main(
             arguments(
                 *(plain_server.url, tmp_path / "own.jsonl", embeddings, *own),
@@ -312,7 +315,6 @@ def test_a_survey_of_ones_own(
         )
     said = capsys.readouterr().out
     assert "36 tried, 0 accepted\n  36 rejected: lacks a number\n" in said
-    assert "Only 0 of --candidates 12 were accepted, after 3 times as many were tried." in said
     asked = plain_server.requests[begun:]
     assert len(asked) == 3 * CANDIDATES
     assert asked[0]["system"].endswith("to an AI assistant.")
@@ -616,6 +618,21 @@ def test_candidates_are_those_of_a_sequential_run(
     assert found.rejected == rejected
     assert sorted(tried) == list(range(found.tried))  # none that was not needed
     assert watched == list(range(1, found.tried + 1))
+
+
+@pytest.mark.parametrize(("accepted", "tried"), [(None, 50), (49, 1500), (50, 50)])
+def test_a_run_without_an_accepted_candidate_stops(accepted: int | None, tried: int) -> None:
+    async def propose(connection: Connection, number: int) -> Paraphrase:
+        await asyncio.sleep(0)
+        return Paraphrase("{slot} b" if number == accepted else "lost", "source")
+
+    async def judge(connection: Connection, text: str) -> bool:
+        return True
+
+    connection = cast(Connection, SimpleNamespace(endpoint=Endpoint("http://h", "m", 8)))
+    found = asyncio.run(gather_candidates(connection, "{slot} a", propose, judge, 500))
+    assert found.tried == tried
+    assert len(found.accepted) == (tried > 50)
 
 
 def brute_force(

@@ -15,6 +15,7 @@ from pragworld_tasks.endpoint import Connection, UnansweredError
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault
 
 TRIES = 3  # the most candidates that are tried for each that is wanted
+FIRST = 50  # candidates of which one must be accepted, or no more are tried
 
 # The candidate of a number; and whether a text makes the same request as the base prompt (None if
 # the verdict is unreadable). Both raise what `Connection.ask` raises.
@@ -55,6 +56,7 @@ async def gather_candidates(
 ) -> Candidates:
     """Try candidates until `wanted` distinct ones are accepted, or `TRIES` times as many are tried.
 
+    If none of the `FIRST` is accepted, no more are tried, for they would only cost.
     No candidate is tried that might turn out not to be needed: no more are in flight than are still
     missing. The base prompt itself counts as a duplicate.
 
@@ -79,7 +81,8 @@ async def gather_candidates(
             hopeful = len(tasks) + sum(
                 isinstance(result, Paraphrase) for result in results.values()
             )
-            missing = min(wanted - len(candidates.accepted) - hopeful, TRIES * wanted - started)
+            most = TRIES * wanted if candidates.accepted else min(FIRST, TRIES * wanted)
+            missing = min(wanted - len(candidates.accepted) - hopeful, most - started)
             for _ in range(min(missing, connection.endpoint.concurrency - len(tasks))):
                 task = asyncio.create_task(_try(connection, prompt, propose, judge, started))
                 tasks[task] = started

@@ -71,6 +71,12 @@ def paraphrase(
     print(_account(tried, candidates))
     print(_bill(usage, endpoint.prices))
     accepted = tried.accepted
+    if not accepted:
+        ((reason, count),) = tried.rejected.most_common(1)
+        raise InputError(
+            f"none of the first {tried.tried} candidates was accepted, {count} because: {reason}; "
+            f"correct the prompt, or use another model ({journal} keeps all replies)"
+        )
     if len(accepted) < number:
         raise InputError(
             f"{len(accepted)} paraphrases were accepted, but --number is {number}; raise "
@@ -123,7 +129,7 @@ def _account(candidates: Candidates, wanted: int) -> str:
     accepted = len(candidates.accepted)
     lines = [f"{candidates.tried} tried, {accepted} accepted"]
     lines += [f"  {count} rejected: {why}" for why, count in candidates.rejected.most_common()]
-    if accepted < wanted:
+    if 0 < accepted < wanted:
         lines.append(
             f"Only {accepted} of --candidates {wanted} were accepted, after {TRIES} times as many "
             "were tried."
