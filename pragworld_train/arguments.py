@@ -35,6 +35,10 @@ class TrainArguments:
     dataset_name: str = field(
         default=GENERATED, metadata={"help": f"The split to train on: {', '.join(SPLIT_NAMES)}."}
     )
+    documents: str | None = field(
+        default=None,
+        metadata={"help": "JSON lines with documents of your own, instead."},
+    )
     dataset_config: str = field(
         default="{}",
         metadata={
@@ -67,7 +71,7 @@ class TrainArguments:
         default=None,
         metadata={
             "help": "The tasks. If not set: pragworld_generated_label, and "
-            "pragworld_manual_label where the manual split is available."
+            "pragworld_manual_label if its data is available."
         },
     )
     retain: list[str] | None = field(

@@ -225,7 +225,7 @@ def help_parser() -> argparse.ArgumentParser:
         _add_setting(group, name, text, DEFAULTS.get(name, default))
     group = parser.add_argument_group("options")
     group.add_argument(
-        "--config", metavar="FILE", help="A YAML file with settings. The command line overrides it."
+        "--config", metavar="FILE", help="A YAML file with settings, which options override."
     )
     group.add_argument(
         "--resume_from_checkpoint",

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
-from pragworld_tasks.data.splits import GENERATED, named_documents
+from pragworld_tasks.data.own_documents import read_documents
+from pragworld_tasks.data.splits import GENERATED, OWN, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_completion, label_prompt
 from pragworld_tasks.files import json_object
@@ -25,7 +27,7 @@ class DocumentSet:
     Attributes:
         documents: The documents.
         name: Name of their split.
-        generator: Settings that generated documents were made with; None for a released split.
+        generator: Settings that generated documents were made with; None for others.
     """
 
     documents: list[Document]
@@ -40,8 +42,8 @@ class DocumentSet:
         """
         if self.generator is None:
             raise InputError(
-                f"{self.name}: a released split has no other documents to evaluate the loss on; "
-                "use --eval_strategy no"
+                f"{self.name}: there are no other documents to evaluate the loss on; use "
+                "--eval_strategy no"
             )
         groups = max(1, self.generator["groups"] // 10)
         settings = json.dumps({**self.generator, "split": split, "groups": groups})
@@ -69,11 +71,7 @@ def load_document_set(
     Raises:
         InputError: There is no such split, setting or alteration, or no documents are left.
     """
-    if held_out_alteration not in (None, *ALTERATIONS):
-        raise InputError(
-            f"alteration {held_out_alteration!r} does not exist; choose from "
-            f"{', '.join(ALTERATIONS)}"
-        )
+    _check_alteration(held_out_alteration)
     if name == GENERATED:
         generator = json_object(settings, "dataset_config")
         for setting, option in _OWN_OPTIONS.items():
@@ -82,15 +80,47 @@ def load_document_set(
         generator = {"groups": DEFAULT_GROUPS, **generator, "split": split}
         settings = json.dumps({**generator, "held_out_alteration": held_out_alteration})
     documents, made_with = named_documents(name, settings, "dataset_config")
-    if name != GENERATED and held_out_alteration:
-        documents = [
-            document for document in documents if document.alteration != held_out_alteration
-        ]
-    if originals_only:
-        documents = [document for document in documents if document.is_original]
-    if not documents:
+    held_out = None if name == GENERATED else held_out_alteration  # the generator sees to it
+    return DocumentSet(_chosen(documents, name, held_out, originals_only), name, made_with)
+
+
+def load_own_document_set(
+    path: str | Path, held_out_alteration: str | None = None, originals_only: bool = False
+) -> DocumentSet:
+    """Read the documents of a user's own file of JSON lines.
+
+    Args:
+        path: The file.
+        held_out_alteration: An alteration to leave out.
+        originals_only: Whether to leave out all altered documents.
+
+    Raises:
+        InputError: The file is malformed, there is no such alteration, or no documents are left.
+    """
+    _check_alteration(held_out_alteration)
+    documents = _chosen(read_documents(path), str(path), held_out_alteration, originals_only)
+    return DocumentSet(documents, OWN, None)
+
+
+def _check_alteration(name: str | None) -> None:
+    if name not in (None, *ALTERATIONS):
+        raise InputError(
+            f"alteration {name!r} does not exist; choose from {', '.join(ALTERATIONS)}"
+        )
+
+
+def _chosen(
+    documents: Sequence[Document], name: str, held_out: str | None, originals_only: bool
+) -> list[Document]:
+    """Return the documents that are not left out; `name` is theirs, for messages."""
+    chosen = [
+        document
+        for document in documents
+        if document.is_original or not (originals_only or document.alteration == held_out)
+    ]
+    if not chosen:
         raise InputError(f"{name}: no documents are left to train on; leave out fewer")
-    return DocumentSet(documents, name, made_with)
+    return chosen
 
 
 def to_dataset(documents: Sequence[Document], chat_template: bool = False) -> Dataset:

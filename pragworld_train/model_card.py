@@ -7,6 +7,7 @@ from typing import Any
 
 from huggingface_hub import ModelCardData
 
+from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.formatting import markdown_table
 
 TAGS = ("trl", "sft", "layer-regularized")
@@ -100,10 +101,10 @@ def _data(data: Mapping[str, Any], dataset: str | None) -> str:
     without = f", without {data['held_out_alteration']}" if data["held_out_alteration"] else ""
     originals = ", originals only" if data["originals_only"] else ""
     template = "with" if data["chat_template"] else "without"
+    source = "the user's own" if data["split"] == OWN else f"PragWorld's {data['split']} split"
     return (
-        f"{data['documents']:,} documents in {data['groups']:,} groups of PragWorld's "
-        f"{data['split']} split{without}{originals}, as Prompt 2 of the paper {template} the "
-        "chat template"
+        f"{data['documents']:,} documents in {data['groups']:,} groups of {source}{without}"
+        f"{originals}, as Prompt 2 of the paper {template} the chat template"
     )
 
 

@@ -22,7 +22,7 @@ from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
-from pragworld_train.data import DocumentSet, load_document_set, to_dataset
+from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
 from pragworld_train.evaluation import (
     evaluate_before_and_after,
     plan_of_run,
@@ -56,13 +56,7 @@ def train(settings: RunSettings) -> None:
         )
     main_process = training_args.process_index == 0
     out = Path(training_args.output_dir)
-    data = load_document_set(
-        script_args.dataset_name,
-        script_args.dataset_config,
-        script_args.dataset_train_split,
-        script_args.held_out_alteration,
-        script_args.originals_only,
-    )
+    data = _load_data(script_args)
     plan = plan_of_settings(settings)
     checkpoint = _checkpoint_to_resume(training_args)
     if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
@@ -171,6 +165,23 @@ def _clear_output(out: Path, overwrite: bool, main_process: bool) -> None:
     if overwrite and main_process:
         for path in files:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _load_data(script_args: TrainArguments) -> DocumentSet:
+    """Return the documents to train on: those of a user's own file, or of a split."""
+    left_out = (script_args.held_out_alteration, script_args.originals_only)
+    if script_args.documents is None:
+        return load_document_set(
+            script_args.dataset_name,
+            script_args.dataset_config,
+            script_args.dataset_train_split,
+            *left_out,
+        )
+    defaults = TrainArguments()
+    for name in ("dataset_name", "dataset_config", "dataset_train_split"):
+        if getattr(script_args, name) != getattr(defaults, name):
+            raise InputError(f"--{name}: not of documents of your own; leave it or --documents out")
+    return load_own_document_set(script_args.documents, *left_out)
 
 
 def _describe(data: DocumentSet, script_args: TrainArguments) -> dict[str, Any]:

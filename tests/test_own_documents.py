@@ -17,13 +17,15 @@ from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_interp.trace_files import read_trace
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.verify import verify
 from pragworld_tasks.tiny import tiny_folder
+from pragworld_train import cli as train
+from pragworld_train.data import load_own_document_set
 
 GENERATED = {"groups": 5, "seed": 7, "split": "test"}
 TINY = ("--model", "hf", "--model_args", f"pretrained={tiny_folder()}", "--batch_size", "64")
@@ -352,6 +354,52 @@ def test_the_options_of_a_sweep_name_one_source_of_documents(
         interp.main([command, *options, *mine, "--split", "manual"])
     with refused("one of the arguments --split --documents is required"):
         interp.main([command, *options])
+
+
+def test_the_file_is_trained_on(file: Path, tmp_path: Path) -> None:
+    options = ["--documents", str(file), "--originals_only", "--max_steps", "1", "--use_peft"]
+    options += ["--per_device_train_batch_size", "2", "--output_dir", str(tmp_path / "run")]
+    train.main(["--model_name_or_path", str(tiny_folder()), "--use_cpu", *options])
+    record = json.loads((tmp_path / "run" / "pragworld_train.json").read_text())["data"]
+    assert (record["split"], record["documents"], record["groups"]) == ("own", 5, 5)
+    assert record["digest"]
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "5 documents in 5 groups of the user's own, originals only" in card
+
+
+def test_what_is_left_out_of_training(file: Path, tmp_path: Path) -> None:
+    everything = load_own_document_set(file)
+    assert (everything.documents, everything.name) == (read_documents(file), "own")
+    for alteration in ALTERATIONS:
+        kept = load_own_document_set(file, alteration).documents
+        assert kept == [one for one in everything.documents if one.alteration != alteration]
+    with pytest.raises(InputError, match=r"^own: .* no other documents"):
+        everything.other_split("validation")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--dataset_name", "manual"], "^--dataset_name: not of documents of your own; leave it or "),
+        (["--dataset_config", '{"groups": 3}'], "^--dataset_config: not of documents of your own"),
+        (["--held_out_alteration", "Reversal"], "^alteration 'Reversal' does not exist; choose from"),
+        (["--documents", "gone.jsonl"], "^gone.jsonl: No such file or directory"),
+        (["--evaluate_tasks", "pragworld_own_mc"], "^--evaluate_tasks pragworld_own_mc: needs a file"),
+    ],
+)  # fmt: skip
+def test_training_refuses_what_does_not_go_with_the_file(
+    file: Path, tmp_path: Path, options: list[str], message: str
+) -> None:
+    shared = ["--model_name_or_path", str(tiny_folder()), "--use_cpu"]
+    shared += ["--output_dir", str(tmp_path / "run"), "--documents", str(file)]
+    with refused(message):
+        train.main([*shared, *options])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_study_does_not_train_on_the_file(file: Path) -> None:
+    with refused("^--documents: not a setting of a study; leave it out$"):
+        train.main(["study", "--model_name_or_path", str(tiny_folder()), "--documents", str(file)])
 
 
 def documents_of(evaluation: Evaluation, task: str) -> list[Document]:

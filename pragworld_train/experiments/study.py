@@ -40,7 +40,7 @@ _TASKS = ["pragworld_generated_mc", "pragworld_generated_perplexity"]
 # Settings that a study makes itself, or that would do the same to every run.
 _REFUSED = (
     *("seed", "evaluate", "evaluate_tasks", "retain", "resume_from_checkpoint"),
-    *("push_to_hub", "hub_model_id", "hub_token", "chat_template_path"),
+    *("push_to_hub", "hub_model_id", "hub_token", "chat_template_path", "documents"),
 )
 
 
