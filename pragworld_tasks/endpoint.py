@@ -199,6 +199,11 @@ class Connection:
         self._unusable: InputError | None = None
         self._own_temperature: set[str] = set()  # models that accept no temperature from us
 
+    @property
+    def has_replies(self) -> bool:
+        """Whether there is a reply, from this run or an earlier one."""
+        return bool(self._replies)
+
     async def ask(self, request: Request) -> str:
         """Return the text of the reply, never empty; from the journal if it is there.
 
@@ -379,6 +384,8 @@ async def connect(
 ) -> AsyncIterator[Connection]:
     """Open a connection to an endpoint, within one event loop.
 
+    A journal that holds no reply in the end is removed.
+
     Args:
         endpoint: The endpoint.
         journal: File of replies, to resume from and to append to; None keeps them in memory.
@@ -405,7 +412,12 @@ async def connect(
                 open_journal(journal, settings, _decode_reply, section="settings", lock=True)
             )
         async with client:
-            yield Connection(endpoint, client, key, kept)
+            connection = Connection(endpoint, client, key, kept)
+            try:
+                yield connection
+            finally:
+                if journal and not connection.has_replies:
+                    journal.unlink(missing_ok=True)
 
 
 def _decode_reply(record: Mapping[str, Any]) -> tuple[str, ModelReply]:

@@ -32,7 +32,7 @@ from hypothesis.extra.numpy import arrays
 from pragworld_tasks.cli import main
 from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint, connect
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.sensitivity import paraphrases
+from pragworld_tasks.sensitivity import paraphrases, paraphrasing
 from pragworld_tasks.sensitivity.extraction import extract, extraction_prompt, read_extracted
 from pragworld_tasks.sensitivity.languages import DISTANT, LANGUAGES, language_chain
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions
@@ -400,8 +400,8 @@ def test_wrapped_replies_of_a_survey_are_unwrapped_or_rejected(wrapping_server: 
 @pytest.mark.parametrize(
     ("option", "status"), [(("--key", "another"), 401), (("--forbid",), 403), ((), 404)]
 )
+@pytest.mark.usefixtures("no_embeddings")
 def test_an_endpoint_that_refuses(
-    embeddings: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -413,38 +413,63 @@ def test_an_endpoint_that_refuses(
     with serve(tmp_path, *option) as server:
         url = server.url.removesuffix("/v1") if status == 404 else server.url
         with refused(rf"^{url}: the server answered {status}") as stderr:
-            main(arguments(url, out, embeddings, "--question", MIAMI.name))
-        assert len(server.requests) <= 8  # those under way at a time
+            main(arguments(url, out, "words", "--question", MIAMI.name))
+        assert len(server.requests) == 1
     assert "Traceback" not in stderr.getvalue()
     assert KEY not in stderr.getvalue()
     captured = capfd.readouterr()
     for text in (*captured, *(path.read_text() for path in tmp_path.iterdir())):
         assert KEY not in text
         assert "never retrieved" not in text
-    assert not out.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 
-def test_no_server(embeddings: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_embeddings")
+def test_no_server(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://user:{KEY}@127.0.0.1:{free.getsockname()[1]}/v1"
     shown = url.replace(f"user:{KEY}@", "")
     with refused(rf"^{shown}: there is no connection \(Connection refused\); start"):
-        main(arguments(url, tmp_path / "mine.jsonl", embeddings, "--question", MIAMI.name))
+        main(arguments(url, tmp_path / "mine.jsonl", "words", "--question", MIAMI.name))
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("package", ["openai", "sentence_transformers"])
-def test_a_package_that_is_not_installed(package: str, tmp_path: Path) -> None:
+def test_a_package_that_is_not_installed(
+    plain_server: Server, package: str, tmp_path: Path
+) -> None:
     (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('No module {package}')")
     process = run_command(
-        *arguments("http://x/v1", tmp_path / "mine.jsonl", "words", "--question", MIAMI.name),
+        *arguments(plain_server.url, tmp_path / "mine.jsonl", "words", "--question", MIAMI.name),
         PYTHONPATH=str(tmp_path),
     )
     assert process.returncode == 2
     assert process.stderr.count("\n") == 1
     assert f" the {package.replace('_', '-')} package (No module {package}): " in process.stderr
     assert process.stderr.endswith(" pip install 'pragworld[paraphrase]'\n")
-    assert not (tmp_path / "mine.jsonl.journal").exists()
+    # The replies to the first candidate are kept.
+    assert (tmp_path / "mine.jsonl.journal").exists() == (package == "sentence_transformers")
+
+
+def test_embeddings_that_cannot_be_loaded(plain_server: Server, tmp_path: Path) -> None:
+    begun = len(plain_server.requests)
+    with refused(
+        r"^embeddings 'no/such': cannot be loaded \(.*[^/]\); pass --embeddings FOLDER .*"
+        r"`hf download NAME --local-dir FOLDER` makes where the Hugging Face hub can be reached$"
+    ):
+        main(
+            arguments(
+                plain_server.url, tmp_path / "mine.jsonl", "no/such", "--question", MIAMI.name
+            )
+        )
+    assert len(plain_server.requests) - begun == 3  # those of one candidate
+
+
+@pytest.fixture
+def no_embeddings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that comes to load embeddings."""
+    monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: pytest.fail("loads embeddings"))
 
 
 def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) -> None:
@@ -478,7 +503,6 @@ def test_one_line_and_no_traceback_where_the_prompt_has_no_slot(tmp_path: Path) 
         (("--scenario", "You want to go."), "--scenario: needs --method survey"),
         (("--out", "x" * 300), "File name too long"),
         (("--out", "."), "Is a directory; choose a file that can be written"),
-        (("--embeddings", "no/such"), "embeddings 'no/such': cannot be loaded"),
     ],
 )
 def test_unsupported_options(

@@ -5,21 +5,25 @@ rejects those that make another request (`paraphrase_candidates`), and of the re
 different are chosen (`selection`).
 """
 
+import contextlib
 import dataclasses
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from pragworld_tasks.endpoint import Endpoint, Usage, connect, require_client, run_async
+from pragworld_tasks.endpoint import Endpoint, UnansweredError, Usage, connect, run_async
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
 from pragworld_tasks.sensitivity.paraphrase_candidates import TRIES, Candidates, gather_candidates
 from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation
 from pragworld_tasks.sensitivity.selection import embed, farthest_first, load_embedder, spread
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 
 def paraphrase(
@@ -50,8 +54,6 @@ def paraphrase(
         InputError: A package is missing, the endpoint, the journal or the file cannot be used, or
             too few candidates were accepted.
     """
-    require_client()
-    embedder = load_embedder(embeddings)  # if that fails, then before requests are paid for
     kind = "translation" if isinstance(method, Translation) else "survey"
     settings = {
         "paraphrase": kind,
@@ -62,8 +64,8 @@ def paraphrase(
     journal = out.with_name(f"{out.name}.journal")
     judge = Judge(prompt, judge_model)
     try:
-        tried, usage = run_async(
-            _gather(prompt, method, judge, endpoint, journal, settings, candidates)
+        embedder, tried, usage = run_async(
+            _gather(prompt, method, judge, endpoint, journal, settings, candidates, embeddings)
         )
     except KeyboardInterrupt:
         print(f"{journal}: all replies so far; rerun the command to resume", file=sys.stderr)
@@ -107,10 +109,18 @@ async def _gather(
     journal: Path,
     settings: Mapping[str, Any],
     wanted: int,
-) -> tuple[Candidates, Usage]:
-    """Gather the candidates, with a progress bar on a terminal."""
-    with tqdm(total=wanted, desc="accepted", disable=None) as progress:
-        async with connect(endpoint, journal, settings) as connection:
+    embeddings: str,
+) -> tuple["SentenceTransformer", Candidates, Usage]:
+    """Load the embeddings and gather the candidates, with a progress bar on a terminal.
+
+    Loading takes seconds, so the first candidate shows before that whether the endpoint can be
+    used. If loading fails, no more requests are paid for.
+    """
+    async with connect(endpoint, journal, settings) as connection:
+        with contextlib.suppress(UnansweredError):
+            await method(connection, 0)
+        embedder = load_embedder(embeddings)
+        with tqdm(total=wanted, desc="accepted", disable=None) as progress:
 
             def show(candidates: Candidates) -> None:
                 usage = connection.usage
@@ -121,7 +131,7 @@ async def _gather(
                 progress.update(len(candidates.accepted) - progress.n)
 
             candidates = await gather_candidates(connection, prompt, method, judge, wanted, show)
-            return candidates, connection.usage
+            return embedder, candidates, connection.usage
 
 
 def _account(candidates: Candidates, wanted: int) -> str:

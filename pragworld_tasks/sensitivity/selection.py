@@ -4,6 +4,7 @@
 is all that the paper says; `farthest_first` defines what is done here.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,10 +38,11 @@ def load_embedder(model: str) -> "SentenceTransformer":
     try:
         return SentenceTransformer(model)
     except Exception as error:  # whatever a broken folder, a missing name or a lost network raises
-        message = " ".join(str(error).split())
+        sentences = re.split(r"(?<=\.)\s", " ".join(str(error).split()))
         raise InputError(
-            f"embeddings {model!r}: cannot be loaded ({message:.200}); name a model of "
-            "sentence-transformers or its folder"
+            f"embeddings {model!r}: cannot be loaded ({sentences[0]}); pass --embeddings FOLDER, a "
+            "folder of a sentence-transformers model, which `hf download NAME --local-dir FOLDER` "
+            "makes where the Hugging Face hub can be reached"
         ) from error
 
 
