@@ -17,6 +17,8 @@ from typing import Any, Generic, TextIO, TypeVar
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
 
+SHOWN = 4  # differing settings that a message names
+
 Record = TypeVar("Record")
 
 
@@ -141,16 +143,26 @@ def exclusive(lock: Path, subject: Path) -> Iterator[None]:
         held.release()
 
 
-def difference(before: Mapping[str, Any], now: Mapping[str, Any], within: str = "") -> str:
-    """Name the first setting that differs, as in `model.dtype 'float32', not 'bfloat16'`."""
-    for name in [*now, *before]:
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Name the settings that differ, as in `model.dtype 'float32', not None, and seed 0, not 1`.
+
+    Of more than `SHOWN`, the others are counted.
+    """
+    differing = list(_differences(before, now))
+    if len(differing) > SHOWN:
+        differing[SHOWN:] = [f"{len(differing) - SHOWN} more"]
+    return ", and ".join(differing)
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], within: str = ""
+) -> Iterator[str]:
+    for name in dict.fromkeys([*now, *before]):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            if nested := difference(old, new, f"{within}{name}."):
-                return nested
+            yield from _differences(old, new, f"{within}{name}.")
         elif old != new:
-            return f"{within}{name} {old!r:.60}, not {new!r:.60}"
-    return ""
+            yield f"{within}{name} {old!r:.60}, not {new!r:.60}"
 
 
 def _read(

@@ -105,6 +105,9 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
 
         with refused("collected with seed 1234, not 5"):
             main([*arguments, "--seed", "5"])
+        cooler = f"tasks.{TASK}.generation_kwargs.temperature 1.0, not 0.5"
+        with refused(f"collected with chunk 3, not 4, and {cooler}; use that again"):
+            main([*arguments, "--chunk", "4", "--gen_kwargs", "temperature=0.5"])
         few.write_text(few.read_text().replace("{distance_km} ", "about {distance_km} "))
         with refused(f"collected with tasks.{TASK}.documents"):
             main([*arguments])

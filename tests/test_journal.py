@@ -96,10 +96,14 @@ def test_records_of_another_identity_are_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_difference_names_the_first_setting() -> None:
+def test_difference_names_the_settings_that_differ() -> None:
     assert difference({"a": 1, "b": {"c": [1]}}, {"a": 1, "b": {"c": [1]}}) == ""
-    assert difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}) == "a 1, not 2"
+    both = "a 1, not 2, and b.c 1, not 2"
+    assert difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}) == both
     assert difference({"b": {"c": 1, "d": 2}}, {"b": {"c": 1}}) == "b.d 2, not None"
+    many = difference({}, dict.fromkeys("abcdefg", 0))
+    assert many.startswith("a None, not 0, and b ")
+    assert many.endswith(", and d None, not 0, and 3 more")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
