@@ -14,6 +14,7 @@ from servers import serve
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.figures import draw_figures
@@ -107,6 +108,25 @@ def test_what_was_topped_up_counts_with_the_rest(tmp_path: Path) -> None:
     (prompt,) = [one for one in sampled.prompts if len(one.responses) == 11]
     assert prompt.values[-3:] == (51, 51, 51)
     assert prompt.text == more["doc"]["prompt"]
+
+
+def test_an_answer_to_a_prompt_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", repeats=3)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines * 2) + "\n")
+    before = read_samples([path])
+    reads: list[tuple[str, str]] = []
+
+    def read(response: str, unit: str, prompt: str) -> float | None:
+        reads.append((response, prompt))
+        return read_quantity(response, unit, prompt)
+
+    monkeypatch.setattr(samples, "read_quantity", read)
+    assert read_samples([path]) == before
+    assert len(reads) == len(set(reads))
+    assert len(before[0].responses) >= 2 * len(reads) > 0
 
 
 def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Responses to the world_model tasks, read from lm-eval's samples files."""
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -129,6 +130,7 @@ def _read_all(paths: Sequence[Path]) -> Iterator[ModelSamples]:
 
 
 def _read(path: Path) -> ModelSamples:
+    read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
     prompts: dict[tuple[int, int], SampledPrompt] = {}
     question: tuple[str, str] | None = None
     for where, record in read_json_lines(path):
@@ -143,7 +145,7 @@ def _read(path: Path) -> ModelSamples:
         responses = _responses(record, where)
         key = (document["intent"], document["paraphrase"])
         values = tuple(
-            read_quantity(response, document["unit"], document["prompt"]) for response in responses
+            read_once(response, document["unit"], document["prompt"]) for response in responses
         )
         if key in prompts:
             before = prompts[key]
