@@ -16,7 +16,8 @@ import json
 import math
 import os
 import random
-from collections.abc import AsyncIterator, Coroutine, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ TRIES = 4  # by the client, with pauses of half a second, one and two
 ROUNDS = 4  # of the client's tries, with pauses of one second, two and four
 LONGEST_PAUSE = 300  # seconds, however long a server asks us to wait
 FAILURES_IN_A_ROW = 5  # requests that fail after all retries before the endpoint counts as failing
+REPORT_PAUSE = 30.0  # seconds between lines of progress where there is no terminal
 _NO_KEY = "none"  # the client requires one
 
 Result = TypeVar("Result")
@@ -424,6 +426,26 @@ def _decode_reply(record: Mapping[str, Any]) -> tuple[str, ModelReply]:
     """Return the key of a request and the reply from a line of the journal."""
     tokens = record["tokens"] and tuple(record["tokens"])
     return record["key"], ModelReply(record["answer"], tokens)
+
+
+@contextlib.asynccontextmanager
+async def report_progress(describe: Callable[[], str]) -> AsyncIterator[None]:
+    """Print a line on stderr every half minute, unless that is a terminal with a progress bar.
+
+    Args:
+        describe: Returns the line.
+    """
+
+    async def report() -> None:
+        while not sys.stderr.isatty():
+            await asyncio.sleep(REPORT_PAUSE)
+            print(describe(), file=sys.stderr, flush=True)
+
+    task = asyncio.create_task(report())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def require_client() -> None:

@@ -29,6 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from pragworld_tasks import endpoint
 from pragworld_tasks.cli import main
 from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint, connect
 from pragworld_tasks.errors import InputError
@@ -262,7 +263,7 @@ def test_a_killed_run_resumes_and_sends_no_request_twice(
             (("--judge-model", "huge"), "judge_model 'large', not 'huge'"),
             (("--method", "survey"), "paraphrase 'translation', not 'survey'"),
         ):
-            with refused(rf"mine\.jsonl\.journal: written with {was}; "):
+            with refused(rf"mine\.jsonl\.journal: written with {was}[;,] "):
                 main([*command, *changed])
         assert len(server.requests) == before
         assert len(records(out)) == 7
@@ -342,6 +343,27 @@ def test_a_slot_may_have_any_name(plain_server: Server, slot: str) -> None:
     task = survey_task(f"You want to know what {slot} is.\nUse {slot} for it.", slot)
     assert f"\nYou want to know what {slot} is.\n" in task
     assert f"\nUse {slot} for it.\n" in task
+
+
+def test_progress_without_a_terminal(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(endpoint, "REPORT_PAUSE", 0.05)
+    monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: None)
+    monkeypatch.setattr(paraphrasing, "embed", lambda _, texts: np.eye(len(texts)))
+    with serve(tmp_path, "--delay", "0.03") as server:
+        out = tmp_path / "mine.jsonl"
+        main(arguments(server.url, out, "words", "--question", MIAMI.name, "--prices", "1", "1"))
+        lines = capsys.readouterr().err.splitlines()
+        pattern = r"(\d+) of 12 accepted, (\d+) rejected, ([\d,]+) tokens, \$0\.\d{4}"
+        matches = [match for line in lines if (match := re.fullmatch(pattern, line))]
+        assert len(matches) >= 2
+        accepted = [int(match[1]) for match in matches]
+        assert accepted == sorted(accepted)
+        extract(Endpoint(server.url, "small", 1), MIAMI, [f"=> {n}" for n in range(5)])
+    assert re.search(r"^extraction: \d of 5 responses$", capsys.readouterr().err, re.MULTILINE)
 
 
 # Wrapped replies ----------------------------------------------------------------------------------

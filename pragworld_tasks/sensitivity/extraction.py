@@ -6,7 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pragworld_tasks.endpoint import Endpoint, Request, UnansweredError, connect, run_async
+from pragworld_tasks.endpoint import (
+    Endpoint,
+    Request,
+    UnansweredError,
+    connect,
+    report_progress,
+    run_async,
+)
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
@@ -109,12 +116,12 @@ async def _ask_all(
     """
     from tqdm import tqdm
 
-    problem = ""
+    problem, done = "", 0
     with tqdm(total=len(prompts), desc="extraction", disable=None) as progress:
         async with connect(endpoint, journal, settings) as connection:
 
             async def ask(prompt: str) -> str | None:
-                nonlocal problem
+                nonlocal problem, done
                 try:
                     return await connection.ask(
                         Request("extraction", endpoint.model, _SYSTEM, prompt, temperature=0.0)
@@ -123,9 +130,11 @@ async def _ask_all(
                     problem = str(error)
                     return None
                 finally:
+                    done += 1
                     progress.update()
 
-            replies = await asyncio.gather(*map(ask, prompts))
+            async with report_progress(lambda: f"extraction: {done} of {len(prompts)} responses"):
+                replies = await asyncio.gather(*map(ask, prompts))
     if problem and not any(replies):
         raise InputError(f"{endpoint.shown}: all requests failed, the last one because {problem}")
     return replies

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from pragworld_tasks.endpoint import Endpoint, UnansweredError, Usage, connect, run_async
+from pragworld_tasks.endpoint import (
+    Endpoint,
+    UnansweredError,
+    Usage,
+    connect,
+    report_progress,
+    run_async,
+)
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
 from pragworld_tasks.sensitivity.paraphrase_candidates import TRIES, Candidates, gather_candidates
@@ -121,16 +128,25 @@ async def _gather(
             await method(connection, 0)
         embedder = load_embedder(embeddings)
         with tqdm(total=wanted, desc="accepted", disable=None) as progress:
+            latest = Candidates()
+
+            def state() -> str:
+                usage = connection.usage
+                spent = f", ${usage.cost(endpoint.prices):.4f}" if endpoint.prices else ""
+                return f"{latest.rejected.total()} rejected, {usage.tokens:,} tokens{spent}"
 
             def show(candidates: Candidates) -> None:
-                usage = connection.usage
-                state = f"{candidates.rejected.total()} rejected, {usage.tokens:,} tokens"
-                if endpoint.prices:
-                    state += f", ${usage.cost(endpoint.prices):.4f}"
-                progress.set_postfix_str(state, refresh=False)
+                nonlocal latest
+                latest = candidates
+                progress.set_postfix_str(state(), refresh=False)
                 progress.update(len(candidates.accepted) - progress.n)
 
-            candidates = await gather_candidates(connection, prompt, method, judge, wanted, show)
+            async with report_progress(
+                lambda: f"{len(latest.accepted)} of {wanted} accepted, {state()}"
+            ):
+                candidates = await gather_candidates(
+                    connection, prompt, method, judge, wanted, show
+                )
             return embedder, candidates, connection.usage
 
 
