@@ -1,6 +1,6 @@
 """Compare the runs of `layer_losses.py`, and write tables and a figure.
 
-    python experiments/layer_losses_report.py runs/losses experiments/results.md
+    python experiments/layer_losses_report.py runs/losses experiments/results.md figure.png
 
 Each arm is compared with plain SFT on the same data, seed by seed, since runs of a seed share their
 training documents, their order and their test documents. What is tested is said in README.md next
@@ -242,7 +242,7 @@ def expectations_table(results: Results) -> str:
         supported = "yes" if p <= 1 - LEVEL else "no"
         cells = [str(test.number), claim, f"{outcome.name}, {test.stop} steps"]
         rows.append([*cells, *difference.cells(outcome.decimals), f"{p:.4f}", supported])
-    headers = ["", "expected", "in", "difference", f"{LEVEL:.0%} interval", "p", "supported"]
+    headers = ["no.", "expected", "in", "difference", f"{LEVEL:.0%} interval", "p", "supported"]
     return markdown_table(f"what was expected, {len(results.seeds)} seeds", headers, rows)
 
 
@@ -310,7 +310,7 @@ def verdict(mean: float, p: float, within: float) -> str:
 
 def draw(results: Results, path: Path) -> None:
     """Draw accuracies along training, as differences from plain SFT on the same data."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    figure = Figure(figsize=(10, 6.8), layout="constrained")
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
     for column, data in enumerate(("hidden", "shown")):
         for row, outcome in enumerate((HARMED, SPARED)):
@@ -330,8 +330,9 @@ def draw(results: Results, path: Path) -> None:
             panel.set(xscale="log", xticks=STOPS, xticklabels=STOPS)
             panel.minorticks_off()
         panels[0, column].set(title=f"trained on data in which the harm is {data}")
-        panels[0, column].legend(fontsize="small", frameon=False, ncols=2)
         panels[1, column].set(xlabel="steps")
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+        panels[1, column].legend(fontsize="small", frameon=False, ncols=3, **below)
     for row, outcome in enumerate((HARMED, SPARED)):
         panels[row, 0].set(ylabel=f"{outcome.name}, points from SFT")
     figure.savefig(path, dpi=120)
@@ -349,6 +350,7 @@ def main() -> None:
     )
     parser.add_argument("runs", type=Path, help="the folder of `layer_losses.py train`")
     parser.add_argument("out", type=Path, help="a Markdown file for the tables")
+    parser.add_argument("figure", type=Path, help="a file for the figure")
     parser.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 11 to 20")
     options = parser.parse_args()
     if len(options.seeds) < 3:
@@ -363,7 +365,7 @@ def main() -> None:
         for outcome, stop in (*along, *((outcome, last) for outcome in AT_END)):
             if outcome is not PROBE or data == "shown":
                 tables.append(differences_table(results, others(data), Arm(data), outcome, stop))
-    draw(results, options.out.with_suffix(".png"))
+    draw(results, options.figure)
     write_whole(options.out, "\n\n".join(tables).encode())
 
 

@@ -244,7 +244,7 @@ class HostReads(TorchDispatchMode):
         if name in {"index", "index_put", "index_put_"}:  # by a mask, whose places it has to find
             places = [index for index in args[1] if index is not None]
             self.count += any(index.dtype in (torch.bool, torch.uint8) for index in places)
-        waits = {"_local_scalar_dense", "nonzero", "masked_select", "equal", "_unique2"}
+        waits = {"_local_scalar_dense", "nonzero", "masked_select", "equal"}
         self.count += name in waits
         return function(*args, **(kwargs or {}))
 
@@ -278,7 +278,6 @@ def test_waiting_for_the_device_is_noticed() -> None:
         lambda: bool(mask[0]),
         lambda: numbers[mask],
         lambda: numbers.masked_fill(mask, 0)[mask.nonzero()],
-        lambda: numbers.unique(),
     ]
     for wait in waiting:
         with HostReads() as reads:
