@@ -477,7 +477,7 @@ def test_a_package_that_is_not_installed(
 def test_embeddings_that_cannot_be_loaded(plain_server: Server, tmp_path: Path) -> None:
     begun = len(plain_server.requests)
     with refused(
-        r"^embeddings 'no/such': cannot be loaded \(.*[^/]\); pass --embeddings FOLDER .*"
+        r"^embeddings 'no/such': cannot be loaded \(.*[^/]\); pass --embeddings FOLDER, .*"
         r"`hf download NAME --local-dir FOLDER` makes where the Hugging Face hub can be reached$"
     ):
         main(
