@@ -80,8 +80,8 @@ def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
     data, model = record["data"], record["model"]
     if model.get("quantization"):
         raise InputError(
-            f"{folder}: trained on a quantized model, and lm-eval would load it in full; run "
-            "lm_eval yourself with this quantization"
+            f"{folder}: trained on a quantized model, and lm-eval may load it in full; run "
+            "lm_eval yourself with the same quantization"
         )
     generator = data.get("generator") or {}
     script_args = replace(
