@@ -32,6 +32,7 @@ from transformers.utils import logging
 import pragworld_tasks as pt
 from pragworld_interp import ablate
 from pragworld_interp.decoder import find_blocks, from_model
+from pragworld_interp.packing import pad_prompts
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
@@ -39,6 +40,7 @@ from pragworld_tasks.files import check_output, write_json
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer, to_dataset
 from pragworld_train.experiments.probing import probe_layers
+from pragworld_train.losses import at_ends
 
 PLANTED = 2  # the layer that harms
 HOLDING = 3  # one that holds the label partly
@@ -185,11 +187,8 @@ def accuracies(model: Any, prompts: Sequence[Prompt], labels: list[int]) -> tupl
 
 def last_logits(model: Any, prompts: Sequence[Prompt]) -> Tensor:
     """Return [prompts, vocabulary] logits after the last token of each prompt."""
-    length = max(len(prompt.ids) for prompt in prompts)
-    ids = torch.tensor([[*prompt.ids, *[0] * (length - len(prompt.ids))] for prompt in prompts])
-    ends = torch.tensor([len(prompt.ids) - 1 for prompt in prompts])
-    logits: Tensor = model(input_ids=ids).logits[torch.arange(len(prompts)), ends]
-    return logits
+    batch = pad_prompts([prompt.ids for prompt in prompts])
+    return at_ends(model(input_ids=batch.ids).logits, batch.ends)
 
 
 def describe(folder: Path) -> str:

@@ -144,15 +144,24 @@ class Results:
             InputError: One is missing or cannot be read.
         """
         self.seeds = seeds
-        self.runs = {
+        self._runs = {
             (arm, seed): read_json(path_of(folder, arm, seed))
             for arm in ARMS.values()
             for seed in seeds
         }
+        self._outcomes = {
+            (arm, seed, int(stop)): outcomes_of(run, int(stop))
+            for (arm, seed), run in self._runs.items()
+            for stop in run["right"]
+        }
+
+    def has(self, arm: Arm, outcome: Outcome, stop: int) -> bool:
+        """Return whether an outcome was measured after some steps."""
+        return outcome in self._outcomes[arm, self.seeds[0], stop]
 
     def values(self, arm: Arm, outcome: Outcome, stop: int) -> list[float]:
         """Return [seeds] of an outcome after some steps."""
-        return [outcomes_of(self.runs[arm, seed], stop)[outcome] for seed in self.seeds]
+        return [self._outcomes[arm, seed, stop][outcome] for seed in self.seeds]
 
     def differences(self, arm: Arm, other: Arm, outcome: Outcome, stop: int) -> list[float]:
         """Return [seeds] of the difference between two arms."""
@@ -162,7 +171,7 @@ class Results:
     def gradient_shares(self, arm: Arm) -> str:
         """Return a loss's gradient over that of the cross-entropy, each time it was measured."""
         name = f"{arm.loss}_gradient_share"
-        logs = [self.runs[arm, seed]["log"] for seed in self.seeds]
+        logs = [self._runs[arm, seed]["log"] for seed in self.seeds]
         shares = [[row[name] for row in log if name in row] for log in logs]
         return " to ".join(f"{share:.2g}" for share in np.mean(shares, 0)) if arm.loss else ""
 
@@ -259,9 +268,7 @@ def means_table(results: Results) -> str:
     rows = [means_row(results, "before training", Arm("shown"), before)]
     rows += [means_row(results, name, arm, columns) for name, arm in ARMS.items()]
     headers = ["arm", "gradient share"]
-    headers += [
-        f"{outcome.name}, {stop} steps" for outcome, stop in columns[: len(ALONG) * len(STOPS)]
-    ]
+    headers += [f"{outcome.name}, {stop} steps" for outcome, stop in product(ALONG, STOPS)]
     headers += [outcome.name for outcome in AT_END]
     return markdown_table(f"means over {len(results.seeds)} seeds", headers, rows)
 
@@ -272,9 +279,11 @@ def means_row(
     """Return a row of means; cells of what was not measured are empty."""
     cells = [title, results.gradient_shares(arm)]
     for outcome, stop in columns:
-        measured = outcome in outcomes_of(results.runs[arm, results.seeds[0]], stop)
-        mean = np.mean(results.values(arm, outcome, stop)) if measured else None
-        cells.append("" if mean is None else f"{mean:.{outcome.decimals}f}")
+        if results.has(arm, outcome, stop):
+            mean = np.mean(results.values(arm, outcome, stop))
+            cells.append(f"{mean:.{outcome.decimals}f}")
+        else:
+            cells.append("")
     return cells
 
 
