@@ -11,10 +11,11 @@ with gradient checkpointing, in 1 and in 4 accumulation steps, and in three ways
 - released: the approach of the released code in TRL's trainer: a second forward pass each step, in
   which hooks keep the MLP outputs of the 4 layers to sum up their mean squares, padding included
 
-The three take turns in one process, some steps at a time. Ratios are of steps of the same round,
-and the median over rounds is printed. Memory is measured in a fresh process for each way, as the
-most that training uses beyond what the process used before. If there is a GPU, the benchmark runs
-on it in bfloat16 and measures its memory.
+The three take turns in one process, some steps at a time. On a CPU the time is the processor's, to
+which other work on the machine adds little; on a GPU it is the clock's. Ratios are of steps of the
+same round, and the median over rounds is printed. Memory is measured in a fresh process for each
+way, as the most that training uses beyond what the process used before. If there is a GPU, the
+benchmark runs on it in bfloat16 and measures its memory.
 """
 
 import argparse
@@ -116,8 +117,9 @@ class Clock(TrainerCallback):  # type: ignore[misc]
 
 
 def _now() -> float:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    if not torch.cuda.is_available():
+        return time.process_time()
+    torch.cuda.synchronize()
     return time.perf_counter()
 
 
@@ -230,7 +232,8 @@ def compare_ways(setup: Setup, rounds: int) -> list[str]:
         print(
             f"  {way:8}  {median(seconds[way]):6.2f} s a step, {measured['time']:.3f} times plain "
             f"({min(ratios):.3f} to {max(ratios):.3f});  {peaks[way]:5.0f} MB, "
-            f"{measured['memory']:.3f} times plain"
+            f"{measured['memory']:.3f} times plain",
+            flush=True,
         )
         if way == "ours":
             exceeded += [f"{title}: {name}" for name in LIMITS if measured[name] > LIMITS[name]]

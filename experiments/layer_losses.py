@@ -36,7 +36,7 @@ from pragworld_interp.packing import pad_prompts
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
-from pragworld_tasks.files import check_output, write_json
+from pragworld_tasks.files import refusing, write_json
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer, to_dataset
 from pragworld_train.experiments.probing import probe_layers
@@ -126,7 +126,10 @@ def plant(folder: Path) -> None:
     All other weights stay as they are. Planting stops when at most half of the answers are right
     there, and at least four fifths elsewhere.
     """
-    check_output(folder, overwrite=False)
+    if folder.exists():
+        raise InputError(f"{folder} exists; remove it, or pass another name")
+    with refusing(folder):
+        folder.mkdir(parents=True)  # before minutes of work
     model, tokenizer = load(tiny_folder())
     original, _ = load(tiny_folder())
     labels = [tokenizer.encode(f" {word}", add_special_tokens=False)[0] for word in ("yes", "no")]
@@ -210,8 +213,15 @@ def describe(folder: Path) -> str:
 
 
 def train_all(base: Path, out: Path, jobs: int, seeds: Sequence[int], arms: Sequence[Arm]) -> None:
-    """Train all arms and seeds that have no file yet."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Train all arms and seeds that have no file yet.
+
+    Raises:
+        InputError: `base` holds no model, or `out` cannot be written.
+    """
+    if not (base / "config.json").is_file():
+        raise InputError(f"{base}: no model; write one with `layer_losses.py plant {base}`")
+    with refusing(out):
+        out.mkdir(parents=True, exist_ok=True)
     runs = [
         (arm, seed) for seed, arm in product(seeds, arms) if not path_of(out, arm, seed).exists()
     ]

@@ -21,7 +21,7 @@ from scipy import stats
 
 from pragworld_interp.layer_statistics import holm
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json, write_whole
+from pragworld_tasks.files import check_output, read_json, write_whole
 from pragworld_tasks.formatting import markdown_table
 
 LEVEL = 0.95
@@ -361,10 +361,13 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="a Markdown file for the tables")
     parser.add_argument("figure", type=Path, help="a file for the figure")
     parser.add_argument("--seeds", type=int, nargs="+", default=[*SEEDS], help="default: 11 to 20")
+    parser.add_argument("--overwrite", action="store_true", help="replace the two files")
     options = parser.parse_args()
     if len(options.seeds) < 3:
         parser.error("--seeds: tests need at least 3")
     try:
+        check_output(options.out, options.overwrite)
+        check_output(options.figure, options.overwrite)
         results = Results(options.runs, options.seeds)
     except InputError as error:
         parser.error(str(error))

@@ -37,7 +37,7 @@ class TrainArguments:
     )
     documents: str | None = field(
         default=None,
-        metadata={"help": "JSON lines with documents of your own, instead."},
+        metadata={"help": "A file with documents of your own, instead."},
     )
     dataset_config: str = field(
         default="{}",

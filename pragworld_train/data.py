@@ -87,7 +87,7 @@ def load_document_set(
 def load_own_document_set(
     path: str | Path, held_out_alteration: str | None = None, originals_only: bool = False
 ) -> DocumentSet:
-    """Read the documents of a user's own file of JSON lines.
+    """Read the documents of a user's own file.
 
     Args:
         path: The file.

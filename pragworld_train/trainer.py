@@ -225,7 +225,14 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         if checkpoint is True:
             checkpoint = get_last_checkpoint(self.args.output_dir)
         if checkpoint:
-            check_resumable(Path(checkpoint), self.run_record())
+            record = self.run_record()
+            check_resumable(Path(checkpoint), record)
+            if record["data"]["digest"] is None:
+                _logger.warning(
+                    "%s: streamed data have no digest, so it is not known whether they are the "
+                    "same as before; make sure that they are",
+                    checkpoint,
+                )
         with self._attached():
             if checkpoint and not (self.is_fsdp_enabled or self.is_deepspeed_enabled):
                 state = TrainerState.load_from_json(str(Path(checkpoint) / TRAINER_STATE_NAME))

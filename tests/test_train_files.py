@@ -109,6 +109,16 @@ def test_a_run_with_other_data_or_another_model_is_not_resumed(checkpoint: Path)
         assert message in str(refused.value)
 
 
+def test_streamed_data_may_be_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They have no digest, so a resumed run says that it cannot know."""
+    args = settings(tmp_path, **SAVED)
+    rows = make_rows(8).to_iterable_dataset()
+    trained(fresh_model(), args, rows)
+    assert "streamed" not in caplog.text
+    make_trainer(fresh_model(), args, rows).train(resume_from_checkpoint=True)
+    assert "checkpoint-1: streamed data have no digest" in caplog.text
+
+
 def test_settings_that_do_not_change_weights_may_differ(checkpoint: Path, tmp_path: Path) -> None:
     """The batch may be divided in another way, too."""
     options = {"logging_steps": 5, "save_steps": 3, "eval_strategy": "steps", "eval_steps": 1}

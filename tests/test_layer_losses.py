@@ -1,0 +1,150 @@
+"""The commands of the experiment with a planted harm; its report, on runs with known outcomes."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+SEEDS = (11, 12, 13, 14)
+
+
+def arm_names() -> list[str]:
+    """Return the arms of the published tables."""
+    text = (EXPERIMENTS / "results.md").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"^\| ((?:hidden|shown)-[\w.-]+) +\|", text, re.MULTILINE)))
+
+
+def letters(generator: np.random.Generator, share: float) -> str:
+    return "".join("01"[int(right)] for right in generator.random(60) < share)
+
+
+def write_runs(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """Write a file for each run, and return their contents."""
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    runs = {}
+    for arm in arm_names():
+        for seed in SEEDS:
+            right = {
+                stop: {
+                    kind: {name: letters(generator, 0.6) for name in ("plain", "ablated")}
+                    for kind in ("harmed", "spared")
+                }
+                for stop in (["0"] if arm.endswith("sft") else []) + ["10", "40"]
+            }
+            text = {stop: -generator.random() for stop in right if stop != "10"}
+            share = {f"{arm.split('-')[1]}_gradient_share": 0.5}
+            runs[arm, seed] = {
+                "right": right,
+                "groups": {kind: [row // 5 for row in range(60)] for kind in ("harmed", "spared")},
+                "text": text,
+                "log": [] if arm.endswith("sft") else [share],
+                "probe": [*generator.random(6)] if arm.startswith("shown") else None,
+            }
+            path = folder / f"{arm}-seed{seed}.json"
+            path.write_text(json.dumps(runs[arm, seed]), encoding="utf-8")
+    return runs
+
+
+@pytest.fixture
+def report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """Return a function that runs the command in this process, and returns its error."""
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    command = import_module("layer_losses_report")
+    paths = [str(tmp_path / name) for name in ("runs", "tables.md", "figure.png")]
+
+    def run(*options: str) -> str:
+        seeds = ["--seeds", *map(str, SEEDS)]
+        monkeypatch.setattr(sys, "argv", ["layer_losses_report.py", *paths, *options, *seeds])
+        with suppress(SystemExit):
+            command.main()
+        return capsys.readouterr().err
+
+    return run
+
+
+def cells(text: str, *first: str) -> list[str]:
+    """Return the cells of the first row of the tables that begins with some cells."""
+    rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines())
+    return next(row for row in rows if row[: len(first)] == [*first])
+
+
+def test_runs_need_a_planted_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    command = import_module("layer_losses")
+    paths = [str(tmp_path / "runs" / name) for name in ("planted", "losses")]
+    monkeypatch.setattr(sys, "argv", ["layer_losses.py", "train", *paths])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "runs/planted: no model; write one with" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_model_is_planted_in_a_new_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(EXPERIMENTS)
+    command = import_module("layer_losses")
+    monkeypatch.setattr(command, "PLANTING_GROUPS", 2)
+    monkeypatch.setattr(command, "PLANTING_BATCH", 2)
+    monkeypatch.setattr(command, "accuracies", lambda *_: (0.5, 0.8))  # as if it were planted
+    monkeypatch.setattr(command, "describe", lambda _: "")
+    monkeypatch.setattr(sys, "argv", ["layer_losses.py", "plant", str(tmp_path / "new" / "model")])
+    command.main()
+    assert (tmp_path / "new" / "model" / "model.safetensors").is_file()
+    with pytest.raises(SystemExit):
+        command.main()
+    assert "model exists; remove it, or pass another name" in capsys.readouterr().err
+
+
+def test_the_tables_hold_what_the_runs_measured(tmp_path: Path, report: Callable[..., str]) -> None:
+    runs = write_runs(tmp_path / "runs")
+    assert len(runs) == 13 * len(SEEDS)
+    assert report() == ""
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
+
+    def accuracy(arm: str, seed: int) -> float:
+        answers: str = runs[arm, seed]["right"]["10"]["harmed"]["plain"]
+        return 100 * answers.count("1") / len(answers)
+
+    differences = np.array(
+        [accuracy("hidden-hls-2-0.01", seed) - accuracy("hidden-sft", seed) for seed in SEEDS]
+    )
+    spread = differences.std(ddof=1) / len(SEEDS) ** 0.5
+    low, high = differences.mean() + np.array([-1, 1]) * 3.182446 * spread  # t, 3 degrees, 97.5 %
+    found = cells(tables, "1", "`hidden-hls-2-0.01` above `hidden-sft`")
+    assert float(found[3]) == pytest.approx(differences.mean(), abs=0.051)
+    assert [float(end) for end in found[4].split(" to ")] == pytest.approx([low, high], abs=0.051)
+    robust = np.mean(
+        [
+            "0" not in runs["shown-sft", seed]["right"]["40"][kind]["plain"][start : start + 5]
+            for seed in SEEDS
+            for kind in ("harmed", "spared")
+            for start in range(0, 60, 5)
+        ]
+    )
+    assert f"{100 * robust:.1f}" in cells(tables, "shown-sft")
+
+
+def test_the_report_refuses_what_it_would_lose_or_lacks(
+    tmp_path: Path, report: Callable[..., str]
+) -> None:
+    write_runs(tmp_path / "runs")
+    (tmp_path / "tables.md").write_text("mine")
+    assert "tables.md exists; pass --overwrite" in report()
+    (tmp_path / "runs" / f"shown-sft-seed{SEEDS[0]}.json").unlink()
+    assert "shown-sft-seed11.json" in report("--overwrite")
+    assert (tmp_path / "tables.md").read_text() == "mine"
