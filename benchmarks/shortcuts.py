@@ -17,10 +17,8 @@ from functools import cache
 from itertools import count, islice
 
 from likeness import frame, utterances
-from scipy.sparse import hstack
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression
 
+from pragworld_tasks.authoring.shortcuts import regression_answers
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -140,7 +138,16 @@ def check_regressions(train: Sequence[Document], test: Sequence[Document], limit
     """Check the accuracy of regressions on words and frames."""
     print(f"logistic regression on 1 to 3 words or frames, trained on {len(train)} documents")
     for name, texts_of in TEXTS.items():
-        answers = regression_answers(train, test, texts_of)
+        # Counts, tf-idf and other values of the strength (0.001 to 10) score at most half a point
+        # higher.
+        answers = regression_answers(
+            [texts_of(document) for document in train],
+            [document.answer for document in train],
+            [texts_of(document) for document in test],
+            longest=3,
+            least_documents=5,
+            strength=0.01,
+        )
         scores = percents(test, answers)
         limits.check(f"{name}: accuracy", scores["acc"], 0, REGRESSION_ACCURACY)
         limits.check(f"{name}: robust accuracy", scores["robust_acc"], 0, REGRESSION_ROBUST)
@@ -155,24 +162,6 @@ def check_regressions(train: Sequence[Document], test: Sequence[Document], limit
                 limits.check(f"{name}: originals", accuracy, 0, REGRESSION_ACCURACY)
             elif correct:
                 print(f"    {category:44} {100 * sum(correct) / len(correct):6.2f} %")
-
-
-def regression_answers(
-    train: Sequence[Document], test: Sequence[Document], texts_of: TextsOf
-) -> list[Answer]:
-    """Return the answers of a logistic regression on the words of each text of a document."""
-    train_features, test_features = [], []
-    train_texts = zip(*map(texts_of, train), strict=True)
-    test_texts = zip(*map(texts_of, test), strict=True)
-    for train_column, test_column in zip(train_texts, test_texts, strict=True):
-        vectorizer = CountVectorizer(ngram_range=(1, 3), min_df=5, binary=True)
-        train_features.append(vectorizer.fit_transform(train_column))
-        test_features.append(vectorizer.transform(test_column))
-    # Counts, tf-idf and other values of C (0.001 to 10) score at most half a point higher.
-    model = LogisticRegression(C=0.01, solver="liblinear")
-    model.fit(hstack(train_features).tocsr(), [document.answer for document in train])
-    answers: list[Answer] = model.predict(hstack(test_features).tocsr()).tolist()
-    return answers
 
 
 def percents(test: Sequence[Document], answers: Sequence[Answer]) -> dict[str, float]:

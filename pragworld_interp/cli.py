@@ -273,9 +273,7 @@ def _add_data(command: argparse.ArgumentParser) -> Callable[..., object]:
     group = command.add_argument_group("data")
     add_source = group.add_mutually_exclusive_group(required=True).add_argument
     add_source("--split", choices=SPLIT_NAMES, help="split to evaluate the model on")
-    add_source(
-        "--documents", type=Path, metavar="FILE", help="JSON lines with documents of your own"
-    )
+    add_source("--documents", type=Path, metavar="PATH", help="a file with documents of your own")
     group.add_argument(
         "--metadata",
         default="{}",

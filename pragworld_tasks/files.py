@@ -22,15 +22,24 @@ _ESCAPED_HALF = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file, for messages: rows count records from 0, lines are an editor's."""
+    """A place in a file, for messages: rows count records from 0, lines are an editor's.
+
+    A file that is not text has rows only.
+    """
 
     path: Path
     row: int
-    line: int
+    line: int | None
+
+    @property
+    def short(self) -> str:
+        """The place within the file, in words."""
+        return f"row {self.row}" if self.line is None else f"line {self.line}"
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise the `InputError` that names this place and the reason."""
-        raise InputError(f"{self.path}, row {self.row} (line {self.line}): {reason}")
+        line = "" if self.line is None else f" (line {self.line})"
+        raise InputError(f"{self.path}, row {self.row}{line}: {reason}")
 
 
 def read_text(path: str | Path) -> str:
@@ -350,7 +359,8 @@ def _not_utf8(path: str | Path, line: int) -> InputError:
 def _put_in_place(staged: Mapping[Path, Path]) -> None:
     """Rename each file or folder to its place, all of them or none.
 
-    What was in a place waits beside it under another name until all are in theirs.
+    What was in a place waits beside it under another name until all are in theirs. A file is
+    copied there, so that a kill never leaves its place empty.
 
     Args:
         staged: what to rename, by its place.
@@ -359,8 +369,14 @@ def _put_in_place(staged: Mapping[Path, Path]) -> None:
     with contextlib.ExitStack() as undo:
         for path, partial in staged.items():
             with refusing(path):
+                _discard(replaced[path])  # of a run that was killed
+                if path.is_file():
+                    undo.callback(_discard, replaced[path])
+                    shutil.copy2(path, replaced[path])
+                    partial.replace(path)
+                    undo.callback(replaced[path].replace, path)
+                    continue
                 if path.exists():
-                    _discard(replaced[path])  # of a run that was killed
                     path.rename(replaced[path])
                     undo.callback(replaced[path].rename, path)
                 partial.rename(path)

@@ -16,12 +16,15 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
     | a     | 71.00 |
     | b     |  9.50 |
     <BLANKLINE>
+    >>> print(markdown_table("A letter", ["model", "J"], [["a", "1"]]).splitlines()[3])
+    | :---- | -: |
     """
     lines = [
         [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
         for cells in (headers, *rows)
     ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    # A rule of one column has two characters at least.
+    widths = [max(2, *map(len, column)) for column in zip(*lines, strict=True)]
 
     def line(cells: list[str]) -> str:
         first, *others = zip(cells, widths, strict=True)
@@ -31,6 +34,15 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
     rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
     head, *body = map(line, lines)
     return "\n".join([f"{title}\n", head, line(rule), *body, ""])
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number and what is counted, in the singular for one.
+
+    >>> format_count(1, "group"), format_count(1200, "group")
+    ('1 group', '1,200 groups')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def format_percent(percent: float) -> str:

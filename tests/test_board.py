@@ -52,8 +52,8 @@ from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
-from pragworld_tasks.leaderboard.word_diff import diff_lines
 from pragworld_tasks.sensitivity.open_questions import domain_of
+from pragworld_tasks.web.word_diff import diff_lines
 
 
 @pytest.fixture(scope="module")

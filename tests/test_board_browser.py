@@ -1,20 +1,15 @@
 """The leaderboard's pages in a real browser, from a folder, as a user opens them."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from board_sites import HOSTILE, HOSTILE_NAME, small_board, write_board
+from browser_pages import accessibility_problems, fits, open_browser, watched_page
 
 from pragworld_tasks.formatting import format_points
 from pragworld_tasks.leaderboard.boards import Board
-
-_ARGUMENTS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 
 # Rows of a table and dialogues look alike: a few are enough to look at.
 _KEEP_FEW = """
@@ -23,9 +18,6 @@ for (const table of document.querySelectorAll("table")) {
   for (const row of [...table.rows].slice(5)) row.remove();
 }
 """
-
-# Describing what a page does right takes axe longer than finding what it does wrong.
-_VIOLATIONS = {"preload": False, "resultTypes": ["violations"]}
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +32,8 @@ def site(board: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if not chromium:
-        pytest.skip("needs chromium or google-chrome")
-    with playwright.sync_playwright() as session:
-        browser = session.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(
@@ -58,23 +44,8 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
     """A page of the site; at the end nothing has failed, and no request has left its folder."""
     _, width, scheme = request.param
-    page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
-    page.set_default_timeout(5000)
-    requests: list[str] = []
-    failures: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("pageerror", lambda error: failures.append(str(error)))
-    page.on("console", lambda message: failures.append(message.text))
-    page.on("dialog", lambda dialog: failures.append(dialog.message))
-    yield page
-    assert not failures
-    assert {url for url in requests if not url.startswith(("data:", site.as_uri()))} == set()
-
-
-def _fits(page: Any) -> bool:
-    """Return whether only tables scroll to the side, not the page."""
-    width = page.evaluate("document.documentElement.scrollWidth")
-    return bool(width == page.viewport_size["width"])
+    with watched_page(browser, width, scheme, site.as_uri()) as page:
+        yield page
 
 
 def _names(page: Any) -> list[str]:
@@ -108,7 +79,7 @@ def test_the_leaderboard_sorts_filters_and_opens_rows(page: Any, site: Path, boa
     page.get_by_text("Columns", exact=True).click()
     page.get_by_label("Answer flips").check()
     assert page.locator("th[data-key=flip_acc]").is_visible()
-    assert _fits(page)
+    assert fits(page)
 
 
 def test_two_runs_are_compared_either_way(page: Any, site: Path, board: Board) -> None:
@@ -187,7 +158,7 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name="Layers").click()
     page.wait_for_url("**/layers.html")
-    assert _fits(page)
+    assert fits(page)
     strip = page.locator("tbody[data-model='clear'] .strip >> nth=0")
     colors = strip.locator("rect:not(.evident)").evaluate_all(
         "all => all.map((rect) => getComputedStyle(rect).fill)"
@@ -198,7 +169,7 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
     assert page.locator("tbody[data-model='clear'] [data-role=useful]").inner_text()[0] == "1"
     page.get_by_role("link", name="Sensitivity").click()
     page.wait_for_url("**/sensitivity.html")
-    assert _fits(page)
+    assert fits(page)
     bars = page.locator("[data-domain=travel] tbody tr >> nth=0 >> rect")
     widths = [
         float(width)
@@ -209,7 +180,6 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
 
 
 def test_nothing_on_any_page_is_inaccessible(page: Any, site: Path, board: Board) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     # A page of each kind; all pages of runs look alike, and so do all documents.
     others = ("index", "generated-compare", "generated-dialogues", "layers", "sensitivity")
     for path in [site / board.run_pages["sure"], *(site / f"{name}.html" for name in others)]:
@@ -218,8 +188,4 @@ def test_nothing_on_any_page_is_inaccessible(page: Any, site: Path, board: Board
         for opener in page.locator(".opens").all()[:2]:
             opener.click()
         page.evaluate(_KEEP_FEW)
-        found = [
-            (violation["impact"], violation["id"], violation["nodes"][0]["html"])
-            for violation in axe.run(page, options=_VIOLATIONS).response["violations"]
-        ]
-        assert not found, path.name
+        assert not accessibility_problems(page), path.name

@@ -17,9 +17,13 @@ from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_interp.trace_files import read_trace
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.data.document_files import write_documents
+from pragworld_tasks.data.documents import ALTERATIONS, Document, documents_digest
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.dialogues.export import write_groups
+from pragworld_tasks.dialogues.generate import generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.verify import verify
@@ -121,17 +125,100 @@ def test_a_file_that_cannot_be_right_is_refused_with_its_line(
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_file_of_json_lines_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_file_of_documents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl").write_text(json.dumps(TEA) + "\n" + json.dumps(MILK)[:-9])
     for name, message in {
         "gone.jsonl": "No such file or directory",
-        "mine.csv": "not JSON lines; pass a file such as",
-        ".": "not JSON lines; pass a file such as",
+        "gone.csv": "No such file or directory",
+        "gone.parquet": "No such file or directory",
+        ".": r"not the folder of a dataset .*; pass a file such as documents\.jsonl",
         "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             read_documents(tmp_path / name)
         assert "\n" not in str(caught.value)
+
+
+FORMATS = ("mine.jsonl", "mine.csv", "mine.parquet", "mine")
+
+
+def test_documents_are_the_same_in_every_format(tmp_path: Path) -> None:
+    groups = list(generate(GeneratorSettings(groups=5, seed=7)))
+    for name in FORMATS:
+        write_groups(groups, tmp_path / name)
+    in_lines, *others = (read_documents(tmp_path / name) for name in FORMATS)
+    assert all(documents == in_lines for documents in others)
+    assert len({documents_digest(documents) for documents in (in_lines, *others)}) == 1
+
+
+def record(line: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a document, all of them, as files of documents have them."""
+    empty = dict.fromkeys(("alteration", "effect", "basis"))
+    return {**empty, "is_original": "alteration" not in line, "changes": [], **line}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_cannot_be_right_is_refused_in_every_format(tmp_path: Path, name: str) -> None:
+    is_text = Path(name).suffix in (".jsonl", ".csv")
+    row, first = (r"row 1 \(line \d+\)", r"line \d") if is_text else ("row 1", "row 0")
+    for number, (second, message) in enumerate([
+        ({**TEA, "group": 8}, f"{row}: the same context and question as in {first}; remove one"),
+        ({**SOME, "effect": "invariant"}, f"{row}: effect 'invariant' contradicts the answers: .* in {first}"),
+        ({**SOME, "alteration": "Reversal"}, f"{row}: unknown (alteration|category) 'Reversal'; must be"),
+        ({**MILK, "answer": "maybe"}, f"{row}: .*answer'? (is )?'maybe'.*'?yes'?.*'?no'?"),
+        ({**MILK, "question": " "}, f"{row}: ('question' is blank|no question); write it out"),
+        ({**MILK, "basis": "entailed"}, f"{row}: basis 'entailed' contradicts answer 'no'; only"),
+    ]):  # fmt: skip
+        path = tmp_path / str(number) / name
+        write_documents([record(TEA), record(second)], path)
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))}, {message}") as caught:
+            read_documents(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_writing_shows_no_progress_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    write_documents([record(TEA)], tmp_path / name)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", FORMATS[1:])
+def test_a_broken_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_documents([record(TEA), record(SOME)], path)
+    (damaged,) = path.glob("*.arrow") if path.is_dir() else [path]
+    damaged.write_bytes(damaged.read_bytes()[: -damaged.stat().st_size // 3])
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}.*; ") as caught:
+        read_documents(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_only_some_formats_can_get_wrong_is_refused(tmp_path: Path) -> None:
+    from datasets import Dataset, DatasetDict
+
+    write_documents([record(SOME)], tmp_path / "variant.csv")
+    (tmp_path / "other.csv").write_text("context,question,answer\na,b,no\n")
+    (tmp_path / "empty.csv").write_text("")
+    Dataset.from_dict({"context": []}).to_parquet(tmp_path / "empty.parquet")
+    Dataset.from_list([{**TEA, "id": 5}]).to_parquet(tmp_path / "column.parquet")
+    DatasetDict({"test": Dataset.from_list([TEA])}).save_to_disk(tmp_path / "splits")
+    (tmp_path / "authored").mkdir()
+    (tmp_path / "authored" / "documents.jsonl").touch()
+    for name, message in {
+        "variant.csv": r"row 0 \(line 2\): an altered variant comes first; a group must begin with",
+        "other.csv": "line 1: no column 'Local Context', .*; pass a table in the released format",
+        "empty.csv": "no documents; write at least one",
+        "empty.parquet": "no documents; write at least one",
+        "column.parquet": "row 0: unknown field 'id'; must be one of context, question, answer",
+        "splits": "a dataset of several splits; pass the folder of one of them$",
+        "authored": r"not the folder of a dataset .*; pass .*authored/documents\.jsonl",
+    }.items():
+        with pytest.raises(InputError, match=message) as caught:
+            read_documents(tmp_path / name)
+        assert "\n" not in str(caught.value)
+    assert len(read_documents(tmp_path / "splits" / "test")) == 1
 
 
 # The tasks ----------------------------------------------------------------------------------------
@@ -234,7 +321,7 @@ def test_every_document_is_counted_in_the_same_metrics(
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        ({}, "pragworld_own: no 'documents'; name a file of JSON lines, as in --metadata .*"),
+        ({}, "pragworld_own: no 'documents'; name a file of documents, as in --metadata .*"),
         ({"documents": ["a"]}, r"pragworld_own: 'documents' is \['a'\]; name a file .*"),
         ({"documents": "gone.jsonl"}, "gone.jsonl: No such file or directory"),
     ],

@@ -750,14 +750,16 @@ def test_files_that_cannot_all_be_put_in_place_leave_what_was_there(
     """As where one of them is another user's, in a folder in which only owners may rename."""
     for name in ("one", "two"):
         (tmp_path / name).write_text(f"old {name}")
-    rename = Path.rename
+    replace = Path.replace
 
     def refuse_two(path: Path, target: Path) -> Path:
+        assert (tmp_path / "one").exists()  # a kill now would leave every file in its place
+        assert (tmp_path / "two").exists()
         if path.name == "two.partial":
             raise PermissionError(1, "Operation not permitted")
-        return rename(path, target)
+        return replace(path, target)
 
-    monkeypatch.setattr(Path, "rename", refuse_two)
+    monkeypatch.setattr(Path, "replace", refuse_two)
     files = {tmp_path / "new" / "three": b"3", tmp_path / "one": b"1", tmp_path / "two": b"2"}
     with pytest.raises(InputError, match=r"two cannot be written \(Operation not permitted\)"):
         write_files(files, overwrite=True)

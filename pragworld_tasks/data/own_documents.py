@@ -1,11 +1,12 @@
-"""Documents of a user's own: a file of JSON lines, such as `pragworld-tasks generate` writes.
+"""Documents of a user's own: a file such as `pragworld-tasks generate` or `author` writes.
 
-A line is a document. It needs a context, a question and an answer; the other fields are those of
-`Document`, and may be left out where they follow from the rest. A file that contradicts itself is
-refused with the line and the reason.
+The file has JSON lines, a table in the released format or Parquet; a folder is one that
+`datasets.load_from_disk` reads. A line or row is a document. It needs a context, a question and an
+answer; the other fields are those of `Document`, and may be left out where they follow from the
+rest. A file that contradicts itself is refused with the line or row and the reason.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,20 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect
+from pragworld_tasks.data.parquet import read_parquet_records
+from pragworld_tasks.data.readers import read_table
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines
 
-_OTHER_FORMATS = (".csv", ".parquet")
-
 
 def read_documents(path: str | Path) -> list[Document]:
-    r"""Read documents of your own from a file of JSON lines.
+    r"""Read documents of your own from a file or a folder of `datasets`.
 
     Args:
-        path: the file. Each line has `context`, `question` and `answer`, and may have `group`, a
+        path: a file of JSON lines; a table in the released format if its name ends in `.csv`, in
+            which each original is followed by its variants; a Parquet file if it ends in
+            `.parquet`; or a folder that `datasets.load_from_disk` reads. Except in the released
+            format, each document has `context`, `question` and `answer`, and may have `group`, a
             number that an original shares with its altered variants; `alteration`, which a variant
             needs; `basis`; and `is_original`, `effect` and `row`, which follow from the rest and
             are checked against it. Fields that only other splits have may be there, as in files of
@@ -34,7 +38,7 @@ def read_documents(path: str | Path) -> list[Document]:
 
     Raises:
         InputError: The file cannot be read, a line is malformed or contradicts another, or a group
-            has no original or several. The message names the line.
+            has no original or several. The message names the line, or the row where there are none.
 
     Examples:
         >>> import json, tempfile
@@ -46,20 +50,61 @@ def read_documents(path: str | Path) -> list[Document]:
         [('own', 'no')]
     """
     path = Path(path)
-    if path.is_dir() or path.suffix in _OTHER_FORMATS:
-        raise InputError(
-            f"{path}: not JSON lines; pass a file such as `pragworld-tasks generate --out "
-            "documents.jsonl` writes"
-        )
-    lines = [_read_line(where, record) for where, record in read_json_lines(path)]
+    lines = [_read_line(where, record) for where, record in _records(path)]
+    if not lines:
+        raise InputError(f"{path}: no documents; write at least one")
     _refuse_repetitions(lines)
     originals = _originals(lines)
     numbers = {group: number for number, group in enumerate(originals)}
     return [_to_document(line, numbers[line.group], originals[line.group]) for line in lines]
 
 
+def _records(path: Path) -> Iterable[tuple[Where, dict[str, Any]]]:
+    """Return the fields of the documents of a file in any format, with their places."""
+    if path.is_dir():
+        return _numbered(path, _dataset_records(path))
+    match path.suffix.lower():
+        case ".csv":
+            return read_table(path)
+        case ".parquet":
+            return _numbered(path, read_parquet_records(path, _REMEDY))
+        case _:
+            return read_json_lines(path)
+
+
+_REMEDY = "write it again, or pass JSON lines"
+
+
+def _dataset_records(folder: Path) -> Iterable[dict[str, Any]]:
+    """Return the rows of a dataset that `datasets` saved, by the names of its columns."""
+    if (folder / "dataset_dict.json").is_file():
+        raise InputError(f"{folder}: a dataset of several splits; pass the folder of one of them")
+    if not (folder / "state.json").is_file():
+        name = folder / "documents.jsonl"
+        file = name if name.is_file() else "a file such as documents.jsonl"
+        raise InputError(f"{folder}: not the folder of a dataset of `datasets`; pass {file}")
+    from datasets import load_from_disk
+
+    try:
+        dataset = load_from_disk(folder)
+        records: list[dict[str, Any]] = dataset.to_list()
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{folder}: not a dataset of `datasets` ({reason:.80}); {_REMEDY}"
+        ) from error
+    return records
+
+
+def _numbered(
+    path: Path, records: Iterable[dict[str, Any]]
+) -> Iterator[tuple[Where, dict[str, Any]]]:
+    for row, record in enumerate(records):
+        yield Where(path, row, None), record
+
+
 class _Fields(BaseModel):
-    """What a line may hold; the last five fields tell nothing about a document of one's own."""
+    """What a line may hold; the last six fields tell nothing about a document of one's own."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -77,6 +122,7 @@ class _Fields(BaseModel):
     released_is_original: bool | None = None
     turns_ago: int | None = None
     changes: list[Any] | None = None
+    provenance: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +202,7 @@ def _refuse_repetitions(lines: Iterable[_Line]) -> None:
         asked = first.setdefault((line.fields.context, line.fields.question), line)
         if asked is not line:
             line.where.refuse(
-                f"the same context and question as in line {asked.where.line}; remove one of them"
+                f"the same context and question as in {asked.where.short}; remove one of them"
             )
 
 
@@ -175,7 +221,7 @@ def _originals(lines: Iterable[_Line]) -> dict[int | Where, _Line]:
             )
         if len(in_group) > 1:
             in_group[1].where.refuse(
-                f"group {group} has another original in line {in_group[0].where.line}; a group is "
+                f"group {group} has another original in {in_group[0].where.short}; a group is "
                 "one original and its altered variants"
             )
         originals[group] = in_group[0]
@@ -190,7 +236,7 @@ def _to_document(line: _Line, group: int, original: _Line) -> Document:
         if fields.effect not in (None, effect):
             line.where.refuse(
                 f"effect {fields.effect!r} contradicts the answers: {fields.answer!r}, and "
-                f"{original.fields.answer!r} in its original in line {original.where.line}; "
+                f"{original.fields.answer!r} in its original in {original.where.short}; "
                 "correct one of them, or leave 'effect' out"
             )
     return Document(

@@ -44,18 +44,10 @@ def read_parquet(path: Path, split: Split) -> list[Document]:
     Raises:
         InputError: The file cannot be read or is malformed, or holds another split.
     """
-    from pyarrow import ArrowException, parquet
     from pydantic import TypeAdapter, ValidationError
 
     remedy = "write it again with `pragworld-tasks dataset`"
-    try:
-        records = parquet.read_table(io.BytesIO(path.read_bytes())).to_pylist()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; {remedy}") from error
-    except ArrowException as error:
-        raise InputError(f"{path}: not a Parquet file; download it again, or {remedy}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: holds text that is not UTF-8; {remedy}") from error
+    records = read_parquet_records(path, remedy)
     if not records:
         raise InputError(f"{path}: no documents; {remedy}")
     if missing := [name for name in _COLUMNS if name not in records[0]]:
@@ -76,6 +68,31 @@ def read_parquet(path: Path, split: Split) -> list[Document]:
                 f"row {row} of {split}; {remedy}"
             )
     return documents
+
+
+def read_parquet_records(path: Path, remedy: str) -> list[dict[str, Any]]:
+    """Return the rows of a Parquet file, by the names of its columns.
+
+    Args:
+        path: the file.
+        remedy: what to do if it is none, for messages.
+
+    Raises:
+        InputError: The file cannot be read or is malformed.
+    """
+    from pyarrow import ArrowException, parquet
+
+    try:
+        records: list[dict[str, Any]] = parquet.read_table(
+            io.BytesIO(path.read_bytes())
+        ).to_pylist()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; {remedy}") from error
+    except ArrowException as error:
+        raise InputError(f"{path}: not a Parquet file; download it again, or {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: holds text that is not UTF-8; {remedy}") from error
+    return records
 
 
 def _records(documents: Sequence[Document]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect, Split
 from pragworld_tasks.errors import InputError
@@ -54,15 +54,36 @@ def read_synthetic(path: Path) -> list[Document]:
     return _by_original(rows, path)
 
 
-def read_generated(path: Path) -> list[Document]:
-    """Read documents that `pragworld-tasks generate` wrote as a table in the released format.
+def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+    """Yield the documents of a table in the released format that is not a released one.
+
+    `pragworld-tasks generate` and `author` write such tables. An effect may be left out ("-").
+
+    Yields:
+        The place of each document, and its fields as in a file of JSON lines (`own_documents`).
+        Originals are counted to number the groups.
 
     Raises:
         InputError: The file is malformed.
     """
-    return _by_original(
-        [_row(record, where, "generated") for where, record in _read_csv(path)], path
-    )
+    group = -1
+    for where, record in _read_csv(path):
+        row = _row(record, where, "own")
+        group += row.is_original
+        if group < 0:
+            where.refuse("an altered variant comes first; a group must begin with an original")
+        yield (
+            where,
+            {
+                "context": row.context,
+                "question": row.question,
+                "answer": row.answer,
+                "group": group,
+                "alteration": row.alteration,
+                "effect": row.effect,
+                "basis": row.basis,
+            },
+        )
 
 
 def read_entity_tracking(path: Path) -> list[Document]:
@@ -122,13 +143,13 @@ _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
 _ANSWERS: dict[Split, Mapping[str, Answer | None]] = {
     "manual": _YES_NO,
     "synthetic": {**_YES_NO, "cannot answer": "no", "notsure": "no", "": None},
-    "generated": _YES_NO,
+    "own": _YES_NO,
 }
 _EFFECTS: dict[Split, dict[str, Effect | None]] = {
     # The released file spells it "Invarianat" throughout.
     "manual": {"flip": "flip", "invarianat": "invariant", "invariant": "invariant", "-": None},
     "synthetic": dict.fromkeys(("possible", "not possible", "not applicable")),
-    "generated": {"flip": "flip", "invariant": "invariant", "-": None},
+    "own": {"flip": "flip", "invariant": "invariant", "-": None},
 }
 _BASES: dict[str, Basis | None] = {
     "entailed": "entailed",
@@ -190,7 +211,10 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
             header = [name.strip() for name in fields]
             for name in _COLUMNS:
                 if name not in header:
-                    raise InputError(f"{path}, line 1: no column {name!r}, only {header[:8]}")
+                    raise InputError(
+                        f"{path}, line 1: no column {name!r}, only {header[:8]}; pass a table in "
+                        "the released format"
+                    )
             continue
         if len(fields) != len(header):
             where.refuse(f"{len(fields)} fields instead of {len(header)}; is the line cut off?")
@@ -209,14 +233,14 @@ def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
     """Interpret the cells of one record."""
     for column in ("Local Context", "Question"):
         if not cells[column].strip():
-            where.refuse(f"no {column.lower()}")
+            where.refuse(f"no {column.lower()}; write it out")
     flag, category = cells["Perturbation?"], cells["Perturbation Category"]
     is_original = _look_up(flag, _IS_ORIGINAL, "flag", where)
     alteration = _look_up(category, _ALTERATIONS, "category", where, fold=_fold_category)
     effect = _look_up(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
     if is_original != (alteration is None):
         where.refuse(f"category {category!r} contradicts flag {flag!r}")
-    if split != "synthetic" and is_original != (effect is None):
+    if split == "manual" and is_original != (effect is None):
         where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
     return _Row(
         where=where,

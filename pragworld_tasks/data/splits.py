@@ -58,7 +58,7 @@ def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
     if not isinstance(path, str) or not path:
         found = f"'documents' is {path!r:.60}" if path else "no 'documents'"
         raise InputError(
-            f"pragworld_own: {found}; name a file of JSON lines, as in --metadata "
+            f"pragworld_own: {found}; name a file of documents, as in --metadata "
             '\'{"documents": "mine/documents.jsonl"}\''
         )
     return read_documents(path)

@@ -11,9 +11,9 @@ How many groups are generated makes no difference.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, compress, count, islice
-from operator import ne
+from itertools import chain, islice
 
+from pragworld_tasks.data.changes import Change, line_changes
 from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
@@ -46,20 +46,6 @@ _MOST_WORDS = 4  # words that an alteration may change in an utterance, inserted
 _MOST_EDITS = 32  # edits to try for each alteration
 _MOST_DIALOGUES = 20  # dialogues to try for a plan
 _MOST_FIRST_FLIPS = 2  # variants to try as the first flip of a dialogue
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A difference between an altered dialogue and its original.
-
-    Attributes:
-        utterance: Number of the line, from 0.
-        old, new: The words that differ. One of the two may be empty.
-    """
-
-    utterance: int
-    old: str
-    new: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +266,7 @@ class _Altered:
         ):
             return None
         dialogue = original.altered(self.edit.altered, self.meanings)
-        changes = tuple(_changes(original.lines, dialogue.lines))
+        changes = tuple(line_changes(original.lines, dialogue.lines))
         if not 0 < len(changes) <= (2 if self.alteration == "Variable Swap" else 1):
             return None
         if self.alteration != "Injecting Inconsistent Data" and any(
@@ -451,19 +437,3 @@ def _add(variants: dict[tuple[Change, ...], Variant], candidates: Iterable[Varia
             variants[variant.changes] = variant
             return True
     return False
-
-
-def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
-    """Yield the differences between two versions of a dialogue."""
-    for utterance, old, new in compress(zip(count(), before, after), map(ne, before, after)):
-        old_words, new_words = old.split(" "), new.split(" ")
-        start, end, shortest = 0, 0, min(len(old_words), len(new_words))
-        while start < shortest and old_words[start] == new_words[start]:
-            start += 1
-        while end < shortest - start and old_words[-1 - end] == new_words[-1 - end]:
-            end += 1
-        old = " ".join(old_words[start : len(old_words) - end])
-        new = " ".join(new_words[start : len(new_words) - end])
-        if old and new and old[-1] == new[-1] and old[-1] in ".?":
-            old, new = old[:-1], new[:-1]
-        yield Change(utterance, old, new)

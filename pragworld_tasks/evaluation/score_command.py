@@ -55,8 +55,8 @@ def add_score(commands: Commands) -> None:
     command.add_argument(
         "--documents",
         type=Path,
-        metavar="FILE",
-        help="JSON lines with documents of your own that the responses are to; default: the "
+        metavar="PATH",
+        help="a file with documents of your own that the responses are to; default: the "
         "documents in lm-eval's samples",
     )
     command.add_argument(

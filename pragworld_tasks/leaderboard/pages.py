@@ -6,7 +6,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from pragworld_interp.layer_report import p_text
 from pragworld_tasks.data.documents import ALTERATIONS
@@ -25,10 +25,11 @@ from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.sensitivity_page import ScaleView, share_text
 from pragworld_tasks.sensitivity.report import left_out_notes
+from pragworld_tasks.web.environment import page_environment, style_of
 
 Test = TypeVar("Test", McNemar, SignFlip)
 
-_STATIC = ("style.css", "script.js")
+_TEMPLATES = "site_templates"
 _LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
 _MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
 _RELEASED = "as the released code groups documents and reads responses, for the paper's tables"
@@ -120,19 +121,14 @@ def render_site(
         yield "layers.html", page("layers.html", None, **layers_content(sweeps))
     if sensitivity:
         yield "sensitivity.html", page("sensitivity.html", None, scales=sensitivity)
-    for name in _STATIC:
-        yield name, (files(__package__) / "site_templates" / name).read_text(encoding="utf-8")
+    yield "style.css", style_of("pragworld_tasks.leaderboard", _TEMPLATES)
+    script = files("pragworld_tasks.leaderboard") / _TEMPLATES / "script.js"
+    yield "script.js", script.read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("pragworld_tasks.leaderboard", "site_templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_environment("pragworld_tasks.leaderboard", _TEMPLATES)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
     environment.filters |= {
         "percent": format_percent,

@@ -10,10 +10,17 @@ _LEAST_ALIKE = 0.4  # less similar lines are shown as one line removed and one a
 
 
 class Piece(NamedTuple):
-    """Some words of a line that both texts have, or only one of them."""
+    """Some words of a line that both texts have, or only one of them.
+
+    Attributes:
+        text: the words, with the spaces between them.
+        change: which of the texts has them.
+        quoted: whether somebody quotes them from the altered text.
+    """
 
     text: str
     change: Literal["same", "removed", "added"]
+    quoted: bool = False
 
 
 def diff_lines(original: str, altered: str) -> list[list[Piece]]:

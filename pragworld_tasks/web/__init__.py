@@ -1,0 +1,1 @@
+"""What web pages share: their look, their templates, and the words that an alteration changed."""
