@@ -1,12 +1,17 @@
 """Read the one final number out of a free-form answer: `read_quantity(response, unit, prompt)`."""
 
+from collections.abc import Sequence
 
-def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
+
+def read_quantity(
+    response: str, unit: str, prompt: str = "", signs: Sequence[str] = ()
+) -> float | None:
     """Return the final number of an answer in a unit, or None if the answer gives none.
 
     That number is the one that the answer concludes with or recommends, a total and not its parts.
     A range counts as its middle. If an answer offers alternatives without preferring one, they
-    count as the middle of the least and the greatest. Other units are converted, and signs dropped.
+    count as the middle of the least and the greatest. Other units are converted, and signs dropped
+    unless `signs` are given.
 
     Args:
         response: A model's response.
@@ -14,6 +19,8 @@ def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
             `million dollar`), a noun for what is counted (`truck`), or any of these per something
             (`dollar / month`).
         prompt: The prompt of the response. Numbers that only repeat the prompt's do not count.
+        signs: Words that make the number negative, and words that make it positive, as in
+            `("lose lost", "gain gained")`. The word nearest to the number decides.
 
     Raises:
         InputError: `unit` is not a unit. No response raises an error.
@@ -21,12 +28,18 @@ def read_quantity(response: str, unit: str, prompt: str = "") -> float | None:
     Examples:
         >>> read_quantity("The flight takes 3 hours. Plan on 5 hours in total.", "minute")
         300.0
+        >>> read_quantity("You'd lose 2 to 3 kg.", "kg", signs=("lose lost", "gain gained"))
+        -2.5
     """
-    # A hundred patterns are compiled on this import, which takes a tenth of a second.
-    from pragworld_tasks.quantities.candidates import find_candidates
-    from pragworld_tasks.quantities.choice import choose_value
-    from pragworld_tasks.quantities.context import read_target
+    # Dozens of patterns are compiled on this import, which takes a tenth of a second.
+    from pragworld_tasks.quantities.candidates import Answer
+    from pragworld_tasks.quantities.choice import choose, find_options, read_sign, shipped_weights
     from pragworld_tasks.quantities.plain_text import to_plain_text
+    from pragworld_tasks.quantities.target import read_target
 
-    target = read_target(unit, prompt)
-    return choose_value(find_candidates(to_plain_text(response), target))
+    answer = Answer(to_plain_text(response), read_target(unit, prompt))
+    weights = shipped_weights()
+    option = choose(find_options(answer, weights), weights)
+    if option.value is None or not signs:
+        return option.value
+    return read_sign(answer.text, option.start, signs) * option.value or 0.0  # not -0.0

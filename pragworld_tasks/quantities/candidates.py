@@ -1,328 +1,217 @@
-"""Candidates for the final number: the quantities of an answer, with the evidence on each."""
+"""Candidates for the final number: the quantities of an answer, converted, with their contexts."""
 
 import bisect
+import functools
 import re
-from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from pragworld_tasks.quantities.alternatives import (
-    is_alternative,
-    is_labelled_alternative,
-    says_which,
-)
-from pragworld_tasks.quantities.context import Context, QuantityTarget, find_contexts, stems
-from pragworld_tasks.quantities.conversion import convert
-from pragworld_tasks.quantities.cues import CUES, WEIGHTS, evidence
+from pragworld_tasks.quantities.cues import find_cues
 from pragworld_tasks.quantities.layout import Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
-from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.patterns import ignoring_case, pattern
-from pragworld_tasks.quantities.plain_text import PlainText, Span
-from pragworld_tasks.quantities.subjects import (
-    has_foreign_heading,
-    has_foreign_purpose,
-    has_foreign_subject,
-    states,
-)
+from pragworld_tasks.quantities.numerals import SCALES, find_numerals
+from pragworld_tasks.quantities.patterns import pattern
+from pragworld_tasks.quantities.plain_text import PlainText
+from pragworld_tasks.quantities.target import HORIZON, QuantityTarget
+from pragworld_tasks.quantities.units import parse_period
 
-_LOW = pattern("low_end")
-_HIGH = pattern("high_end")
-_HEDGES = pattern("hedges")
-_NO_DIGITS = re.compile(r"\D*$")
-# A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
-_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:US)?[$]?$")
-_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:US)?[$\d]|\)? ?=(?!>)")
-_EQUALS_BEFORE = re.compile(r"[=≈→] ?(?:[~≈]|US\$|\$)?$")
-# `n = 180` is not a computation.
-_ASSIGNED = re.compile(r"(?:^|(?<![\d+*÷/-])[ (,;])[a-zA-Z](?:_\w{1,6})? ?[=≈] ?(?:[~≈]|US\$|\$)?$")
-_COMPUTED_BEFORE = re.compile(
-    r"[+*÷/x-] ?[$(]{0,2}\d[\d,.]*(?! with| where)[^=\n\d]{0,15}"
-    r"(?<![ (][a-zA-Z])(?<![ (][a-zA-Z] )= ?[$~≈]?$"
-)
-
-# The end of an answer that is cut off, and steps that may have led to a result.
-_CUT_OFF = re.compile(r"(?:[^\W_]|[-+*/=(,$:;÷])\s*$")
-_NEXT = ignoring_case(r"(?:next|now|then|finally|after that|to \w+),? ")
-_STEP = ignoring_case(r"\W*(?:step|part|phase)\W*\w{1,2}\b")
-
-_BEFORE = 300  # characters of a sentence that are searched before a quantity
-_FRAGMENT = 60  # characters around a quantity that stands alone
-_EQUATION = 80  # characters of an equation
-_GREETING = 40  # characters before the first sentence in its line
-_GREETING_WORDS = 15  # words of a line before the first
-_SHORT = 12  # words of an answer that is hardly more than its value
-_LONG = 40  # words of an answer that may have been cut off
-_FEW = 4  # quantities in one sentence that make an enumeration
-_LARGE = 0.5  # of a price or an income in the prompt
-_MILLION = 1e6
-_LITTLE, _TRIFLE = 0.1, 0.01  # of the millions that the prompt asks for
-_SAME = 0.005  # relative difference of equal values
+_LONGEST_LEAD, _LONGEST_TAIL, _NEAR = 200, 120, 60  # characters of a context
+# Where the words about the previous quantity end and those about this one begin, or end.
+_NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
+_CLAUSE_ENDS = pattern("clause_ends")
+_EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
+_TOPIC = re.compile(r"(?<![a-z])[a-z]{3,5}")
+_UNIT_LEFT_OUT, _PERIOD, _TERM = (pattern(name) for name in ("unit_left_out", "period", "term"))
+_IF = re.compile(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
+_MUCH = 100  # dollars
 
 
-@dataclass
+@dataclass(slots=True)
 class Candidate:
     """A quantity that may be the final number of an answer.
 
     Attributes:
-        mention, place, context: The quantity, its place, and the words around it.
+        mention, place: The quantity, and its place.
+        lead_start, tail_end: Where the words about it begin and end.
+        label: The label of its item, row or paragraph, if that is about it, or "".
         low, high: Its ends in the target unit, without a sign.
         sized: Whether it has a unit, if only in its label.
-        weights: Weights of what speaks for it (positive) and against it (negative), by name.
-        alternative: Whether it is marked as one of several alternatives.
-        labelled: Whether its label marks it so.
+        features: Its features, by name.
     """
 
     mention: QuantityMention
     place: Place
-    context: Context
-    low: float
-    high: float
-    sized: bool
-    weights: dict[str, float] = field(default_factory=dict)
-    alternative: bool = False
-    labelled: bool = False
+    lead_start: int
+    tail_end: int
+    label: str
+    low: float = 0.0
+    high: float = 0.0
+    sized: bool = False
+    features: dict[str, float] = field(default_factory=dict)
 
     @property
     def value(self) -> float:
         """The middle of its ends."""
         return (self.low + self.high) / 2
 
-    @property
-    def score(self) -> float:
-        """The sum of its weights."""
-        return sum(self.weights.values())
 
-    def weigh(self, name: str, holds: object = True, times: float = 1.0) -> None:
-        """Add one of `WEIGHTS` if something holds."""
-        if holds:
-            self.weights[name] = WEIGHTS[name] * times
+class Answer:
+    """An answer with its layout, its cues, and the quantities that may be its final number."""
 
-    def has(self, *names: str) -> bool:
-        """Return whether it has any of some weights."""
-        return not self.weights.keys().isdisjoint(names)
+    def __init__(self, answer: PlainText, target: QuantityTarget) -> None:
+        self.plain, self.text, self.target = answer, answer.text, target
+        self.layout = Layout(answer)
+        self.cue_starts, self.cues = find_cues(self.text)
+        self.cues_of = functools.cache(lambda text: find_cues(text[:_LONGEST_LEAD])[1])
+        self.preferred = tuple(name.lower() for name in pattern("prefers").findall(self.text))
+        words = _TOPIC.finditer(self.text.lower())
+        self._topic = [(word.start(), word[0]) for word in words if word[0] in target.topic]
+        numerals = list(find_numerals(self.text, letters=target.unit.kind == "money"))
+        self._terms = [number.start for number in numerals if number.value in target.numbers]
+        mentions = find_quantities(self.text, target.unit, numerals) if self.layout.lines else []
+        self.candidates = list(self._find(_ranged_columns(self.layout, mentions)))
+        previous = None
+        for candidate in self.candidates:
+            self._convert(candidate, previous)
+            previous = candidate if candidate.mention.size else previous
 
-    def same(self, other: "Candidate") -> bool:
-        """Return whether it has the same value as another."""
-        return abs(self.value - other.value) <= _SAME * max(self.value, other.value)
+    def cues_between(self, start: int, end: int) -> list[str]:
+        """Return the cues and stems of the words in text[start:end]."""
+        first = bisect.bisect_left(self.cue_starts, start)
+        return self.cues[first : bisect.bisect_left(self.cue_starts, end, first)]
+
+    def topic_between(self, start: int, end: int) -> set[str]:
+        """Return the stems of the prompt's words in text[start:end]."""
+        first = bisect.bisect_left(self._topic, (start, ""))
+        return {stem for _, stem in self._topic[first : bisect.bisect_left(self._topic, (end, ""))]}
+
+    def has_term(self, start: int, end: int) -> bool:
+        """Return whether text[start:end] has a number of the prompt: `at 20 mg`."""
+        return bisect.bisect_left(self._terms, start) < bisect.bisect_left(self._terms, end)
+
+    def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
+        """Yield the quantities, except those that number a list's items."""
+        text, target = self.text, self.target
+        before: QuantityMention | None = None  # the last one that the words before it are about
+        starts = [mention.start for mention in mentions if mention.size] + [len(text)]
+        for mention in mentions:
+            place = self.layout.place(mention.start, mention.end)
+            if place.line.start <= mention.start < place.line.end:
+                following = starts[bisect.bisect_right(starts, mention.start, hi=len(starts) - 1)]
+                yield self._candidate(mention, place, before.end if before else 0, following)
+            leads_on = target.repeats(mention) or target.unit.rate(mention.per) is None
+            leads_on = leads_on or (target.horizon and mention.per is not None)
+            if mention.size and not leads_on and not _EQUATION_GOES_ON.match(text, mention.end):
+                before = mention
+
+    def _candidate(
+        self, mention: QuantityMention, place: Place, before: int, following: int
+    ) -> Candidate:
+        """Return a candidate, given the end of the one before it and the start of the next."""
+        text, start = self.text, place.start
+        if start < before <= mention.start:
+            clause = _NEXT_CLAUSE.search(text, before, mention.start)
+            start = clause.start() if clause else before
+        start = max(start, mention.start - _LONGEST_LEAD)
+        bracket = text.rfind("(", start, mention.start)
+        bracketed = bracket > text.rfind(")", start, mention.start)
+        end = max(mention.end, min(following, place.end, mention.end + _LONGEST_TAIL))
+        clause = _CLAUSE_ENDS.search(text, mention.end, end)
+        label = "" if bracketed else place.label
+        start, end = bracket if bracketed else start, clause.start() if clause else end
+        return Candidate(mention, place, start, end, label, features={"brackets": bracketed})
+
+    def _convert(self, candidate: Candidate, previous: Candidate | None) -> None:
+        """Convert a candidate into the target unit, and note what is doubtful about that."""
+        mention, unit, features = candidate.mention, self.target.unit, candidate.features
+        lead = self.text[candidate.lead_start : mention.start]
+        tail = self.text[mention.end : candidate.tail_end]
+        factor, size = 1.0, mention.size
+        if size is None:
+            in_label = self._size_in_label(candidate)
+            left_out = None if in_label else self._size_left_out(candidate, previous, lead, tail)
+            size = in_label or left_out
+            features[
+                "unit in label" if in_label else "unit left out" if left_out else "no unit"
+            ] = 1
+            # 4,000,000 where the target is in millions does not mean millions of millions.
+            factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
+        per = self._per(candidate, lead, tail)
+        if per and unit.per is None and self.target.spans(per):
+            per = None
+        rate = unit.rate(per)
+        near = f"{lead[-_NEAR:]}|{tail[:_NEAR]}"
+        if self.target.horizon:
+            features["horizon"] = bool(HORIZON.search(near))
+            yearly = per or _periods(candidate, lead)
+            features["rate"] = bool(unit.kind == "money" and yearly and not features["horizon"])
+        if rate is None:
+            features["rate"] = 1
+        if unit.per and mention.per is None:
+            features["over a term"] = bool(_TERM.search(near))
+        factor *= rate or 1.0
+        candidate.low, candidate.high = abs(mention.low * factor), abs(mention.high * factor)
+        candidate.sized = size is not None
+
+    def _size_left_out(
+        self, candidate: Candidate, previous: Candidate | None, lead: str, tail: str
+    ) -> float | None:
+        """Return the size of a unit that goes without saying: `plan on two`, `a million a year`."""
+        mention, unit = candidate.mention, self.target.unit
+        if unit.kind == "money" and (
+            (mention.scale >= unit.size > 1 and not pattern("people").search(lead))
+            or (unit.per and mention.per and mention.low >= _MUCH)
+        ):
+            return unit.sized(unit.unit)
+        announced = _UNIT_LEFT_OUT.search(lead)
+        same_line = previous and previous.mention.start >= candidate.place.line.start
+        if previous and same_line and (announced or (_IF.match(tail) and mention.low > 1)):
+            return previous.mention.size
+        return 1.0 if unit.kind == "count" and announced else None
+
+    def _size_in_label(self, candidate: Candidate) -> float | None:
+        unit, place, label = self.target.unit, candidate.place, candidate.label
+        if unit.kind == "money":
+            for text in (place.column, label, place.line.intro):
+                if match := pattern("scale_in_label").search(text):
+                    scale = next(filter(None, match.groups()))
+                    return SCALES[scale.lower()] * unit.sized(unit.unit)
+        named = unit.named_in(place.column) or unit.named_in(label)
+        return unit.sized(named) if named else None
+
+    def _per(self, candidate: Candidate, lead: str, tail: str) -> str | None:
+        """Return what a quantity is per by its unit, its label, or the words around it, or None."""
+        if candidate.mention.per is not None:
+            return candidate.mention.per
+        unit, labels = self.target.unit, f"{candidate.place.column} {candidate.label}"
+        if unit.kind == "money" and (match := pattern("period_after").match(tail)):
+            return parse_period(match[1] or match[2])
+        if unit.per and (periods := _periods(candidate, lead)):
+            return parse_period(periods[-1])
+        match = pattern("label_per").search(labels)
+        return (parse_period(match[1]) or match[1]) if match else None
 
 
-def find_candidates(answer: PlainText, target: QuantityTarget) -> list[Candidate]:
-    """Return the quantities of an answer in order, with all that speaks for and against each."""
-    layout = Layout(answer)
-    if not layout.lines:
-        return []
-    mentions = _ranged_columns(layout, find_quantities(answer.text, target.unit))
-    greetings = _greetings(layout)
-    candidates = []
-    for mention, place, context in find_contexts(answer.text, layout, mentions, target):
-        low, high, sized, notes = convert(mention, context, target)
-        candidate = Candidate(mention, place, context, low, high, sized)
-        _weigh_words(candidate, target)
-        for note in notes:
-            candidate.weigh(note)
-        _weigh_arithmetic(candidate, answer.text, target)
-        _weigh_place(candidate, answer, layout, greetings)
-        stands_apart = candidate.has("alone", "result")
-        candidate.labelled = is_labelled_alternative(context, place, stands_apart)
-        candidate.alternative = candidate.labelled or is_alternative(context)
-        foreign = has_foreign_purpose(context.tail, target)
-        candidate.weigh("purpose", foreign and not says_which(context.rest))
-        candidates.append(candidate)
-    _weigh_answer(answer.text, layout, candidates)
-    _weigh_neighbours(candidates)
-    _weigh_preferred(answer.text, candidates)
-    return candidates
+def _periods(candidate: Candidate, lead: str) -> list[str]:
+    """Return the periods before a quantity, the nearest last; for a row, also above its table."""
+    place = candidate.place
+    periods = _PERIOD.findall(f"{place.column} {candidate.label} {lead}")
+    if not periods and place.column:
+        periods = _PERIOD.findall(place.line.section)
+    return [adverb or noun for adverb, noun in periods]
 
 
 def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:
     """Return quantities with a row's cells under `Low` and `High` joined to one range."""
     merged: list[QuantityMention] = []
     for mention in mentions:
-        last = merged[-1] if merged else None
-        if last and last.size and mention.size and mention.low >= last.high:
-            left = layout.place(last.start, last.end)
-            right = layout.place(mention.start, mention.end)
+        last = merged[-1] if merged and "|" in layout.text else None
+        if last and bool(last.size) == bool(mention.size) and mention.low >= last.high:
+            left, right = (layout.place(end.start, end.end) for end in (last, mention))
             same_row = left.line is right.line and right.line.kind == "row"
-            if same_row and _LOW.search(left.column) and _HIGH.search(right.column):
-                merged[-1] = replace(mention, start=last.start, low=last.low)
+            ends = pattern("low_end").search(left.column), pattern("high_end").search(right.column)
+            if same_row and all(ends):
+                merged[-1] = mention._replace(start=last.start, low=last.low)
                 continue
         merged.append(mention)
     return merged
-
-
-def _greetings(layout: Layout) -> int:
-    """Return how many lines come before the first with content: 1 for `Sure, I can help!`."""
-    line = layout.lines[0]
-    written = layout.text[line.start : line.end]
-    greets = line.kind == "text" and len(written.split()) <= _GREETING_WORDS
-    return int(greets and ":" not in written and bool(_NO_DIGITS.match(written)))
-
-
-# Evidence on one quantity -------------------------------------------------------------------------
-
-
-def _weigh_words(candidate: Candidate, target: QuantityTarget) -> None:
-    context = candidate.context
-    for cue in CUES:
-        if abs(cue.weight) > abs(candidate.weights.get(cue.name, 0)) and cue.pattern.search(
-            getattr(context, cue.where)
-        ):
-            candidate.weights[cue.name] = cue.weight
-    if candidate.has("prediction"):
-        candidate.weigh("foreign subject", has_foreign_subject(context.lead, target))
-    else:
-        candidate.weigh("statement", states(context.lead, target))
-    words = stems(f"{context.lead} {context.tail} {context.label}")
-    candidate.weigh("topic", target.topic, min(3, len(words & target.topic)))
-    in_label = (number.value for number in find_numerals(context.label))
-    candidate.weigh("terms", not target.numbers.isdisjoint(in_label))
-    off_topic = has_foreign_heading(context, target) and not candidate.has("conclusion")
-    candidate.weigh("foreign heading", off_topic)
-    # `save` means an addition, unless the prompt asks for savings.
-    asks_savings = "save" in target.topic if target.topic else target.unit.kind == "money"
-    candidate.weigh("added", not asks_savings and pattern("saves").search(context.lead))
-
-
-def _weigh_arithmetic(candidate: Candidate, text: str, target: QuantityTarget) -> None:
-    """Weigh what a quantity is computed from, what is computed from it, and its size."""
-    mention, unit = candidate.mention, target.unit
-    start, end, first = mention.start, mention.end, candidate.place.start
-    equals = _EQUALS_BEFORE.search(text, max(0, start - 4), start)
-    computed = bool(equals) and not _ASSIGNED.search(text, max(0, start - 12), start)
-    candidate.weigh("sum", computed and "+" in text[max(first, start - _EQUATION) : start])
-    if _OPERATOR_AFTER.match(text, end) or _OPERATOR_BEFORE.search(text, max(0, start - 5), start):
-        candidate.weigh("operand")
-    else:
-        candidate.weigh("result", computed)
-    if target.repeats(mention):
-        by_sum = _COMPUTED_BEFORE.search(text, max(first, start - _EQUATION), start)
-        candidate.weigh("input, computed" if by_sum and mention.size else "input")
-    single = mention.low == mention.high
-    candidate.weigh("one unit", single and mention.low == (mention.size or 1))
-    largest = max((given.high for given in target.inputs if given.size), default=0.0)
-    dollars = unit.kind == "money" and unit.size == 1
-    candidate.weigh("as large as given", dollars and 0 < largest * _LARGE < candidate.low)
-    millions = unit.kind == "money" and unit.size >= _MILLION
-    if millions and candidate.sized and 0 < candidate.high < _LITTLE:
-        candidate.weigh("trifle", times=1.0 if candidate.high < _TRIFLE else 0.5)
-    candidate.weigh("fraction", unit.kind == "count" and single and candidate.low % 1)
-
-
-def _weigh_place(candidate: Candidate, answer: PlainText, layout: Layout, greetings: int) -> None:
-    text, place, line = answer.text, candidate.place, candidate.place.line
-    start, end, sized = candidate.mention.start, candidate.mention.end, candidate.sized
-    before = text[max(place.start, start - _BEFORE) : start]
-    after = text[end : min(place.end, end + _FRAGMENT)]
-    first = line.number <= greetings and place.start - line.start < _GREETING
-    unprepared = len(before) < _FRAGMENT and bool(
-        _NO_DIGITS.match(before) and _HEDGES.fullmatch(before)
-    )
-    candidate.weigh("boxed", _within(answer.boxed, start, end))
-    candidate.weigh("bold", _within(answer.bold, start, end))
-    stated = line.kind != "heading" and not candidate.has("input")  # unlike `## 1. What you spend`
-    if first and unprepared and candidate.has("no unit") and stated:
-        del candidate.weights["no unit"]  # `Two or three should cover it.`
-        candidate.weigh("unit left out")
-        candidate.sized = sized = True
-    candidate.weigh("opens", first and sized and unprepared)
-    candidate.weigh("in heading", sized and line.kind == "heading" and line.number > 0)
-    candidate.weigh("alone", unprepared and line.kind != "row" and _HEDGES.fullmatch(after))
-    candidate.weigh("later", times=start / len(text))
-    candidate.weigh("brackets", before.count("(") > before.count(")"))
-    candidate.weigh("last row", _is_last_row(answer, layout, place))
-    saying = evidence("saying")
-    candidate.weigh("first sentence", first and sized and candidate.has(*saying))
-    marked = candidate.has(*saying, "bold", "alone", "result", "statement", "horizon", "terms")
-    candidate.weigh("not stated", not (marked or candidate.has("in heading")))
-
-
-def _within(spans: Sequence[Span], start: int, end: int) -> bool:
-    """Return whether the place of a quantity overlaps one of some spans, which are in order."""
-    index = bisect.bisect_left(spans, (end, 0)) - 1
-    return index >= 0 and spans[index][1] > start
-
-
-def _is_last_row(answer: PlainText, layout: Layout, place: Place) -> bool:
-    """Return whether a place is in a table's last row, and that in bold, unlike the row above."""
-    line = place.line
-    if line.kind != "row" or not line.last or line.number == 0:
-        return False
-    above = layout.lines[line.number - 1]
-    if above.group != line.group or not (line.cells and above.cells):
-        return False
-    return _within(answer.bold, *line.cells[0]) and not _within(answer.bold, *above.cells[0])
-
-
-# Evidence in the whole answer ---------------------------------------------------------------------
-
-
-def _weigh_answer(text: str, layout: Layout, candidates: Sequence[Candidate]) -> None:
-    words = len(text.split())
-    sized = sum(candidate.sized and not candidate.has("input") for candidate in candidates)
-    names = ("declines", "asks_back", "hard_to_say")
-    declines, asks, hard = (pattern(name).search(text) for name in names)
-    breaks_off = _CUT_OFF.search(text)
-    cut_off = breaks_off and (words > _LONG or not breaks_off[0][0].isalnum())
-    cut_off = cut_off and not _ends_like_a_list(layout)
-    last_line = layout.lines[-1]
-    within_step = cut_off and _STEP.match(last_line.section)
-    within_line = cut_off and _NEXT.match(text, last_line.start)
-    first = min((candidate.place.start for candidate in candidates if candidate.sized), default=0)
-    last = max((candidate.place.start for candidate in candidates), default=0)
-    for candidate in candidates:
-        place = candidate.place
-        concludes = candidate.has("boxed", "conclusion", "total", "judgement")
-        if words <= _SHORT and len(text) <= _BEFORE:
-            candidate.weigh("short answer", not candidate.has(*evidence("beside_the_point")))
-            rest = f"{text[: candidate.mention.start]} {text[candidate.mention.end :]}"
-            candidate.weigh("whole answer", _HEDGES.fullmatch(rest))
-        candidate.weigh("only one", sized == 1 and candidate.sized and not candidate.has("input"))
-        opens = place.start == first < _BEFORE and not candidate.has("foreign heading")
-        predicted = candidate.has("prediction") and place.line.kind != "item"
-        predicted = predicted and (opens or place.start == last)
-        settled = concludes or predicted or candidate.has("first sentence")
-        candidate.weigh("cut off", cut_off and not settled)
-        earlier = within_step and place.line.section != last_line.section
-        earlier = earlier or (within_line and place.line is not last_line)
-        candidate.weigh("cut off later", earlier and not candidate.has("boxed", "judgement"))
-        candidate.weigh("declines, concludes" if concludes else "declines", declines)
-        candidate.weigh("hard to say", hard and not concludes)
-        candidate.weigh("asks back", asks and not concludes)
-
-
-def _ends_like_a_list(layout: Layout) -> bool:
-    """Return whether the last two lines are list items without a full stop, as items may be."""
-    last = layout.lines[-2:]
-    if len(last) < 2 or any(line.kind != "item" for line in last) or last[0].group != last[1].group:
-        return False
-    above, below = (layout.text[line.start : line.end].rstrip() for line in last)
-    alike = _NO_DIGITS.match(above) or not _NO_DIGITS.match(below)
-    return bool(alike and above[-1:].isalnum() and below[-1:].isalnum())
-
-
-def _weigh_neighbours(candidates: Sequence[Candidate]) -> None:
-    sized = [candidate for candidate in candidates if candidate.sized]
-    in_sentence = Counter(candidate.place.start for candidate in sized)
-    rows: dict[int, set[int]] = defaultdict(set)
-    for candidate in sized:
-        if candidate.place.line.group >= 0:
-            rows[candidate.place.line.group].add(candidate.place.line.number)
-    values = sorted(candidate.value for candidate in sized)
-    for candidate in candidates:
-        value, near = candidate.value, _SAME * candidate.value
-        equal = bisect.bisect_right(values, value + near) - bisect.bisect_left(values, value - near)
-        candidate.weigh("repeated", equal > candidate.sized)
-        concludes = candidate.has("total", "judgement", "conclusion", "sum")
-        candidate.weigh("enumerated", in_sentence[candidate.place.start] >= _FEW and not concludes)
-        siblings = len(rows.get(candidate.place.line.group, ()))
-        candidate.weigh("part", siblings > 1 and not candidate.has("total", "named", "last row"))
-
-
-def _weigh_preferred(text: str, candidates: Sequence[Candidate]) -> None:
-    """Weigh preferences for a quantity by its name: `the moderate case seems the most credible`."""
-    for match in pattern("prefers").finditer(text):
-        name = (match["name"] or match["chosen"]).lower()
-        for candidate in candidates:
-            label = candidate.context.label.lower()
-            candidate.weigh("preferred", label.startswith(name) and not candidate.has("operand"))

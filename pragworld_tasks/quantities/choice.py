@@ -1,103 +1,165 @@
-"""The choice of the final number: the best candidate, or the middle of equal alternatives."""
+"""The choice of the final number among candidates, groups of alternatives, and none.
 
+A conditional logit: the score of an option is the sum of its features' weights, and its probability
+is in proportion to the exponential of its score.
+"""
+
+import functools
+import math
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
 
-from pragworld_tasks.quantities.alternatives import OPTION
-from pragworld_tasks.quantities.candidates import Candidate
-from pragworld_tasks.quantities.cues import evidence
-from pragworld_tasks.quantities.patterns import pattern
+from pragworld_tasks.files import read_json
+from pragworld_tasks.quantities.candidates import Answer, Candidate
+from pragworld_tasks.quantities.features import add_features, answer_features
 
-# The least score of an answer: to read a number that is not an answer is worse than to read none.
-# A candidate in doubt, for which one plain cue is not enough, has a weight below `_DOUBT`, or no
-# weight that marks it as the answer.
-_ENOUGH, _ENOUGH_IN_DOUBT, _DOUBT = 2.5, 3.0, -1.5
-_MARKED = evidence("saying") + evidence("set_apart")
+_MINUS, _WORD = re.compile(r"(?:^|[\s(~≈:=|])- ?$"), re.compile(r"[a-z]+")
+Weights = Mapping[str, float]
+WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
 
-# A group of alternatives has at least a score of its own. Its members are worded alike, so that
-# their scores differ little. One is preferred if its score is clearly ahead of the others.
-_ENOUGH_FOR_GROUP, _ALIKE, _CLEARLY_AHEAD = 2.0, 5.0, 2.0
-_ALTERNATIVES_AHEAD = pattern("alternatives_ahead")
-_PERHAPS_AHEAD = pattern("perhaps_alternatives_ahead")
-_PARTS_AHEAD = pattern("parts_ahead")
-
-
-def choose_value(candidates: Sequence[Candidate]) -> float | None:
-    """Return the best candidate's value or the middle of alternatives; None if none will do."""
-    best = max(candidates, key=lambda candidate: candidate.score, default=None)
-    if best is not None and best.score < _enough(best):
-        best = None
-    group = _find_group(candidates)
-    if group and (best is None or _is_member(best, group)):
-        return (min(member.low for member in group) + max(member.high for member in group)) / 2
-    return None if best is None else best.value
+_SAME = 0.005  # relative difference of equal values
+_ALIKE = 8.0  # difference of the scores of members of a group
+_SCALE = 2.0  # of scores as features
+_FAR = 10  # times the least value of a group
+_MOST = 4  # members that are told apart
+# No member of a group of alternatives has one of these features.
+_NEVER_IN_GROUPS = ("rate", "input", "operand", "question", "one unit", "no unit", "over a term")
 
 
-def _enough(candidate: Candidate) -> float:
-    in_doubt = min(candidate.weights.values()) < _DOUBT or not candidate.has(*_MARKED)
-    return _ENOUGH_IN_DOUBT if in_doubt else _ENOUGH
+class Option(NamedTuple):
+    """A value that may be the final number; None for no number.
 
-
-def _find_group(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that an answer offers side by side, as `50 days at 20 mg, 25 at 40 mg`.
-
-    They are the best candidates of each item of a list, of each row of a table, or under each
-    heading of an option; else all labelled ones of the text, or all of one paragraph.
+    Attributes:
+        value: The value, without a sign.
+        features: Its features.
+        start: Where it stands in the plain text; for a group, its first member.
     """
-    groups: dict[tuple[str, int], dict[int, Candidate]] = defaultdict(dict)
-    sections = [candidate.place.line.section for candidate in candidates]
-    for candidate in candidates:
-        is_total = candidate.has("total") and not candidate.alternative
-        if is_total or not candidate.sized or candidate.has(*evidence("never_in_groups")):
-            continue
-        line = candidate.place.line
-        if line.group >= 0 and OPTION.match(line.section):
-            members, spot = groups["option", 0], sections.index(line.section)
-        elif line.group >= 0:
-            members, spot = groups["list", line.group], line.number
-        elif candidate.labelled:
-            members, spot = groups["labelled", 0], candidate.mention.start
-        elif candidate.alternative:
-            members, spot = groups["paragraph", line.number], candidate.mention.start
-        else:
-            continue
-        if spot not in members or candidate.score >= members[spot].score:
-            members[spot] = candidate
-    best_group: list[Candidate] = []
-    best_score = _ENOUGH_FOR_GROUP
-    for members in groups.values():
-        least = max(map(_score_without_place, members.values())) - _ALIKE
-        group = [member for member in members.values() if _score_without_place(member) >= least]
-        if len(group) > 1 and (score := _score(group)) >= best_score:
-            best_group, best_score = group, score
-    return best_group
+
+    value: float | None
+    features: Mapping[str, float]
+    start: int = 0
 
 
-def _is_member(best: Candidate, group: Sequence[Candidate]) -> bool:
-    """Return whether a candidate is one of several alternatives, and not the preferred one."""
-    if not any(best is member or best.same(member) for member in group):
-        return False
-    others = (member.score for member in group if not best.same(member))
-    decided = not best.alternative or best.has(
-        "judgement", "conclusion", "boxed", "total", "preferred"
+@functools.cache
+def shipped_weights() -> Weights:
+    """Return the weights that `examples/fit_quantity_reader.py` fitted."""
+    weights: Weights = read_json(WEIGHTS_FILE)["weights"]
+    return weights
+
+
+def total_weight(features: Mapping[str, float], weights: Weights) -> float:
+    """Return the sum of the weights of some features."""
+    get = weights.get
+    return sum([get(name, 0.0) * value for name, value in features.items()])
+
+
+def find_options(answer: Answer, weights: Weights) -> list[Option]:
+    """Return the options of an answer: candidates, groups of alternatives and, last, none."""
+    add_features(answer)
+    return [*candidate_options(answer), *group_options(answer, weights), none_option(answer)]
+
+
+def candidate_options(answer: Answer) -> list[Option]:
+    """Return the candidates of an answer, of which the features are known, as options."""
+    return [
+        Option(candidate.value, candidate.features, candidate.mention.start)
+        for candidate in answer.candidates
+    ]
+
+
+def none_option(answer: Answer) -> Option:
+    """Return the option that an answer has no final number."""
+    return Option(None, answer_features(answer))
+
+
+def choose(options: Sequence[Option], weights: Weights) -> Option:
+    """Return the most probable option. Options of equal value share their probability."""
+    scores = [total_weight(option.features, weights) for option in options]
+    greatest = max(scores)
+    ranked = sorted(
+        ((math.inf if option.value is None else option.value), math.exp(points - greatest), number)
+        for number, (option, points) in enumerate(zip(options, scores, strict=True))
     )
-    return not (decided and best.score >= max(others, default=best.score) + _CLEARLY_AHEAD)
+    share = most = 0.0
+    first, bounds = 0, (0, len(ranked))
+    for last, (value, probability, _) in enumerate(ranked):
+        share += probability
+        while ranked[first][0] < value * (1 - _SAME):  # leaves the run of equal values
+            share -= ranked[first][1]
+            first += 1
+        if share > most:
+            most, bounds = share, (first, last + 1)
+    return options[max(ranked[slice(*bounds)], key=lambda entry: entry[1])[2]]
 
 
-def _score_without_place(candidate: Candidate) -> float:
-    """Return a candidate's score without the cues that only the first alternative can have."""
-    return candidate.score - sum(candidate.weights.get(name, 0) for name in evidence("by_place"))
+def read_sign(text: str, start: int, signs: Sequence[str]) -> int:
+    """Return -1 or 1, by a minus sign at a place or by the nearest word that says which."""
+    if _MINUS.search(text[max(0, start - 4) : start]):
+        return -1
+    negative, positive = (set(words.split()) for words in signs)
+    distances = [
+        (abs(word.start() - start), word[0])
+        for word in _WORD.finditer(text.lower())
+        if word[0] in negative or word[0] in positive
+    ]
+    return -1 if distances and min(distances)[1] in negative else 1
 
 
-def _score(group: Sequence[Candidate]) -> float:
-    """Return what speaks for candidates being alternatives of each other, and not parts."""
-    line = group[0].place.line
-    ahead = f"{line.section} {line.intro} {' '.join(line.header)}"
-    share = sum(member.alternative for member in group) / len(group)
-    topic = sum(member.weights.get("topic", 0) for member in group) / len(group)
-    doubts = min(member.weights.get("declines", 0) for member in group)
-    doubts += min(member.weights.get("cut off", 0) for member in group)
-    doubts += group[0].weights.get("asks back", 0)
-    announced = 2 if _ALTERNATIVES_AHEAD.search(ahead) else bool(_PERHAPS_AHEAD.search(ahead))
-    announced -= 2 * bool(_PARTS_AHEAD.search(ahead))
-    return 2 * share + topic + announced + doubts
+def group_options(answer: Answer, weights: Weights) -> list[Option]:
+    """Return the middles of what an answer offers side by side: `50 days at 20 mg, 25 at 40 mg`.
+
+    Groups are the best candidates of each item of a list, of each row of a table, or under each
+    heading of an option; all labelled ones of the text; and all of one paragraph.
+    """
+    groups: dict[tuple[str, int], dict[int, tuple[float, Candidate]]] = defaultdict(dict)
+    for candidate in answer.candidates:
+        features, line = candidate.features, candidate.place.line
+        if not candidate.sized or any(map(features.get, _NEVER_IN_GROUPS)):
+            continue
+        start, points = candidate.mention.start, total_weight(features, weights)
+        spots = {
+            ("option", 0): line.section_number if features["under an option"] else None,
+            ("list", line.group): line.number if line.group >= 0 else None,
+            ("labelled", 0): start if features["labelled"] else None,
+            ("paragraph", line.number): start
+            if features["alternative"] and line.group < 0
+            else None,
+        }
+        for group, spot in spots.items():
+            if spot is not None:
+                best = groups[group].get(spot)
+                if best is None or points >= best[0]:
+                    groups[group][spot] = points, candidate
+    options = []
+    for (kind, _), best_of_spots in groups.items():
+        least = max(points for points, _ in best_of_spots.values()) - _ALIKE
+        members = [member for member in best_of_spots.values() if member[0] >= least]
+        if len(members) > 1:
+            options.append(_group(answer, kind, members))
+    return options
+
+
+def _group(answer: Answer, kind: str, members: Sequence[tuple[float, Candidate]]) -> Option:
+    scores = [points for points, _ in members]
+    candidates = [candidate for _, candidate in members]
+    count, line = len(members), candidates[0].place.line
+    low = min(candidate.low for candidate in candidates)
+    high = max(candidate.high for candidate in candidates)
+    features = {
+        "group": 1,
+        f"group of {min(count, _MOST)}": 1,
+        f"group: {kind}": 1,
+        "group: alternatives": sum(candidate.features["alternative"] for candidate in candidates)
+        / count,
+        "group: topic": sum(candidate.features["topic"] for candidate in candidates) / count,
+        "group: mean score": sum(scores) / count / _SCALE,
+        "group: least score": min(scores) / _SCALE,
+        "group: same": high <= low * (1 + _SAME),
+        "group: far apart": high > low * _FAR,
+        **{f"group {cue}": 1 for cue in answer.cues_of(line.section) + answer.cues_of(line.intro)},
+    }
+    return Option((low + high) / 2, features, candidates[0].mention.start)

@@ -3,15 +3,16 @@
 import bisect
 import itertools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pragworld_tasks.quantities.patterns import pattern
-from pragworld_tasks.quantities.plain_text import PlainText
+from pragworld_tasks.quantities.plain_text import PlainText, Span
 
 _BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
-_STEP = pattern("step_heading")
+_DIGIT, _DIGITS = re.compile(r"\d"), re.compile(r"\d+")
+_STEP, _TITLE, _ABBREVIATED = (pattern(name) for name in ("step_heading", "title", "abbreviated"))
 _RULE = re.compile(r"[\s|:+=-]*$")
 # A sentence ends at a stop, except after an abbreviation.
 _STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
@@ -27,7 +28,7 @@ _LONGEST_HEADING = 90  # characters
 _LONGEST_TITLE = 4  # words of `Tips:` and the like, which are headings without markup
 
 
-@dataclass
+@dataclass(slots=True)
 class Line:
     """A line that is not blank.
 
@@ -35,12 +36,12 @@ class Line:
         start, end: Its place: the line is `text[start:end]`, without its bullet or `#`.
         kind: `heading`, `item`, `row` (of a table) or `text`.
         number: Its number, from 0.
-        group: A number that neighbouring items of one depth, or rows of one table, share; else -1.
         indent, ordinal: For an item, its indentation in characters and the number in its bullet.
         cells: For a row, the places of its cells.
+        group: A number that neighbouring items of one depth, or rows of one table, share; else -1.
         header: For a row, the texts of its table's first row.
         last: For a row, whether it ends its table.
-        section: The heading above it.
+        section, section_number: The heading above it, and how many have come so far.
         intro: The line before its list or paragraph, if that ends with a colon.
     """
 
@@ -48,18 +49,18 @@ class Line:
     end: int
     kind: str
     number: int
-    group: int = -1
     indent: int = 0
     ordinal: int = 0
-    cells: list[tuple[int, int]] = field(default_factory=list)
+    cells: list[Span] = field(default_factory=list)
+    group: int = -1
     header: list[str] = field(default_factory=list)
     last: bool = False
     section: str = ""
+    section_number: int = 0
     intro: str = ""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The place of a quantity in the layout.
 
     Attributes:
@@ -85,9 +86,13 @@ class Layout:
     """
 
     def __init__(self, answer: PlainText) -> None:
-        self.text = answer.text
-        self._bold = answer.bold
-        self.lines = list(self._read())
+        self.text, self._bold = answer.text, answer.bold
+        self.lines: list[Line] = []
+        position = 0
+        for raw in self.text.split("\n"):
+            if raw.strip() and not ("|" in raw and "-" in raw and _RULE.match(raw)):
+                self.lines.append(self._line(raw, position, len(self.lines)))
+            position += len(raw) + 1
         self._starts = [line.start for line in self.lines]
         self._link()
         self._sentences: dict[int, list[int]] = {}
@@ -111,88 +116,75 @@ class Layout:
 
     def _sentences_of(self, line: Line) -> list[int]:
         if line.number not in self._sentences:
-            starts = [line.start]
+            starts = self._sentences[line.number] = [line.start]
             for stop in _STOP.finditer(self.text, line.start, line.end):
-                before = self.text[max(starts[-1], stop.start() - 12) : stop.start()]
-                if not pattern("abbreviated").search(before):
+                if not _ABBREVIATED.search(
+                    self.text[max(starts[-1], stop.start() - 12) : stop.start()]
+                ):
                     starts.append(stop.end())
-            self._sentences[line.number] = starts
         return self._sentences[line.number]
 
-    def _read(self) -> Iterator[Line]:
-        position = number = 0
-        for raw in self.text.split("\n"):
-            start, end = position, position + len(raw)
-            position = end + 1
-            if not raw.strip() or (_RULE.match(raw) and "|" in raw and "-" in raw):
-                continue
-            yield self._line(raw, start, end, number)
-            number += 1
-
-    def _line(self, raw: str, start: int, end: int, number: int) -> Line:
-        indent = len(raw) - len(raw.lstrip())
-        heading, bullet = _HEADING.match(raw), _BULLET.match(raw)
-        if raw.count("|") >= 2 or raw.lstrip().startswith("|"):
+    def _line(self, raw: str, start: int, number: int) -> Line:
+        end, indent = start + len(raw), len(raw) - len(raw.lstrip())
+        if raw.count("|") >= 2 or raw.startswith("|", indent):
             return Line(start, end, "row", number, cells=_cells(raw, start))
-        if heading:
+        if heading := _HEADING.match(raw):
             return Line(start + heading.end(), end, "heading", number)
+        bullet = _BULLET.match(raw)
         first = bullet.end() if bullet else indent
         titled = (
-            self._is_bold(start + first, end)
-            and len(raw) <= _LONGEST_HEADING
+            len(raw) <= _LONGEST_HEADING
+            and self._is_bold(start + first, end)
             and not raw.rstrip(" *_").endswith(".")
             # `Total: $4,600` in bold is not a heading.
-            and not (re.search(r"\d", raw[first:]) and not pattern("title").match(raw, first))
+            and not (_DIGIT.search(raw, first) and not _TITLE.match(raw, first))
         )
         kind = "heading" if titled or _STEP.match(raw) else "item" if bullet else "text"
-        ordinal = int((bullet and re.sub(r"\D", "", bullet[0])) or 0)
-        return Line(start + first, end, kind, number, indent=indent, ordinal=ordinal)
+        ordinal = _DIGITS.search(bullet[0]) if bullet else None
+        return Line(start + first, end, kind, number, indent, int(ordinal[0]) if ordinal else 0)
 
     def _is_bold(self, start: int, end: int) -> bool:
         """Return whether all of text[start:end] is bold, except for a colon at its end."""
         index = bisect.bisect_right(self._bold, (start, end + 1)) - 1
-        if index < 0:
+        if index < 0 or self._bold[index][0] > start:
             return False
-        bold_start, bold_end = self._bold[index]
-        return bold_start <= start and not self.text[bold_end:end].strip(" :.")
+        return not self.text[self._bold[index][1] : end].strip(" :.")
 
     def _link(self) -> None:
-        """Set the section, group, intro and header of each line."""
+        """Set the group, header, section and intro of each line."""
         section = intro = ""
-        groups = numbered = 0
+        groups = sections = 0
         last: Line | None = None
         for line in self.lines:
-            written = self.text[line.start : line.end].strip()
-            if line.kind == "heading":
-                section, intro = written, ""
-            elif line.kind == "row":
-                if last is None or last.kind != "row":
+            written, before = self.text[line.start : line.end].strip(), last.kind if last else ""
+            if line.kind == "row":
+                if last is None or before != "row":
                     groups += 1
                     line.header = [self.text[slice(*cell)].strip() for cell in line.cells]
                 else:
                     line.header, last.last = last.header, False
                 line.group, line.last = groups, True
             elif line.kind == "item":
-                follows = line.ordinal == numbered + 1 > 1
-                numbered = numbered if line.indent else line.ordinal
-                if (last is None or last.kind != "item") and not follows:
-                    groups += 1
+                groups += before != "item" and line.ordinal < 2  # others go on with a list
                 line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
-            elif last is None or last.kind != "text":
-                intro = ""
-            if line.kind == "text" and self._is_bold(line.start, line.end):
-                section = ""  # `**Estimated time: 2 hours**` below a list of factors
-            announces = line.kind == "text" and written.endswith(":")
-            if announces and len(written.split()) <= _LONGEST_TITLE:
-                section, announces = written, False
-            line.section, line.intro = section, intro
+            elif line.kind == "heading":
+                section, sections, intro = written, sections + 1, ""
+            else:
+                announces = written.endswith(":")
+                if before != "text":
+                    intro = ""
+                if announces and len(written.split()) <= _LONGEST_TITLE:
+                    section, sections, announces = written, sections + 1, False
+                elif self._is_bold(line.start, line.end):
+                    section = ""  # `**Estimated time: 2 hours**` below a list of factors
+            line.section, line.section_number, line.intro = section, sections, intro
             if line.kind == "text":
                 intro = written if announces else ""
             last = line
 
 
-def _cells(raw: str, start: int) -> list[tuple[int, int]]:
-    edges = [match.start() for match in re.finditer(r"\|", raw)]
+def _cells(raw: str, start: int) -> list[Span]:
+    edges = [index for index, sign in enumerate(raw) if sign == "|"]
     bounds = [-1, *edges] if raw[: edges[0]].strip() else edges
     if raw[bounds[-1] + 1 :].strip():
         bounds = [*bounds, len(raw)]

@@ -1,32 +1,33 @@
-"""Mentions of quantities in a text: numbers with fitting units, as ranges and as compounds."""
+"""Mentions of quantities in a text: numbers with fitting units, as ranges, compounds and sums."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, find_numerals, part_of
-from pragworld_tasks.quantities.patterns import ignoring_case, pattern
-from pragworld_tasks.quantities.units import TargetUnit
+from pragworld_tasks.quantities.patterns import pattern
+from pragworld_tasks.quantities.units import TargetUnit, period_at
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
-_OF_DAY = ignoring_case(r" ?(?:[ap]\.?m\b|o'clock)")
-_OF_DAY_LATER = ignoring_case(r" ?(?:-|to|and|or) ?\d{1,2}(?::\d\d)? ?(?:[ap]\.?m\b|o'clock)")
-_SHARE = ignoring_case(r" ?(?:%|percent\b|per ?cent\b|pct\b|°)")
-_RANGE = pattern("range")
+_DURATION_CELL = re.compile(r" *(?:[|+=]|h\b)")  # what follows `2:30` in a table or a sum
+_NO_QUANTITY, _BARE_AFTER = pattern("no_quantity"), pattern("bare_after")
+_RANGE, _PLUS_OR_MINUS, _BUT_LESS = (
+    pattern(name) for name in ("range", "plus_or_minus", "but_less")
+)
+_RATE_BEFORE, _ON_A_DAY = pattern("rate_before"), pattern("on_a_day")
+_BUT = re.compile(r" *,? *but\b")
 _ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
-_BETWEEN = ignoring_case(r"\bbetween\b[^.;\n]{0,25}$")
-_PLUS_OR_MINUS = ignoring_case(r" *(?:±|\+ ?/ ?-|\(±|plus or minus|give or take) *")
+_BETWEEN = re.compile(r"\b[Bb]etween\b[^.;\n]{0,25}$")
 _OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
 _OPERATOR_AFTER = re.compile(r" *[+*÷=]")
-_COMPOUND = ignoring_case(r" *,? *(?:and +|& *|\+ *)?")
-_AND_MINUTES = ignoring_case(r",? and +")  # `an hour and twenty`
-_ON_A_DAY = ignoring_case(r"\bon an? (?:good|long|full|normal|short)\b")  # refers to a date
-_ALMOST = 0.9
+_COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?")
+_AND_MINUTES = re.compile(r",? and +")  # `an hour and twenty`
+_PLUS = re.compile(r" *\+ *[~≈]?$")
+_SUM_GOES_ON = re.compile(r"[^\n.;]{0,20}[+*÷=≈→]")
 
 
-@dataclass(frozen=True)
-class QuantityMention:
+class QuantityMention(NamedTuple):
     """A quantity in a text.
 
     Attributes:
@@ -36,7 +37,8 @@ class QuantityMention:
         size: The size of its unit in the target unit, or None if it has no unit.
         per: What it is per, or None if it does not say.
         scale: The factor that `million` and the like stand for, 1 without any.
-        unfinished: Whether it is a quantity only as the beginning of a range.
+        kind: `number`; `words` for zero in words; `sum` for `13 h + 2 h` without a result;
+            `unfinished` if it is a quantity only as the beginning of a range.
     """
 
     start: int
@@ -46,18 +48,23 @@ class QuantityMention:
     size: float | None
     per: str | None = None
     scale: float = 1.0
-    unfinished: bool = False
+    kind: str = "number"
 
 
-def find_quantities(text: str, target: TargetUnit) -> list[QuantityMention]:
+def find_quantities(
+    text: str, target: TargetUnit, numerals: Iterable[Numeral] | None = None
+) -> list[QuantityMention]:
     """Return the quantities in a text whose unit can become the target unit, or that have no unit.
 
-    Numbers with another unit, percentages, times of day and the like are left out.
+    Numbers with another unit, percentages, times of day and the like are left out. The numbers are
+    found if they are not given.
     """
     singles: list[QuantityMention] = []
-    clocks = {match.start(): match for match in _CLOCK.finditer(text)}
+    clocks = {match.start(): match for match in _CLOCK.finditer(text)} if ":" in text else {}
     clock_end = -1
-    for number in find_numerals(text, letters=target.kind == "money"):
+    if numerals is None:
+        numerals = find_numerals(text, letters=target.kind == "money")
+    for number in numerals:
         if number.start < clock_end:
             continue
         if clock := clocks.get(number.start):
@@ -67,29 +74,34 @@ def find_quantities(text: str, target: TargetUnit) -> list[QuantityMention]:
             mention = _single(text, number, target)
         if mention:
             singles.append(mention)
-    return _ranges(text, _compounds(text, singles, target))
+    if target.kind == "measure":
+        singles = _compounds(text, singles, target)
+    mentions = _ranges(text, singles)
+    extra = [*_sums(text, mentions), *_zeros(text, target)]
+    return sorted([*mentions, *extra], key=lambda mention: mention.start) if extra else mentions
 
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
     start, end, value = number.start, number.end, number.value
-    if _SHARE.match(text, end) or _OF_DAY.match(text, end) or _OF_DAY_LATER.match(text, end):
+    if _NO_QUANTITY.match(text, end):
         return None
     unit = target.attached(text, start, end)
     if unit is None:
-        bare = bool(pattern("bare_after").match(text, end))
-        begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
-        if (number.kind in ("part", "article") and number.scale == 1) or not (bare or begins):
+        if number.kind in ("part", "article") and number.scale == 1:
             return None
-        leads_on = bool(begins and text[begins.end() : begins.end() + 1].isdigit())
-        per, end = target.period_at(text, end) if target.kind == "money" else (None, end)
-        return QuantityMention(
-            start, end, value, value, None, per, number.scale, unfinished=leads_on or not bare
-        )
+        bare = bool(_BARE_AFTER.match(text, end))
+        begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
+        if not (bare or begins or _BUT_LESS.search(text, max(0, start - 20), start)):
+            return None
+        leads_on = begins and text[begins.end() : begins.end() + 1].isdigit()
+        kind = "unfinished" if leads_on or not bare else "number"
+        per, end = period_at(text, end) if target.kind == "money" else (None, end)
+        return QuantityMention(start, end, value, value, None, per, number.scale, kind)
     part = AND_A_PART.match(text, unit.end) if target.kind == "measure" else None
     if number.kind == "article" and (
         target.kind != "measure"
         or _ON_A_DAY.match(text, max(0, start - 3))
-        or (not part and pattern("rate_before").search(text, max(0, start - 24), start))
+        or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
     ):
         return None
     size = target.sized(unit.unit)
@@ -100,19 +112,21 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
 
 def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMention | None:
     """Return the quantity of `2:30 hours`, or None for a time of day, which has no unit."""
-    if target.kind != "measure" or not (unit := target.attached(text, *clock.span())):
+    if target.kind != "measure":
         return None
-    size = target.sized(unit.unit)
+    unit, end, size = target.attached(text, *clock.span()), clock.end(), target.hour
+    if unit:
+        end, size = unit.end, target.sized(unit.unit)
+    elif size is None or not _DURATION_CELL.match(text, end):
+        return None
     value = (int(clock[1]) + int(clock[2]) / 60) * size
-    return QuantityMention(clock.start(), unit.end, value, value, size, unit.per)
+    return QuantityMention(clock.start(), end, value, value, size, unit.per if unit else None)
 
 
 def _compounds(
     text: str, singles: Sequence[QuantityMention], target: TargetUnit
 ) -> list[QuantityMention]:
     """Return quantities with `1 hour 45 minutes`, `2h30`, `5 lb 8 oz` and the like added up."""
-    if target.kind != "measure":
-        return list(singles)
     joined: list[QuantityMention] = []
     for mention in singles:
         last = joined[-1] if joined else None
@@ -122,14 +136,12 @@ def _compounds(
             glued = not gap and text[last.end - 1] in "hH"
             spoken = last.size == target.hour and _AND_MINUTES.fullmatch(gap)
             if mention.size is None and (glued or spoken):
-                minute = last.size / 60
-                rest = replace(
-                    mention, low=mention.low * minute, high=mention.high * minute, size=minute
-                )
+                minutes = mention.low * last.size / 60
+                rest = mention._replace(low=minutes, high=minutes, size=last.size / 60)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
             if smaller and _COMPOUND.fullmatch(gap):
                 value = last.low + rest.low
-                joined[-1] = replace(rest, start=last.start, low=value, high=value)
+                joined[-1] = rest._replace(start=last.start, low=value, high=value)
                 continue
         joined.append(mention)
     return joined
@@ -146,40 +158,31 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
         else:
             mentions.append(mention)
             last = mention
-    return _without_restated(text, [mention for mention in mentions if not mention.unfinished])
-
-
-def _without_restated(text: str, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:
-    """Return quantities without those restated in a smaller unit: `a full day: 24-26 hours`."""
-    kept: list[QuantityMention] = []
-    for mention in mentions:
-        last = kept[-1] if kept else None
-        if (
-            last is not None
-            and last.low == last.high == last.size
-            and mention.size not in (None, last.size)
-            and _ALMOST * mention.low <= last.low <= mention.high / _ALMOST
-            and pattern("restated").fullmatch(text, last.end, mention.start)
-        ):
-            kept[-1] = replace(mention, start=last.start)
-        else:
-            kept.append(mention)
-    return kept
+    return [mention for mention in mentions if mention.kind != "unfinished"]
 
 
 def _joined(text: str, first: QuantityMention, second: QuantityMention) -> QuantityMention | None:
     """Return the range of which two quantities are the ends, if they are."""
+    if second.start - first.end > 2 * _LONGEST_GAP:
+        return None
     gap = _ASIDE.sub("", text[first.end : second.start])
-    if len(gap) > _LONGEST_GAP or (second.size is None and first.size is not None):
+    if len(gap) > _LONGEST_GAP:
         return None
     low, high = first.low, second.high
-    if first.size is None:
+    if second.size is None and first.size is not None:
+        if not _BUT.match(gap):
+            return None
+        second = second._replace(
+            size=first.size, kind="number"
+        )  # `north of 6 hours but less than 8`
+        high *= first.size
+    elif first.size is None:
         low *= second.size or 1  # `4-6 hours`
     if first.scale == 1 < second.scale and low < high / second.scale:
         low *= second.scale  # `$1.2-1.8 million`
-    whole = replace(second, start=first.start, low=low, per=second.per or first.per)
+    whole = second._replace(start=first.start, low=low, high=high, per=second.per or first.per)
     if _PLUS_OR_MINUS.fullmatch(gap):
-        return replace(whole, high=low)
+        return whole._replace(high=low)
     if not _RANGE.fullmatch(gap) or low > high:
         return None
     before = text[max(0, first.start - 40) : first.start]
@@ -188,3 +191,21 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
     if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, second.end):
         return None
     return whole
+
+
+def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMention]:
+    """Yield the sums of quantities that only plus signs join: `13 h + 1 h 45 min`."""
+    chain: list[QuantityMention] = []
+    for mention in [*mentions, None]:
+        if mention and chain and _PLUS.fullmatch(text, chain[-1].end, mention.start):
+            chain.append(mention)
+            continue
+        if len(chain) > 1 and not _SUM_GOES_ON.match(text, chain[-1].end):
+            low, high = (sum(getattr(part, end) for part in chain) for end in ("low", "high"))
+            yield chain[-1]._replace(start=chain[0].start, low=low, high=high, kind="sum")
+        chain = [mention] if mention and mention.size else []
+
+
+def _zeros(text: str, target: TargetUnit) -> Iterator[QuantityMention]:
+    for match in pattern("zero").finditer(text) if target.kind != "count" else ():
+        yield QuantityMention(match.start(), match.end(), 0.0, 0.0, 1.0, kind="words")

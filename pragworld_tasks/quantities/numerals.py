@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from pragworld_tasks.quantities.patterns import ordered_words, pattern
+from pragworld_tasks.quantities.patterns import pattern, words
 
-_ONES = {word: value for value, word in enumerate(ordered_words("ones"))}
-_TENS = {word: 10 * index for index, word in enumerate(ordered_words("tens"), start=2)}
+_ONES = {word: value for value, word in enumerate(words("ones_words"))}
+_TENS = {word: 10 * index for index, word in enumerate(words("tens_words"), start=2)}
 # Words and letters that multiply the number before them.
 SCALES = {
     **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5, "k": 1e3},
@@ -17,14 +17,13 @@ SCALES = {
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 
-_NUMERAL = pattern("numeral")
-_SCALE = pattern("scale")
+_NUMERAL, _SCALE, _POINT = pattern("numeral"), pattern("scale"), pattern("point")
 AND_A_PART = pattern("and_a_part")
+_NO_SCALE = frozenset((*".,)|:;%=/+*?!\n", ""))  # signs after which no scale follows
 _GREATEST = 1e18  # above that, a row of digits is not a quantity
 
 
-@dataclass(frozen=True)
-class Numeral:
+class Numeral(NamedTuple):
     """A number in a text.
 
     Attributes:
@@ -54,18 +53,16 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
         value = _value(match[0], kind)
         end, scale = match.end(), 1.0
         while scaled := _scale_at(text, end, kind, letters):
-            scale *= scaled[0]
-            end = scaled[1]
-        if kind in ("words", "digits") or scale > 1:
+            scale, end = scale * scaled[0], scaled[1]
+        if (kind in ("words", "digits") or scale > 1) and text[end : end + 1] == " ":
+            addition = 0.0
             if tail := AND_A_PART.match(text, end):
-                value += part_of(tail)
-                end = tail.end()
+                addition = part_of(tail)
+            elif kind == "words" and (tail := _POINT.match(text, end)):
+                addition = _ONES[tail[1].lower()] / 10
+            if tail:
+                value, end = value + addition, tail.end()
                 if scale == 1 and (scaled := _scale_at(text, end, kind, letters)):
-                    scale, end = scaled
-            elif kind == "words" and (tail := pattern("point").match(text, end)):
-                value += _ONES[tail[1].lower()] / 10
-                end = tail.end()
-                if scaled := _scale_at(text, end, kind, letters):
                     scale, end = scaled
         position = end
         if kind in ("couple", "single") or (kind == "article" and scale > 1):
@@ -75,7 +72,7 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
 
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
-    match = _SCALE.match(text, end)
+    match = _SCALE.match(text, end) if text[end : end + 1] not in _NO_SCALE else None
     if not match:
         return None
     letter = match["letter"] or ""
@@ -84,19 +81,19 @@ def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int
     return SCALES[(match["word"] or letter).lower()], match.end()
 
 
-def _value(written: str, kind: str) -> float:
-    if kind == "digits":
-        return _value_of_digits(written)
-    words = re.findall(r"[a-z]+", written.lower())
-    if kind == "part":
-        part = next(word.rstrip("s") for word in words if word.rstrip("s") in _PARTS)
-        return _COUNTS.get(words[0], 1.0) * _PARTS[part]
-    return {"article": 1.0, "single": 1.0, "couple": 2.0}.get(kind) or _value_of_words(words)
-
-
 def part_of(match: re.Match[str]) -> float:
     """Return what a match of `AND_A_PART` adds: `and three quarters` adds 0.75."""
     return _COUNTS.get((match["count"] or "a").lower(), 1.0) * _PARTS[match["part"].lower()]
+
+
+def _value(written: str, kind: str) -> float:
+    if kind == "digits":
+        return _value_of_digits(written)
+    in_words = re.findall(r"[a-z]+", written.lower())
+    if kind == "part":
+        part = next(word.rstrip("s") for word in in_words if word.rstrip("s") in _PARTS)
+        return _COUNTS.get(in_words[0], 1.0) * _PARTS[part]
+    return {"article": 1.0, "single": 1.0, "couple": 2.0}.get(kind) or _value_of_words(in_words)
 
 
 def _value_of_digits(written: str) -> float:
@@ -110,10 +107,10 @@ def _value_of_digits(written: str) -> float:
     return float(written.replace(",", ""))
 
 
-def _value_of_words(words: list[str]) -> float:
+def _value_of_words(in_words: list[str]) -> float:
     """Return the value of words: `two thousand five hundred and twenty one` is 2521."""
     total = current = 0.0
-    for word in words:
+    for word in in_words:
         if word == "hundred":
             current = (current or 1) * 100
         elif word == "thousand":

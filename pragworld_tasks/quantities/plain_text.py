@@ -1,14 +1,15 @@
 """Plain text of a response in markdown, LaTeX or HTML, and the places that were bold or boxed.
 
-Every pattern is bounded or reads each character once, so that no text takes long.
+Every pattern is bounded or reads each character once, so that no text takes long. Most patterns
+begin with a character of markup, which `re` finds quickly, or are tried only where one occurs.
 """
 
+import functools
 import re
 import unicodedata
 from dataclasses import dataclass
 
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
-from pragworld_tasks.quantities.patterns import ignoring_case
 
 Span = tuple[int, int]
 
@@ -19,20 +20,18 @@ _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\ue000", "\ue001", "\ue002", "\ue003"
 
 _TIMES = "\N{MULTIPLICATION SIGN}"  # becomes an asterisk at the end, when none is markup
 
-# Replacements of characters before and after Unicode compatibility normalization.
-_SUPERSCRIPTS = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True))
-# A blank before a fraction keeps 1½ from becoming 11/2.
-_FRACTIONS = {fraction: f" {fraction}" for fraction in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"}
-_BEFORE_NFKC = str.maketrans({**_SUPERSCRIPTS, **_FRACTIONS, "™": "", "®": ""})
-_AFTER_NFKC = str.maketrans(
-    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-")  # hyphens, dashes to the en dash, minus
-    | dict.fromkeys("\u2018\u2019\u02bc", "'")
-    | dict.fromkeys("\u201c\u201d\u2033", '"')
-    | dict.fromkeys("\u223c\u2243\u2245", "≈")
-    | {"\N{FRACTION SLASH}": "/", "\N{HORIZONTAL BAR}": "—", "\r": "\n"}
-    | dict.fromkeys((_BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY), "")
-)
-_SPACED_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u2009\u202f'\u2019](?=\d{3}(?!\d))")
+# Replacements of characters; others are normalized for Unicode compatibility.
+_REPLACED = {
+    **dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", (f"^{digit}" for digit in "0123456789"), strict=True)),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2212", "-"),  # hyphens, dashes to en dash, minus
+    **dict.fromkeys("\u2018\u2019\u02bc", "'"),
+    **dict.fromkeys("\u201c\u201d\u2033", '"'),
+    **dict.fromkeys("\u223c\u2243\u2245", "≈"),
+    **dict.fromkeys(("™", "®", _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY), ""),
+    "\N{HORIZONTAL BAR}": "—",
+}
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_SPACED_THOUSANDS = re.compile(r"[\u00a0\u2009\u202f'\u2019](?=\d{3}(?!\d))(?<=\d.)")
 _KEYCAP = re.compile(r"(\d)\ufe0f?\u20e3")
 
 # LaTeX, innermost braces first. The length of a command's argument is bounded.
@@ -45,8 +44,7 @@ _LATEX_INNERMOST = (
     (re.compile(rf"\\(?:textbf|mathbf|bm|boldsymbol){_IN_BRACES}"), rf"{_BOLD}\1{_BOLD}"),
     (re.compile(rf"\\(?:begin|end){_IN_BRACES}"), " "),
     (re.compile(rf"\\[a-zA-Z]{{2,16}}{_IN_BRACES}"), r"\1"),
-    (re.compile(rf"\^{_IN_BRACES}"), r"^\1"),
-    (re.compile(rf"_{_IN_BRACES}"), r"_\1"),
+    (re.compile(rf"([\^_]){_IN_BRACES}"), r"\1\2"),
 )
 _LATEX_SYMBOLS = {
     **{"times": _TIMES, "cdot": _TIMES, "div": "÷", "approx": "≈", "sim": "≈", "simeq": "≈"},
@@ -59,21 +57,23 @@ _LATEX_SPACE = re.compile(r"\\[,;:! ]|(?<=\d)~(?=[a-zA-Z\\])")
 _DISPLAY_MATH = re.compile(r"\$\$|\\\[(?!\d)|\\\]")
 # `$…$` is mathematics if no digit follows and no space pads it (pandoc's rule), and if it holds a
 # formula or one short term. Otherwise `$` means dollars.
-_INLINE_MATH = re.compile(r"(?<![\w$\\])\$(?=\S)([^$\n]{1,300})(?<=\S)\$(?![\w$])")
+_INLINE_MATH = re.compile(r"\$(?<![\w$\\]\$)(?=\S)([^$\n]{1,300})(?<=\S)\$(?![\w$])")
 _FORMULA = re.compile(rf"[\\=^_{{}}+{_TIMES}≈<>]|^-?[\w.,%/]{{1,20}}$")
 
 # Markdown and HTML.
-_LINK = re.compile(r"!?\[([^\[\]\n]{0,200})\]\([^()\n]{0,300}\)")
+_LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\([^()\n]{0,300}\)")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s)|]{1,300}")
-_LINE_BREAK = ignoring_case(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>")
-_BOLD_MARKUP = re.compile(r"\*\*\*?|(?<!\w)__(?=\S)|(?<=\S)__(?!\w)|</?(?:b|strong)>")
+_LINE_BREAK = re.compile(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>", re.IGNORECASE)
+_BOLD_TAG = re.compile(r"</?(?:b|strong)>")
+_BOLD_UNDERSCORES = re.compile(r"__(?<!\w__)(?=\S)|__(?<=\S__)(?!\w)")
 _OTHER_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>\n]{0,100})?/?>")
-_STAR_TIMES = re.compile(r"(?<=[\d)])[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
-_EMPHASIS = re.compile(r"\*(?=[^\s*])|(?<=[^\s*])\*|`|~~|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)")
+_STAR_TIMES = re.compile(r"[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
+_STARS = re.compile(r"\*(?=[^\s*])|\*(?<=[^\s*]\*)")
+_UNDERSCORE = re.compile(r"_(?:(?<!\w_)(?=\w)|(?<=\w_)(?!\w))")
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>[ \t]?", re.MULTILINE)
-_ISH = ignoring_case(r"(?<=\d)-?ish\b|(?<=[a-z])-ish\b")
-_BLANKS = re.compile(r"(?<=\S)[ \t\f\v]+(?=\S)")
-_WRAPPED_LINE = re.compile(r"(?<=[a-z\d,])[ \t]?\n(?=[a-z]{2})")
+_ISH = re.compile(r"-?ish\b(?:(?<=\dish)|(?<=-ish))", re.IGNORECASE)
+_BLANKS = re.compile(r"(?<=\S)(?:[ \t\f\v]{2,}|[\t\f\v])(?=\S)")
+_WRAPPED_LINE = re.compile(r"\n(?=[a-z]{2})(?<=[a-z\d,]\n)")
 _MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}\n]")
 
 
@@ -93,15 +93,25 @@ class PlainText:
 
 def to_plain_text(response: str) -> PlainText:
     """Return a response's answer without reasoning and markup."""
-    text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-_LONGEST:])
-    text = _KEYCAP.sub(r"\n\1. ", text.translate(_BEFORE_NFKC))
-    text = unicodedata.normalize("NFKC", text).translate(_AFTER_NFKC)
-    text = "".join(
-        character
-        for character in text
-        if character.isascii() or unicodedata.category(character) != "Cf"
-    )
+    text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-_LONGEST:]).replace("\r", "\n")
+    if not text.isascii():
+        text = _NOT_ASCII.sub(_replacement, _KEYCAP.sub(r"\n\1. ", text))
     return _unmarked(_without_markdown(_without_latex(text)))
+
+
+def _replacement(match: re.Match[str]) -> str:
+    return _simplified(match[0])
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _simplified(sign: str) -> str:
+    """Return a character that is not ASCII in the form that the other patterns expect."""
+    if sign in _REPLACED:
+        return _REPLACED[sign]
+    # A blank before a fraction keeps 1½ from becoming 11/2.
+    blank = " " if unicodedata.category(sign) == "No" else ""
+    normal = blank + unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/")
+    return "" if unicodedata.category(sign) == "Cf" else normal
 
 
 def _without_latex(text: str) -> str:
@@ -128,40 +138,45 @@ def _without_latex(text: str) -> str:
 
 def _without_markdown(text: str) -> str:
     """Return a text with links as their words, without emphasis, and with bold as marks."""
-    text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text))
-    text = _LINE_BREAK.sub("\n", text) if "|" not in text else _LINE_BREAK.sub("; ", text)
-    text = _BOLD_MARKUP.sub(_BOLD, _STAR_TIMES.sub(f" {_TIMES} ", text))
-    text = _ISH.sub("", _EMPHASIS.sub("", _OTHER_TAG.sub("", text)))
-    return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", _QUOTED_LINE.sub("", text)))
+    text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text).replace("`", "").replace("~~", ""))
+    if "<" in text:
+        text = _LINE_BREAK.sub("; " if "|" in text else "\n", text)
+        text = _OTHER_TAG.sub("", _BOLD_TAG.sub(_BOLD, text))
+    if "*" in text:
+        text = _STAR_TIMES.sub(_times_or_markup, text)
+        text = _STARS.sub("", text.replace("***", _BOLD).replace("**", _BOLD))
+    if "_" in text:
+        text = _UNDERSCORE.sub("", _BOLD_UNDERSCORES.sub(_BOLD, text))
+    if ">" in text:
+        text = _QUOTED_LINE.sub("", text)
+    text = _ISH.sub("", text) if "ish" in text else text
+    return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", text.replace(" \n", "\n")))
+
+
+def _times_or_markup(star: re.Match[str]) -> str:
+    before = star.string[star.start() - 1 : star.start()]
+    return f" {_TIMES} " if before.isdigit() or before == ")" else star[0]
 
 
 def _unmarked(text: str) -> PlainText:
     """Return a text without marks, and the places between them. Bold ends with its line."""
     pieces: list[str] = []
-    bold: list[Span] = []
-    boxed: list[Span] = []
+    spans: dict[str, list[Span]] = {_BOLD: [], _BOX_OPENS: []}
     opened: dict[str, int] = {}
     length = last = 0
-
-    def close(kind: str, spans: list[Span]) -> None:
-        start = opened.pop(kind, None)
-        if start is not None and start < length:
-            spans.append((start, length))
-
     for match in _MARKS.finditer(text):
         pieces.append(text[last : match.start()])
         length += match.start() - last
         last = match.end()
-        if match[0] == _BOLD and _BOLD not in opened:
-            opened[_BOLD] = length
-        elif match[0] == _BOX_OPENS:
-            opened[_BOX_OPENS] = length
-        elif match[0] == _BOX_ENDS:
-            close(_BOX_OPENS, boxed)
+        kind = _BOX_OPENS if match[0] == _BOX_ENDS else match[0]
+        if match[0] == _BOX_OPENS or (match[0] == _BOLD and _BOLD not in opened):
+            opened[kind] = length
         else:
-            close(_BOLD, bold)
+            kind = _BOLD if match[0] == "\n" else kind
+            if (start := opened.pop(kind, length)) < length:
+                spans[kind].append((start, length))
         if match[0] == "\n":
             pieces.append("\n")
             length += 1
     pieces.append(text[last:])
-    return PlainText("".join(pieces).replace(_TIMES, "*"), bold, boxed)
+    return PlainText("".join(pieces).replace(_TIMES, "*"), spans[_BOLD], spans[_BOX_OPENS])

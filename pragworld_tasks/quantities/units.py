@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.quantities.numerals import SCALES
-from pragworld_tasks.quantities.patterns import ignoring_case, pattern, source, vocabulary
+from pragworld_tasks.quantities.patterns import pattern, source, words
 
 if TYPE_CHECKING:
     import pint
@@ -26,9 +26,11 @@ _SPELLINGS: dict[str, str] = {
     for spelling in spellings.split()
 }
 _ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
-_CURRENCY_BEFORE = pattern("currency_before")
-_SLANG = ignoring_case(r"(?:\d ?k|grand)$")  # dollars, if the target is money
-_ARTICLE_RATE = vocabulary("article_rate")
+_ARTICLE_RATE, _WHOLE = set(words("article_rate_words")), set(words("whole_target_words"))
+_CURRENCY_BEFORE, _CURRENCY_AFTER = pattern("currency_before"), pattern("currency_after")
+_UNIT_AFTER, _PER = pattern("unit_after"), pattern("per")
+_SLANG = re.compile(r"(?:\d ?k|grand)$", re.IGNORECASE)  # dollars, if the target is money
+_IN_BRACKETS = 12  # characters of a number, or a range, in brackets
 
 
 @functools.cache
@@ -65,26 +67,24 @@ def _named(word: str) -> str | None:
 
 
 @functools.cache
-def _dimension(unit: str) -> Any:
-    return _registry().get_dimensionality(unit)
+def _factor(unit: str, target: str) -> float | None:
+    """Return what one unit is in the other; None if no factor converts it, as for temperatures."""
+    if unit == target:
+        return 1.0
+    units = _registry()
+    if units.get_dimensionality(unit) != units.get_dimensionality(target):
+        return None
+    if units.Quantity(0, unit).to(target).magnitude != 0:
+        return None
+    return float(units.Quantity(1, unit).to(target).magnitude)
 
 
 @functools.cache
-def _convertible(unit: str, target: str) -> bool:
-    """Return whether a factor converts one unit into the other: for temperatures, none does."""
-    if unit == target or _dimension(unit) != _dimension(target):
-        return unit == target
-    nothing = _registry().Quantity(0, unit).to(target)
-    return bool(nothing.magnitude == 0)
+def _is_time(name: str) -> bool:
+    return _named(name) is not None and _factor(name, "second") is not None
 
 
-@functools.cache
-def _factor(unit: str, target: str) -> float:
-    return 1.0 if unit == target else float(_registry().Quantity(1, unit).to(target).magnitude)
-
-
-@dataclass(frozen=True)
-class AttachedUnit:
+class AttachedUnit(NamedTuple):
     """The unit that stands by a number in a text.
 
     Attributes:
@@ -119,15 +119,19 @@ class TargetUnit:
 
     def attached(self, text: str, start: int, end: int) -> AttachedUnit | None:
         """Return the unit of the number at text[start:end] if it can become the target unit."""
-        find = {"money": self._currency, "measure": self._measure, "count": self._count}[self.kind]
-        unit = find(text, start, end)
-        per = self._per_at(text, unit.end) if unit else None
-        return replace(unit, per=per[0], end=per[1]) if unit and per else unit
+        if text.startswith(")", end) and "(" in text[max(0, start - _IN_BRACKETS) : start]:
+            end += 1  # `(4-6) hours`
+        if self.kind == "measure":
+            unit = self._measure(text, start, end)
+        else:
+            unit = (self._currency if self.kind == "money" else self._count)(text, start, end)
+        per = _per_at(text, unit.end) if unit else None
+        return unit._replace(per=per[0], end=per[1]) if unit and per else unit
 
     def _currency(self, text: str, start: int, end: int) -> AttachedUnit | None:
         """Return the unit of an amount of money by a sign before it or a word after it."""
         before = _CURRENCY_BEFORE.search(text, max(0, start - 6), start)
-        after = pattern("currency_after").match(text, end)
+        after = _CURRENCY_AFTER.match(text, end)
         if before:
             sign = before["sign"]
             name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"].lower()]
@@ -143,48 +147,25 @@ class TargetUnit:
             name, begin = _CURRENCY_SIGNS.get(word) or _SPELLINGS.get(word, word), start
         else:
             return None
-        if _dimension(name) != _dimension(self.unit):
+        if _factor(name, self.unit) is None:
             return None
         return AttachedUnit(begin, after.end() if after else end, name)
 
     def _measure(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        match = pattern("unit_after").match(text, end)
+        match = _UNIT_AFTER.match(text, end)
         if not match:
             return None
         word = match["word"]
         name = _named(word)
         if word in _FILE["glued_times"] and match.start("word") == end and _is_time(self.unit):
             name = _FILE["glued_times"][word]
-        if name is None or not _convertible(name, self.unit):
+        if name is None or _factor(name, self.unit) is None:
             return None
         return AttachedUnit(start, match.end(), name)
 
     def _count(self, text: str, start: int, end: int) -> AttachedUnit | None:
         match = _counted(self.noun).match(text, end)
         return AttachedUnit(start, match.end(), self.unit) if match else None
-
-    def _per_at(self, text: str, end: int) -> tuple[str, int] | None:
-        """Return what follows `per` and its like at a place, and where that ends."""
-        match = pattern("per").match(text, end)
-        if not match:
-            return None
-        if match["adverb"]:
-            return _ADVERBS[match["adverb"].lower()], match.end()
-        if match["each"]:
-            return "each", match.end()
-        word = match["word"].lower()
-        if match[0].lower().lstrip().startswith(("a ", "an ")) and word not in vocabulary(
-            "article_rate"
-        ):
-            return None
-        if word in vocabulary("whole_target"):
-            return None
-        return _named(word) or word, match.end()
-
-    def period_at(self, text: str, end: int) -> tuple[str | None, int]:
-        """Return the period after `per` at a place, and where it ends; without one, the place."""
-        per = self._per_at(text, end)
-        return per if per and _is_time(per[0]) else (None, end)
 
     @property
     def hour(self) -> float | None:
@@ -196,17 +177,17 @@ class TargetUnit:
         if self.kind == "count":
             return self.unit if re.search(rf"\b(?:{self.noun})\b", label, re.IGNORECASE) else None
         if self.kind == "money":
-            is_dollar = ("$" in label or "USD" in label) and _convertible("dollar", self.unit)
+            is_dollar = ("$" in label or "USD" in label) and _factor("dollar", self.unit)
             return "dollar" if is_dollar else None
         for word in re.findall(r"[a-zA-Zµ]{1,20}", label):
             name = _named(word) if len(word) > 1 else None
-            if name and _convertible(name, self.unit):
+            if name and _factor(name, self.unit):
                 return name
         return None
 
     def sized(self, unit: str) -> float:
         """Return the size of another unit in the target unit, whatever either is per."""
-        return 1 / self.size if self.kind == "count" else _factor(unit, self.unit) / self.size
+        return (1.0 if self.kind == "count" else _factor(unit, self.unit) or 1.0) / self.size
 
     def rate(self, per: str | None) -> float | None:
         """Return the factor that converts a value per something into the target, or None."""
@@ -214,9 +195,29 @@ class TargetUnit:
             return 1.0
         if self.per is None:  # an amount of money without a period is a year's
             return _factor("year", per) if self.kind == "money" and _is_time(per) else None
-        if _named(per) is None or _dimension(per) != _dimension(self.per):
-            return None
-        return _factor(self.per, per)
+        return _factor(self.per, per) if _named(per) and _named(self.per) else None
+
+
+def _per_at(text: str, end: int) -> tuple[str, int] | None:
+    """Return what follows `per` and its like at a place, and where that ends."""
+    match = _PER.match(text, end)
+    if not match:
+        return None
+    if match["adverb"]:
+        return _ADVERBS[match["adverb"].lower()], match.end()
+    if match["each"]:
+        return "each", match.end()
+    word = match["word"].lower()
+    by_article = match[0].lower().lstrip().startswith(("a ", "an "))
+    if word in _WHOLE or (by_article and word not in _ARTICLE_RATE):
+        return None
+    return _named(word) or word, match.end()
+
+
+def period_at(text: str, end: int) -> tuple[str | None, int]:
+    """Return the period after `per` at a place, and where it ends; without one, the place."""
+    per = _per_at(text, end)
+    return per if per and _is_time(per[0]) else (None, end)
 
 
 def period_in_days(name: str) -> float | None:
@@ -229,14 +230,10 @@ def parse_period(word: str) -> str | None:
     return _ADVERBS.get(word.lower()) or _named(word)
 
 
-def _is_time(name: str) -> bool:
-    return _named(name) is not None and _dimension(name) == _dimension("second")
-
-
 @functools.cache
 def _counted(noun: str) -> re.Pattern[str]:
     end = rf" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
-    return ignoring_case(source("before_counted_noun") + end)
+    return re.compile(source("before_counted_noun") + end, re.IGNORECASE)
 
 
 def _noun_pattern(noun: str) -> str:
