@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pragworld_tasks import link as links
+from pragworld_tasks.authoring.author_command import add_author
+from pragworld_tasks.authoring.review_command import add_author_review
 from pragworld_tasks.command_line import Commands, add_command, run_command
 from pragworld_tasks.data.documents import ALTERATIONS, ReleasedSplit
 from pragworld_tasks.data.sources import (
@@ -56,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     add_board(commands)
     _add_generate(commands)
     _add_alter(commands)
+    add_author(commands)
+    add_author_review(commands)
     add_command(
         commands,
         "tiny",

@@ -1,12 +1,13 @@
-"""Requests to a model behind an OpenAI-compatible chat endpoint: concurrent, retried, sent once.
+"""Requests to models behind OpenAI-compatible chat endpoints: concurrent, retried, sent once.
 
 The `openai` client sends the requests and is the first to retry: after 429 (as late as the server
-asks), 5xx, time-outs and dropped connections. `Connection` retries once the client has given up,
-and where a response is malformed or holds no text. Replies are kept in a journal, so a resumed run
-neither waits nor pays for them again.
+asks), 5xx, time-outs and dropped connections. `tenacity` retries once the client has given up, and
+where a response is malformed or holds no text. Replies are kept in a journal, so a resumed run
+neither waits nor pays for them again. Several connections can be open at once.
 
 Environment variables:
-    OPENAI_API_KEY: The key; leave it unset for servers that need none. It is never shown or stored.
+    OPENAI_API_KEY: The key, unless an endpoint names another variable; leave it unset for servers
+        that need none. A key is never shown or stored.
 """
 
 import asyncio
@@ -15,33 +16,44 @@ import hashlib
 import json
 import math
 import os
-import random
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+import tenacity
+from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
 from pragworld_tasks.files import whole_characters
 from pragworld_tasks.journal import Journal, open_journal
 from pragworld_tasks.log import logger
+from pragworld_tasks.structured_replies import (
+    Form,
+    StructuredReply,
+    form_instruction,
+    form_schema,
+    read_reply,
+    repair_message,
+    response_formats,
+)
+from pragworld_tasks.usage import Usage
 
 if TYPE_CHECKING:
-    from openai import APIConnectionError, AsyncOpenAI
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
     from openai.types.chat import ChatCompletion
 
 TRIES = 4  # by the client, with pauses of half a second, one and two
-ROUNDS = 4  # of the client's tries, with pauses of one second, two and four
+ROUNDS = 4  # of the client's tries
 LONGEST_PAUSE = 300  # seconds, however long a server asks us to wait
 FAILURES_IN_A_ROW = 5  # requests that fail after all retries before the endpoint counts as failing
-REPORT_PAUSE = 30.0  # seconds between lines of progress where there is no terminal
+_WRONG_URL = "the URL may be wrong; most end in /v1"
 _NO_KEY = "none"  # the client requires one
-
-Result = TypeVar("Result")
+_BACKOFF = tenacity.wait_exponential_jitter(initial=1, jitter=0.25)  # one second, two, four
 
 
 @dataclass(frozen=True)
@@ -55,6 +67,7 @@ class Request:
         user: The user's message.
         temperature: The sampling temperature.
         draw: Tells apart equal requests that are to be answered separately.
+        form: What a reply that is a JSON object has to fit; None for any text.
     """
 
     label: str
@@ -63,11 +76,14 @@ class Request:
     user: str
     temperature: float
     draw: int = 0
+    form: type[BaseModel] | None = None
 
     @property
     def key(self) -> str:
         """A digest of everything but the label: requests of one key are the same request."""
-        content = [self.model, self.system, self.user, self.temperature, self.draw]
+        content: list[Any] = [self.model, self.system, self.user, self.temperature, self.draw]
+        if self.form:
+            content.append(form_schema(self.form))
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -95,6 +111,8 @@ class Endpoint:
         concurrency: The number of requests in flight at a time.
         timeout: Seconds of silence after which a request is retried.
         prices: Dollars per million tokens of prompts and of replies.
+        key_variable: The environment variable that holds the server's key, if it needs one; None
+            sends no key.
 
     Raises:
         InputError: The URL is malformed, or a number is out of range.
@@ -105,6 +123,7 @@ class Endpoint:
     concurrency: int = 8
     timeout: float = 60.0
     prices: tuple[float, float] | None = None
+    key_variable: str | None = "OPENAI_API_KEY"
 
     def __post_init__(self) -> None:
         try:
@@ -128,48 +147,38 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """The URL for messages: without a user's name, a password or a query."""
-        scheme, slashes, rest = self.url.partition("?")[0].rpartition("://")
-        host, slash, path = rest.partition("/")
-        return scheme + slashes + host.rpartition("@")[2] + slash + path
+        """The URL for messages: without a user's name, a password or a query.
 
-
-@dataclass
-class Usage:
-    """Numbers of requests and tokens.
-
-    Attributes:
-        answered: Requests that the server answered in this run.
-        reused: Requests of this run that the server answered in an earlier one.
-        prompt_tokens: Tokens of the prompts of both.
-        reply_tokens: Tokens of the replies to both.
-        uncounted: Replies of which the server did not count the tokens.
-    """
-
-    answered: int = 0
-    reused: int = 0
-    prompt_tokens: int = 0
-    reply_tokens: int = 0
-    uncounted: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of prompts and replies."""
-        return self.prompt_tokens + self.reply_tokens
-
-    def cost(self, prices: tuple[float, float]) -> float:
-        """Return the dollars, at prices per million tokens of prompts and of replies."""
-        return (self.prompt_tokens * prices[0] + self.reply_tokens * prices[1]) / 1e6
-
-    def count(self, tokens: tuple[int, int] | None) -> None:
-        """Count the tokens of a reply."""
-        self.prompt_tokens += tokens[0] if tokens else 0
-        self.reply_tokens += tokens[1] if tokens else 0
-        self.uncounted += not tokens
+        All before the last "@" is left out, for a password may hold what divides a URL.
+        """
+        scheme = "".join(re.findall(r"^\w+://", self.url))
+        return scheme + re.split("[?#]", self.url.removeprefix(scheme).rpartition("@")[2])[0]
 
 
 class UnansweredError(Exception):
     """A request has no usable reply after all retries. The message says why."""
+
+
+class MalformedReplyError(UnansweredError):
+    """Neither a structured reply nor its repair fits the form. The message says why.
+
+    Attributes:
+        text: The repair.
+        key: The key of the request that it answers.
+    """
+
+    def __init__(self, problem: str, text: str, key: str) -> None:
+        super().__init__(f"the reply is malformed, and so is its repair: {problem}")
+        self.text = text
+        self.key = key
+
+
+class _TransientError(UnansweredError):
+    """A request may succeed if it is sent again, after as many seconds as the server asks for."""
+
+    def __init__(self, problem: str, pause: float = 0.0) -> None:
+        super().__init__(problem)
+        self.pause = pause
 
 
 class Connection:
@@ -200,6 +209,7 @@ class Connection:
         self._failed_in_a_row = 0
         self._unusable: InputError | None = None
         self._own_temperature: set[str] = set()  # models that accept no temperature from us
+        self._refused_formats: Counter[str] = Counter()  # how many of `response_formats`, by model
 
     @property
     def has_replies(self) -> bool:
@@ -226,6 +236,33 @@ class Connection:
             task = self._in_flight[key] = asyncio.create_task(self._ask(request))
             task.add_done_callback(lambda task: self._forget(key, task))
         return await self._in_flight[key]
+
+    async def ask_structured(self, request: Request, form: type[Form]) -> StructuredReply[Form]:
+        """Return the reply as a JSON object of a form; a malformed one is repaired once.
+
+        The server is told the form where it knows `response_format`, else the model is.
+
+        Args:
+            request: The request. Its message says what the reply is to hold.
+            form: A pydantic model.
+
+        Raises:
+            MalformedReplyError: The reply does not fit, and neither does its repair.
+            UnansweredError: The request, or that for the repair, has no usable reply.
+            InputError: The endpoint or the journal cannot be used at all.
+        """
+        request = replace(request, form=form)
+        text = await self.ask(request)
+        try:
+            return StructuredReply(read_reply(text, form), request.key)
+        except ValueError as error:
+            user = repair_message(request.user, text, str(error), form)
+        request = replace(request, label=f"{request.label}, repair", user=user)
+        text = await self.ask(request)
+        try:
+            return StructuredReply(read_reply(text, form), request.key)
+        except ValueError as error:
+            raise MalformedReplyError(self._quoted(str(error)), text, request.key) from None
 
     def _forget(self, key: str, task: asyncio.Task[str]) -> None:
         del self._in_flight[key]
@@ -266,59 +303,79 @@ class Connection:
 
     async def _complete(self, request: Request) -> ModelReply:
         """Send a request, several times if need be."""
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_TransientError),
+            stop=tenacity.stop_after_attempt(ROUNDS),
+            wait=_pause,
+            reraise=True,
+        )
+        return await retrying(self._complete_once, request)
+
+    async def _complete_once(self, request: Request) -> ModelReply:
+        """Send a request; the client retries, nobody else.
+
+        Raises:
+            _TransientError: There is no usable reply, but there may be one later.
+            UnansweredError: There is none.
+            InputError: The endpoint cannot be used at all.
+        """
         import openai
 
-        problem, pause = "", 0.0
-        for attempt in range(ROUNDS):
-            if attempt:
-                backoff = 2 ** (attempt - 1) * random.uniform(0.75, 1)
-                await asyncio.sleep(max(backoff, min(pause, LONGEST_PAUSE)))
-            pause = 0.0
-            temperature = None if request.model in self._own_temperature else request.temperature
-            try:
-                completion = await self._send(request, temperature)
-            except openai.APIConnectionError as error:
-                problem = self._connection_problem(error)
-                if isinstance(error, openai.APITimeoutError):
-                    break  # the client has waited long enough
-            except openai.APIStatusError as error:
-                self._reached = True
-                status = error.status_code
-                body = error.body
-                message = body.get("message") if isinstance(body, dict) else error.message
-                problem = f"the server answered {status} ({self._quoted(str(message))})"
-                if status in (401, 403, 404):
-                    raise self._refusal(status, problem, request.model) from None
-                if status == 400 and error.param == "temperature" and temperature is not None:
-                    self._leave_temperature(request.model)
-                elif status < 500 and status not in (408, 409, 429):
-                    break  # the request would be refused again
-                pause = _seconds(error.response.headers.get("retry-after"))
-            except (openai.OpenAIError, ValueError):
-                self._reached = True
-                problem = "the server's response is malformed"
-            else:
-                self._reached = True
-                text, problem = self._read(completion)
-                tokens = _tokens(completion)
-                if text or tokens:
-                    self.usage.count(tokens)
-                if text:
-                    return ModelReply(text, tokens)
-        raise UnansweredError(problem)
+        try:
+            completion = await self._send(request)
+        except openai.APIConnectionError as error:
+            problem = self._connection_problem(error)
+            if isinstance(error, openai.APITimeoutError):
+                raise UnansweredError(problem) from None  # the client has waited long enough
+            raise _TransientError(problem) from None
+        except openai.APIStatusError as error:
+            self._reached = True
+            raise self._status_error(error, request.model) from None
+        except (openai.OpenAIError, ValueError):
+            self._reached = True
+            raise _TransientError("the server's response is malformed") from None
+        self._reached = True
+        text, problem = self._read(completion)
+        tokens = _tokens(completion)
+        if text or tokens:
+            self.usage.count(tokens)
+        if not text:
+            raise _TransientError(problem)
+        return ModelReply(text, tokens)
 
-    async def _send(self, request: Request, temperature: float | None) -> "ChatCompletion":
-        # None would be sent as null.
-        optional: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
-        completion: ChatCompletion = await self._client.chat.completions.create(
-            model=request.model,
-            messages=[
-                {"role": "system", "content": request.system},
-                {"role": "user", "content": request.user},
-            ],
-            **optional,
-        )
-        return completion
+    async def _send(self, request: Request) -> "ChatCompletion":
+        """Send a request, without what its model turns out to refuse."""
+        import openai
+
+        formats = response_formats(request.form) if request.form else (None,)
+        while True:
+            options: dict[str, Any] = {}  # None would be sent as null
+            if request.model not in self._own_temperature:
+                options["temperature"] = request.temperature
+            refused = min(self._refused_formats[request.model], len(formats) - 1)
+            if formats[refused]:
+                options["response_format"] = formats[refused]
+            user = request.user
+            if request.form and refused and (form := form_instruction(request.form)) not in user:
+                user += f"\n\n{form}"
+            try:
+                completion: ChatCompletion = await self._client.chat.completions.create(
+                    model=request.model,
+                    messages=[
+                        {"role": "system", "content": request.system},
+                        {"role": "user", "content": user},
+                    ],
+                    **options,
+                )
+            except openai.APIStatusError as error:
+                if "temperature" in options and _refuses_temperature(error):
+                    self._leave_temperature(request.model)
+                elif "response_format" in options and _refuses_format(error):
+                    self._leave_format(request.model, refused + 1)
+                else:
+                    raise
+            else:
+                return completion
 
     def _leave_temperature(self, model: str) -> None:
         """Send a model no temperature from now on; some accept none but their own."""
@@ -326,12 +383,21 @@ class Connection:
             self._own_temperature.add(model)
             logger.warning("%s accepts no other temperature than its own, so none is sent", model)
 
+    def _leave_format(self, model: str, refused: int) -> None:
+        """Send a model a looser `response_format`, or none, from now on."""
+        if not self._refused_formats[model]:
+            logger.warning("%s accepts no JSON schema, so messages tell it the schema", model)
+        self._refused_formats[model] = max(refused, self._refused_formats[model])
+
     def _read(self, completion: "ChatCompletion") -> tuple[str, str]:
         """Return the text of a completion, or an empty one and what is wrong."""
         try:
             choice = completion.choices[0]
             text = choice.message.content
+            refusal = getattr(choice.message, "refusal", None)
         except (AttributeError, LookupError, TypeError):
+            if isinstance(completion, str) and _is_web_page(completion):
+                return "", f"the server answered with a web page: {_WRONG_URL}"
             # Some servers send errors this way.
             message = getattr(completion, "error", None)
             return "", "the server's response holds no text" + (
@@ -339,6 +405,8 @@ class Connection:
             )
         if getattr(choice, "finish_reason", None) == "length":
             return "", "the reply was cut off: the server allows too few tokens"
+        if not text and refusal:  # instead of a structured reply
+            return "", f"the model refused ({self._quoted(str(refusal))})"
         if not isinstance(text, str) or not (text := strip_reasoning(text).strip()):
             return "", "the server's response holds no text"
         return whole_characters(text), ""
@@ -362,19 +430,49 @@ class Connection:
             return f"the server was silent for {self.endpoint.timeout:g} s, {TRIES} times"
         return f"the connection broke ({message})"
 
-    def _refusal(self, status: int, problem: str, model: str) -> InputError:
-        if status == 401:  # a server's message often quotes parts of the key
+    def _status_error(self, error: "APIStatusError", model: str) -> InputError | UnansweredError:
+        """Return the exception to raise for a status that is an error."""
+        status, body = error.status_code, error.body
+        message = body.get("message") if isinstance(body, dict) else error.message
+        message = self._quoted(str(message))
+        is_page = _is_web_page(error.response.text)
+        if is_page:
+            message = "with a web page"
+        problem = f"the server answered {status} ({message})"
+        variable = self.endpoint.key_variable
+        if status == 401:
             state = "is not accepted" if self._key != _NO_KEY else "is not set"
-            problem = f"the server answered 401: the key in OPENAI_API_KEY {state}"
+            quoted = "" if self._shows_key(message) else f" ({message})"
+            problem = f"the server answered 401{quoted}: " + (
+                f"the key in {variable} {state}"
+                if variable
+                else "it requires a key; name the environment variable that holds it"
+            )
         elif status == 403:
-            problem += f": the key in OPENAI_API_KEY may not use {model}"
+            key = f"the key in {variable}" if variable else "without a key, you"
+            problem += f": {key} may not use {model}"
+        elif status == 404:
+            problem += f": it has no model {model}, or {_WRONG_URL}"
+        elif status in (405, 501) or (is_page and status < 500):
+            problem += f": {_WRONG_URL}"
+        elif status < 500 and status not in (408, 409, 429):
+            return UnansweredError(problem)  # the request would be refused again
         else:
-            problem += f": it has no model {model}, or the URL is wrong; most end in /v1"
+            return _TransientError(problem, _seconds(error.response.headers.get("retry-after")))
         return InputError(f"{self.endpoint.shown}: {problem}")
+
+    def _shows_key(self, message: str) -> bool:
+        """Return whether a server's message holds a part of the key, as it often does."""
+        parts = {self._key[start : start + 4] for start in range(max(1, len(self._key) - 3))}
+        return self._key != _NO_KEY and any(part in message for part in ("…", *parts))
 
     def _quoted(self, text: str) -> str:
         """Return a message of a server or a library on one line, without the key, not too long."""
         text = " ".join(text.split())
+        # A terminal would obey escape sequences.
+        text = "".join(
+            letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
+        )
         if self._key != _NO_KEY:
             text = text.replace(self._key, "…")
         return text if len(text) <= 200 else text[:200] + "…"
@@ -399,7 +497,7 @@ async def connect(
     require_client()
     import openai
 
-    key = _key()
+    key = _key(endpoint.key_variable)
     client = openai.AsyncOpenAI(
         # lm-eval takes the whole address, so users have that at hand.
         base_url=endpoint.url.rstrip("/").removesuffix("/chat/completions"),
@@ -422,80 +520,62 @@ async def connect(
                     journal.unlink(missing_ok=True)
 
 
+def check_connectable(endpoint: Endpoint) -> None:
+    """Check what `connect` needs besides a server, and send nothing.
+
+    Raises:
+        InputError: The key cannot be used, or there is no `openai` package.
+    """
+    require_client()
+    _key(endpoint.key_variable)
+
+
 def _decode_reply(record: Mapping[str, Any]) -> tuple[str, ModelReply]:
     """Return the key of a request and the reply from a line of the journal."""
     tokens = record["tokens"] and tuple(record["tokens"])
     return record["key"], ModelReply(record["answer"], tokens)
 
 
-@contextlib.asynccontextmanager
-async def report_progress(describe: Callable[[], str]) -> AsyncIterator[None]:
-    """Print a line on stderr every half minute, unless that is a terminal with a progress bar.
-
-    Args:
-        describe: Returns the line.
-    """
-
-    async def report() -> None:
-        while not sys.stderr.isatty():
-            await asyncio.sleep(REPORT_PAUSE)
-            print(describe(), file=sys.stderr, flush=True)
-
-    task = asyncio.create_task(report())
-    try:
-        yield
-    finally:
-        task.cancel()
-
-
-def require_client() -> None:
+def require_client(extra: str = "author") -> None:
     """Check that requests can be sent, before anything else is done.
 
+    Args:
+        extra: The extra of this package that the command needs, for the message.
+
     Raises:
-        InputError: There is no `openai` package, or the key is malformed.
+        InputError: There is no `openai` package.
     """
     try:
         import openai  # noqa: F401
     except ImportError as error:
         raise InputError(
             f"requests to a model need the openai package ({error.msg.splitlines()[0]}): "
-            "pip install 'pragworld[paraphrase]'"
+            f"pip install 'pragworld[{extra}]'"
         ) from error
-    _key()
 
 
-def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end; also in a notebook, which has an event loop already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-
-    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
-
-    async def main() -> Result:
-        task = asyncio.current_task()
-        assert task
-        begun.set_result((asyncio.get_running_loop(), task))
-        return await work
-
-    with ThreadPoolExecutor(1) as thread:
-        done = thread.submit(asyncio.run, main())
-        try:
-            return done.result()
-        except KeyboardInterrupt:
-            loop, task = begun.result()
-            loop.call_soon_threadsafe(task.cancel)
-            raise
-
-
-def _key() -> str:
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
+def _key(variable: str | None) -> str:
+    key = os.environ.get(variable, "").strip() if variable else ""
     if not (key.isascii() and key.isprintable()):  # else a library's message would show it
-        raise InputError(
-            "OPENAI_API_KEY: holds line breaks or letters that no key has; set it again"
-        )
+        raise InputError(f"{variable}: holds line breaks or letters that no key has; set it again")
     return key or _NO_KEY
+
+
+def _pause(state: tenacity.RetryCallState) -> float:
+    """Return the seconds before the next try: one, two, four, or what the server asks for."""
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.pause if isinstance(error, _TransientError) else 0.0
+    return max(_BACKOFF(state), min(asked, LONGEST_PAUSE))
+
+
+def _refuses_temperature(error: "APIStatusError") -> bool:
+    return error.status_code == 400 and getattr(error, "param", None) == "temperature"
+
+
+def _refuses_format(error: "APIStatusError") -> bool:
+    """Return whether a server does not know a `response_format`; each words that its own way."""
+    names = ("response_format", "json_schema", "json_object")
+    return error.status_code in (400, 422) and any(name in error.response.text for name in names)
 
 
 def _cause(error: BaseException) -> str:
@@ -517,6 +597,10 @@ def _tokens(completion: "ChatCompletion") -> tuple[int, int] | None:
         case (int(prompt), int(reply)):
             return prompt, reply
     return None
+
+
+def _is_web_page(text: str) -> bool:
+    return bool(re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE))
 
 
 def _seconds(retry_after: str | None) -> float:

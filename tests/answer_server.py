@@ -40,7 +40,7 @@ _lock = threading.Lock()
 def answer(prompt: str, times_before: int, readable: float) -> str:
     """Return the answer to a prompt after some equal requests."""
     slot = next(slot for slot in SLOTS if re.search(rf"\b{slot}\b", prompt))
-    wording = random.Random(re.sub(rf"\b{slot}\b", "", prompt) + "2")
+    wording = random.Random(re.sub(rf"\b{slot}\b", "", prompt) + "3")
     effect = wording.gauss(0, ARTICULATION)
     chance = random.Random(f"{prompt} {times_before}")
     value = 60 + PURPOSE * (SLOTS.index(slot) - 1) + effect + chance.gauss(0, CHANCE)

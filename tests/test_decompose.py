@@ -110,6 +110,24 @@ def test_what_was_topped_up_counts_with_the_rest(tmp_path: Path) -> None:
     assert prompt.text == more["doc"]["prompt"]
 
 
+def test_signs_are_dropped_unless_asked_for(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "health_weight", readable=1.0)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        loses = line["doc"]["intent"] == 0
+        line["resps"] = [[f"You'd {'lose' if loses else 'gain'} about 2 kg."]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (plain,), (signed,) = read_samples([path]), read_samples([path], signed=True)
+    assert set(plain.values) == {2.0}
+    assert set(signed.values) == {-2.0, 2.0}
+    for prompt in signed.prompts:
+        assert prompt.values == ((-2.0,) if prompt.intent == 0 else (2.0,))
+    _, as_in_paper = run(path)
+    _, with_signs = run(path, "--signed")
+    assert as_in_paper["tasks"][0]["published"]["variance"]["value"] == 0
+    assert with_signs["tasks"][0]["published"]["ps"]["value"] == pytest.approx(1)
+
+
 def test_an_answer_to_a_prompt_is_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,9 +137,9 @@ def test_an_answer_to_a_prompt_is_read_once(
     before = read_samples([path])
     reads: list[tuple[str, str]] = []
 
-    def read(response: str, unit: str, prompt: str) -> float | None:
+    def read(response: str, unit: str, prompt: str, signs: tuple[str, ...]) -> float | None:
         reads.append((response, prompt))
-        return read_quantity(response, unit, prompt)
+        return read_quantity(response, unit, prompt, signs)
 
     monkeypatch.setattr(samples, "read_quantity", read)
     assert read_samples([path]) == before

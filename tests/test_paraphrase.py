@@ -29,7 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pragworld_tasks import endpoint
+from pragworld_tasks import event_loop
 from pragworld_tasks.cli import main
 from pragworld_tasks.endpoint import FAILURES_IN_A_ROW, Connection, Endpoint, connect
 from pragworld_tasks.errors import InputError
@@ -40,7 +40,13 @@ from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions
 from pragworld_tasks.sensitivity.paraphrase_candidates import Candidates, gather_candidates
 from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation, survey_task
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase
-from pragworld_tasks.sensitivity.selection import distances, farthest_first, spread
+from pragworld_tasks.sensitivity.selection import (
+    CLOSE,
+    close_pairs,
+    distances,
+    farthest_first,
+    spread,
+)
 
 KEY = "sk-not-to-be-seen-anywhere"
 MIAMI = questions()["travel_miami"]
@@ -205,7 +211,7 @@ def test_a_run_with_all_failures_writes_the_same_file(
     failures = Counter(record["failure"] for record in requests)
     assert all(failures[failure] == 1 for failure in transient)
     assert len(requests) == answered + len(transient)
-    prompt_tokens = re.search(r"tokens: ([\d,]+) of prompts", process.stdout)
+    prompt_tokens = re.search(r"tokens of both: ([\d,]+) of prompts", process.stdout)
     assert prompt_tokens
     assert f"; ${prompt_tokens[1].replace(',', '')}.0000" in process.stdout
     # The key is nowhere.
@@ -350,7 +356,7 @@ def test_progress_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(endpoint, "REPORT_PAUSE", 0.05)
+    monkeypatch.setattr(event_loop, "REPORT_PAUSE", 0.05)
     monkeypatch.setattr(paraphrasing, "load_embedder", lambda _: None)
     monkeypatch.setattr(paraphrasing, "embed", lambda _, texts: np.eye(len(texts)))
     with serve(tmp_path, "--delay", "0.03") as server:
@@ -886,26 +892,61 @@ def test_the_shipped_paraphrases_have_no_faults(
     assert capsys.readouterr().out == "50 paraphrases, 0 faults\n"
 
 
-def test_a_file_with_faults(
-    embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.jsonl"
-    texts = ["How far is it?", "How far is {town} from here?", "Is {town} 5 miles off?"]
+    texts = [
+        "How far is it?",
+        "How far is {town} from here?",
+        "Is {town} 5 miles off?",
+        "Is {town} far?",
+    ]
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     own = ["check-paraphrases", str(path), "--prompt", "How far is {town} from here, friend?"]
     with pytest.raises(SystemExit) as ended:
-        main([*own, "--embeddings", str(embeddings)])
+        main(own)
     assert ended.value.code == 1
     said = capsys.readouterr().out.splitlines()
-    assert said[:2] == [
+    assert said[:3] == [
         "1: not exactly one {town}: How far is it?",
         "3: adds the number 5: Is {town} 5 miles off?",
+        "4: asks for yes or no, or for nothing: Is {town} far?",
     ]
-    assert said[2].startswith("0 and 2: ")
-    assert said[3] == "3 paraphrases, 3 faults"
-    assert said[4].startswith("cosine distance of two: mean ")
+    assert said[3].startswith("0 and 2: ")
+    assert said[4:] == ["4 paraphrases, 4 faults"]
     with refused("--prompt: needs a FILE"):
         main(["check-paraphrases", "--prompt", "How far is {town}?"])
+
+
+def test_paraphrases_with_like_embeddings_are_near_duplicates(
+    embeddings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = MIAMI.prompt.split(". ")
+    texts = [f"{second} {first}.", "Miami? How long do I fly from {city}?"]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    check = ["check-paraphrases", str(path), "--prompt", MIAMI.prompt]
+    main(check)  # few words are in the same order
+    assert capsys.readouterr().out == "2 paraphrases, 0 faults\n"
+    with pytest.raises(SystemExit):
+        main([*check, "--embeddings", str(embeddings)])  # which ignore the order
+    *listed, spread_line = capsys.readouterr().out.splitlines()
+    assert listed == [
+        f"0 and 1: cosine similarity 1.000: {texts[0]}",
+        "2 paraphrases, 1 faults",
+    ]
+    assert spread_line.startswith("cosine distance of two: mean ")
+
+
+@given(arrays(np.float64, (4, 3), elements=st.floats(-1, 1)))
+def test_close_pairs_against_their_definition(vectors: Any) -> None:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = vectors / np.where(lengths, lengths, 1)
+    expected = [
+        (i, j)
+        for i, j in itertools.combinations(range(4), 2)
+        if round(float(np.dot(vectors[i], vectors[j])), 6) > CLOSE
+    ]
+    assert [(i, j) for i, j, _ in close_pairs(vectors)] == expected
 
 
 def test_importing_imports_neither_torch_nor_the_client() -> None:

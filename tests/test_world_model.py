@@ -45,6 +45,23 @@ def test_all_prompts_of_a_question_differ(name: str) -> None:
         assert question.values[one["intent"]] == one["value"]
 
 
+def test_blind_readers_find_the_paraphrases_natural() -> None:
+    """What they did not find natural is no longer shipped."""
+    lines = (Path(__file__).parent / "paraphrases" / "ratings.jsonl").read_text(encoding="utf-8")
+    ratings = [rating for line in lines.splitlines() if (rating := json.loads(line))["sample"] == 2]
+    assert len(ratings) == 150
+    for reader in (0, 1):
+        readings = [rating["readings"][reader] for rating in ratings]
+        assert sum(reading["natural"] for reading in readings) >= 0.97 * len(readings)
+        assert all(reading["keeps"] and not reading["adds"] for reading in readings)
+    shipped = {
+        (name, paraphrase.text) for name in questions() for paraphrase in shipped_paraphrases(name)
+    }
+    for rating in ratings:
+        is_natural = all(reading["natural"] for reading in rating["readings"])
+        assert ((rating["task"], rating["text"]) in shipped) == is_natural
+
+
 def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
     question = questions()["travel_miami"]
     made = prompt_records(
@@ -72,6 +89,41 @@ def test_the_first_prompts_have_several_intents_and_paraphrases() -> None:
 )
 def test_faults_of_a_paraphrase(paraphrase: str, expected: str | None) -> None:
     assert find_fault(PROMPT, paraphrase) == expected
+
+
+@pytest.mark.parametrize(
+    "paraphrase",
+    [
+        "From {city} to Miami. Can you tell me how long it takes?",
+        "From {city} to Miami. Could you give me the total travel time?",
+        "I live in {city} and must go to Miami. Any idea of the time?",
+        "{city} to Miami, total travel time?",
+        "I need to go from {city} to Miami. Please estimate the travel time.",
+        "Going from {city} to Miami, I'm trying to figure out the travel time",
+        "Is it known how many hours Miami is from {city}?",
+        "My home is {city}. What\u2019s the travel time to Miami?",
+    ],
+)
+def test_a_request_for_a_value_has_many_forms(paraphrase: str) -> None:
+    assert find_fault("How long do I travel from {city} to Miami?", paraphrase) is None
+
+
+@pytest.mark.parametrize(
+    "paraphrase",
+    [
+        "I live in {city} and need to travel to Miami. Is it far?",
+        "If I go from {city} to Miami, does it take long?",
+        "Can the travel time from {city} to Miami be estimated?",
+        "Do you think that it takes long from {city} to Miami?",
+        "Tell me whether Miami is far from {city}.",
+        "Ok, will I be travelling for hours from {city} to Miami?",
+        "I travel from {city} to Miami.",
+    ],
+)
+def test_a_question_for_yes_or_no_asks_for_no_value(paraphrase: str) -> None:
+    fault = "asks for yes or no, or for nothing"
+    assert find_fault("How long do I travel from {city} to Miami?", paraphrase) == fault
+    assert find_fault("Is Miami far from {city}?", paraphrase) is None
 
 
 def test_near_duplicates_have_most_words_in_the_same_order() -> None:

@@ -58,6 +58,12 @@ def add_decompose(commands: Commands) -> None:
         help="resampled data sets for the intervals; default: 500, as in the paper",
     )
     command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument(
+        "--signed",
+        action="store_true",
+        help="read a loss of weight and a tax refund as negative; the default, as in the paper, is "
+        "to drop signs",
+    )
     llm = command.add_argument_group(
         "values read by an LLM",
         "An LLM behind an OpenAI-compatible API reads the values with the paper's prompts instead "
@@ -89,7 +95,9 @@ def _decompose(options: argparse.Namespace) -> None:
     at_least(options, draws=1, seed=0, concurrency=1)
     if options.extractor == "rules" and (options.base_url or options.model):
         raise InputError("--base-url and --model: need --extractor llm; add it, or leave them out")
-    samples = read_samples(options.samples)
+    if options.extractor == "llm" and options.signed:
+        raise InputError("--signed: an LLM reads values without signs; leave out --extractor llm")
+    samples = read_samples(options.samples, signed=options.signed)
     agreements = {}
     if options.extractor == "llm":
         endpoint = _endpoint(options)

@@ -24,6 +24,8 @@ class OpenQuestion:
         unit: The unit in which `pragworld_tasks.quantities` reads the value of a response.
         extraction: The instruction to an LLM that extracts that value; empty for own questions.
         survey: The scenario from which survey participants write a prompt; likewise.
+        signs: Words of a response that make its value negative, and that make it positive, where
+            signed values are asked for; empty if values have no sign.
     """
 
     name: str
@@ -32,6 +34,7 @@ class OpenQuestion:
     unit: str
     extraction: str = ""
     survey: str = ""
+    signs: tuple[str, ...] = ()
 
     @property
     def slot(self) -> str:
@@ -44,7 +47,12 @@ def questions() -> dict[str, OpenQuestion]:
     """Return the fifteen questions by name, in the order of the domains."""
     text = (files(__package__) / "questions.toml").read_text(encoding="utf-8")
     return {
-        name: OpenQuestion(name, values=tuple(fields.pop("values")), **fields)
+        name: OpenQuestion(
+            name,
+            values=tuple(fields.pop("values")),
+            signs=tuple(fields.pop("signs", ())),
+            **fields,
+        )
         for name, fields in tomllib.loads(text).items()
     }
 

@@ -108,8 +108,8 @@ def _add_check(commands: Commands) -> None:
         _check,
         "check a file of paraphrases",
         description="It lists paraphrases without the slot, with other numbers than the prompt's, "
-        "with a preface, a note or formatting, or much like another one, and exits with status 1 "
-        "if there are any.",
+        "with a preface, a note or formatting, that ask for yes or no where the prompt asks for a "
+        "value, or much like another one, and exits with status 1 if there are any.",
         example="pragworld-tasks check-paraphrases rome.jsonl \\\n"
         "  --prompt 'I live in {city}. How long is a flight to Rome?'",
     )
@@ -124,7 +124,8 @@ def _add_check(commands: Commands) -> None:
     command.add_argument(
         "--embeddings",
         metavar="MODEL",
-        help="a sentence-transformers model, to print how much the paraphrases differ",
+        help="a sentence-transformers model: list pairs with nearly the same embeddings as well, "
+        "and print how much the paraphrases differ",
     )
 
 
@@ -170,12 +171,18 @@ def _check(options: argparse.Namespace) -> None:
     else:
         raise InputError("check-paraphrases --prompt: needs a FILE of its paraphrases; add it")
     texts = [wording.text for wording in wordings]
-    faults = paraphrases.list_faults(question.prompt, texts)
-    print(*faults, f"{len(texts)} paraphrases, {len(faults)} faults", sep="\n")
+    faults, spread = paraphrases.list_faults(question.prompt, texts), None
     if options.embeddings:
         embedder = selection.load_embedder(options.embeddings)
         vectors = selection.embed(embedder, [question.prompt, *texts])
-        print(selection.spread(vectors[0], vectors[1:]))
+        faults += [
+            f"{i} and {j}: cosine similarity {cosine:.3f}: {texts[j - 1]}"
+            for i, j, cosine in selection.close_pairs(vectors)
+        ]
+        spread = selection.spread(vectors[0], vectors[1:])
+    print(*faults, f"{len(texts)} paraphrases, {len(faults)} faults", sep="\n")
+    if spread:
+        print(spread)
     if faults:
         sys.exit(1)
 

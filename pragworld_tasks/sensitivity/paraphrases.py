@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.sensitivity.asking import asks_for_value
 from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
 from pragworld_tasks.sensitivity.wrapping import find_wrapping
 
@@ -78,8 +79,9 @@ def find_fault(prompt: str, paraphrase: str) -> str | None:
     """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
 
     Visible are a slot or other words in braces that are missing, doubled or changed, what a model
-    puts around a text (see `wrapping`), text that is not one line, and numbers that were added (a
-    constraint, most likely) or lost.
+    puts around a text (see `wrapping`), text that is not one line, numbers that were added (a
+    constraint, most likely) or lost, and a question for yes or no where the prompt asks for a value
+    (see `asking`).
     """
     slot = slot_of(prompt)
     if slots_in(paraphrase) != [slot]:
@@ -95,6 +97,8 @@ def find_fault(prompt: str, paraphrase: str) -> str | None:
         return f"adds the number {min(added)}"
     if lost := expected - actual - _OPTIONAL:
         return f"lacks the number {min(lost)}"
+    if asks_for_value(prompt) and not asks_for_value(paraphrase):
+        return "asks for yes or no, or for nothing"
     return None
 
 

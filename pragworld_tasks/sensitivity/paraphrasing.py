@@ -15,19 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from pragworld_tasks.endpoint import (
-    Endpoint,
-    UnansweredError,
-    Usage,
-    connect,
-    report_progress,
-    run_async,
-)
+from pragworld_tasks.endpoint import Endpoint, UnansweredError, connect, require_client
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.event_loop import report_progress, run_async
 from pragworld_tasks.files import write_whole
 from pragworld_tasks.sensitivity.paraphrase_candidates import TRIES, Candidates, gather_candidates
 from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation
 from pragworld_tasks.sensitivity.selection import embed, farthest_first, load_embedder, spread
+from pragworld_tasks.usage import Usage
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -61,6 +56,7 @@ def paraphrase(
         InputError: A package is missing, the endpoint, the journal or the file cannot be used, or
             too few candidates were accepted.
     """
+    require_client("paraphrase")
     kind = "translation" if isinstance(method, Translation) else "survey"
     settings = {
         "paraphrase": kind,
@@ -78,7 +74,7 @@ def paraphrase(
         print(f"{journal}: all replies so far; rerun the command to resume", file=sys.stderr)
         raise
     print(_account(tried, candidates))
-    print(_bill(usage, endpoint.prices))
+    print(usage.to_text(endpoint.prices))
     accepted = tried.accepted
     if not accepted:
         ((reason, count),) = tried.rejected.most_common(1)
@@ -161,16 +157,3 @@ def _account(candidates: Candidates, wanted: int) -> str:
             "were tried."
         )
     return "\n".join(lines)
-
-
-def _bill(usage: Usage, prices: tuple[float, float] | None) -> str:
-    """Return the requests, tokens and dollars."""
-    bill = (
-        f"{usage.answered:,} requests answered, {usage.reused:,} reused from earlier runs; tokens: "
-        f"{usage.prompt_tokens:,} of prompts, {usage.reply_tokens:,} of replies"
-    )
-    if prices:
-        bill += f"; ${usage.cost(prices):.4f}"
-    if usage.uncounted:
-        bill += f"; the server did not count those of {usage.uncounted:,} replies"
-    return bill

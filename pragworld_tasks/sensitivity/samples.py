@@ -14,6 +14,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts
+from pragworld_tasks.sensitivity.open_questions import questions
 
 _KEYS = {
     **dict.fromkeys(("question", "unit", "value", "prompt"), str),
@@ -94,20 +95,21 @@ class ModelSamples:
         )
 
 
-def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
+def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSamples]:
     """Read samples files of lm-eval or `pragworld-tasks collect`, large ones in parallel.
 
     A prompt may occur several times, for instance if it was topped up: its responses are joined.
 
     Args:
         paths: The files, one for each model and question.
+        signed: Whether losses and refunds are negative, for the questions that name such `signs`.
 
     Raises:
         InputError: A file cannot be read, holds samples of another task or of several questions, or
             two files are of the same model and question.
     """
     by_key: dict[tuple[str, str], ModelSamples] = {}
-    for samples in _read_all(paths):
+    for samples in _read_all(paths, signed):
         key = (samples.model, samples.question)
         if key in by_key:
             raise InputError(
@@ -118,18 +120,19 @@ def read_samples(paths: Sequence[Path]) -> list[ModelSamples]:
     return list(by_key.values())
 
 
-def _read_all(paths: Sequence[Path]) -> Iterator[ModelSamples]:
+def _read_all(paths: Sequence[Path], signed: bool) -> Iterator[ModelSamples]:
+    read = functools.partial(_read, signed=signed)
     size = sum(path.stat().st_size for path in paths if path.is_file())
     if len(paths) < 2 or size < _FEW_BYTES:
-        yield from map(_read, paths)
+        yield from map(read, paths)
         return
     # A long response takes some milliseconds to read.
     with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
-        results = pool.map(_read, paths)
+        results = pool.map(read, paths)
         yield from tqdm(results, total=len(paths), desc="reading", unit="file", disable=None)
 
 
-def _read(path: Path) -> ModelSamples:
+def _read(path: Path, signed: bool) -> ModelSamples:
     read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
     prompts: dict[tuple[int, int], SampledPrompt] = {}
     question: tuple[str, str] | None = None
@@ -142,11 +145,12 @@ def _read(path: Path) -> ModelSamples:
                 f"{document['question']}, in a file of {question[0]}; there must be one question a "
                 "file"
             )
+        known = questions().get(question[0]) if signed else None
+        signs = known.signs if known else ()
         responses = _responses(record, where)
         key = (document["intent"], document["paraphrase"])
-        values = tuple(
-            read_once(response, document["unit"], document["prompt"]) for response in responses
-        )
+        unit, prompt = document["unit"], document["prompt"]
+        values = tuple(read_once(response, unit, prompt, signs) for response in responses)
         if key in prompts:
             before = prompts[key]
             if before.text != document["prompt"]:

@@ -5,7 +5,7 @@ is all that the paper says; `farthest_first` defines what is done here.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+CLOSE = 0.98  # cosine similarity above which two texts say almost the same in almost the same words
 
 _DECIMALS = 6  # of a distance; embeddings are no more precise than this
 
@@ -64,6 +66,13 @@ def embed(model: "SentenceTransformer", texts: Sequence[str]) -> Vectors:
 def distances(first: Vectors, second: Vectors) -> Vectors:
     """Return the cosine distances, 0 to 2, between vectors of length 1: [first, second]."""
     return np.clip(np.round(1 - first @ second.T, _DECIMALS), 0, 2)
+
+
+def close_pairs(vectors: Vectors) -> Iterator[tuple[int, int, float]]:
+    """Yield the pairs of vectors of length 1 that are more alike than `CLOSE`, and their cosine."""
+    cosines = 1 - distances(vectors, vectors)
+    for i, j in np.argwhere(np.triu(cosines > CLOSE, 1)):
+        yield int(i), int(j), float(cosines[i, j])
 
 
 def farthest_first(base: Vectors, candidates: Vectors, number: int) -> list[int]:

@@ -1,0 +1,1 @@
+"""Conversations, questions and labels written by models and checked by us: `author`."""

@@ -1,0 +1,717 @@
+"""Stage 6: what an authoring run has made, and what speaks against it.
+
+The audit is a function of the run's records. It holds the balance of the labels, the panel's
+agreement, shortcuts that words alone give, copies, overlap with the manual split, and what was
+dropped. Where there are too few documents to tell, it says so.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pragworld_tasks.authoring.agreement import (
+    LEAST_VOTES,
+    MemberRating,
+    PairAgreement,
+    fleiss_kappa,
+    labelled_groups,
+    pair_agreements,
+    panel_answer,
+    rate_members,
+    vote_label,
+)
+from pragworld_tasks.authoring.conversations import MOST_SHARED, shared_part, word_grams
+from pragworld_tasks.authoring.decisions import is_in_review
+from pragworld_tasks.authoring.folder import StageRecords
+from pragworld_tasks.authoring.outputs import DocumentPlace, LeftOutDocument, select_documents
+from pragworld_tasks.authoring.panel import lost_votes_text
+from pragworld_tasks.authoring.records import (
+    AuthoredVariant,
+    AuthoringRecord,
+    Dropped,
+    Label,
+    Stage,
+    Vote,
+)
+from pragworld_tasks.authoring.shortcuts import LEAST_GROUPS, ShortcutCheck, check_shortcuts
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
+from pragworld_tasks.data.sources import locate, read_split
+from pragworld_tasks.evaluation.breakdowns import (
+    LENGTH_BUCKETS,
+    NOT_ALTERED,
+    QUESTION_TYPES,
+    context_length,
+)
+from pragworld_tasks.formatting import markdown_table
+
+LEAST_OF_CLASS = 30  # labels of a class below which its share of yes tells nothing
+EVEN = (0.35, 0.65)  # shares of yes that pass for balanced
+LEAST_AGREEMENT = 0.6  # a Fleiss' kappa below this is poor
+_SHOWN = 20  # items of a list in the report; the JSON has all
+
+Breakdown = Literal["question type", "alteration", "effect", "length"]
+Grams = frozenset[tuple[str, ...]]
+
+
+class ClassCount(AuthoringRecord):
+    """The documents of one class.
+
+    Attributes:
+        breakdown: what they are classed by.
+        name: the class.
+        documents: the number of documents that the panel voted on.
+        labelled: how many of them have a label.
+        yes: how many have the label yes.
+        disputed: on how many the members that count disagree.
+    """
+
+    breakdown: Breakdown
+    name: str
+    documents: int
+    labelled: int
+    yes: int
+    disputed: int
+
+    @property
+    def is_uneven(self) -> bool:
+        """Whether one answer is much commoner than the other."""
+        return _is_uneven(self.yes, self.labelled)
+
+
+class OpenDocument(DocumentPlace):
+    """A document in review, and why."""
+
+    reason: str
+
+
+class ContradictedLabel(DocumentPlace):
+    """A document whose given label the panel contradicts, whatever reviewers said of it since."""
+
+    given: Answer
+    panel: Answer
+
+
+class NearCopy(AuthoringRecord):
+    """Two conversations that share half of the sequences of four words of either, or more."""
+
+    conversation: int
+    other: int
+    shared: float
+
+
+class ManualOverlap(AuthoringRecord):
+    """A conversation that shares as much with a document of the manual split."""
+
+    conversation: int
+    row: int
+    shared: float
+
+
+class AbstentionCount(AuthoringRecord):
+    """How often a member abstained for a reason."""
+
+    member: int
+    reason: str
+    times: int
+
+
+class DropCount(AuthoringRecord):
+    """How often a stage dropped something for a reason."""
+
+    stage: Stage
+    reason: str
+    times: int
+
+
+class AuthoringAudit(AuthoringRecord):
+    """What an authoring run has made, and what speaks against it.
+
+    Attributes:
+        conversations: the number of conversations.
+        groups: those whose original and at least one variant have a label.
+        documents: the number of documents that the panel voted on.
+        labelled: how many have a label.
+        written: how many of them come out, in groups that have enough of them.
+        left_out: the others that have a label, and why.
+        yes: how many have the label yes.
+        rejected: how many were rejected in review.
+        reviewed: how many reviewers have decided about.
+        classes: the documents by class.
+        shortcuts: how often words alone give the right answer.
+        copies: documents with the same conversation and question.
+        near_copies: conversations that are much alike.
+        overlap: conversations that are much like one of the manual split; None if that was not
+            checked.
+        members: what the members' votes are worth.
+        abstentions: why members abstained.
+        lost_votes: how many votes failed for want of a reply, and why, in words.
+        pairs: how far each two members agree.
+        fleiss: Fleiss' kappa of the labels of the members that count; None if it is not defined.
+        in_review: the documents in review.
+        contradictions: the given labels that the panel contradicts.
+        dropped: what was dropped.
+        untold: what the audit cannot tell, in words.
+    """
+
+    conversations: int
+    groups: int
+    documents: int
+    labelled: int
+    written: int
+    left_out: tuple[LeftOutDocument, ...]
+    yes: int
+    rejected: int
+    reviewed: int
+    classes: tuple[ClassCount, ...]
+    shortcuts: tuple[ShortcutCheck, ...]
+    copies: tuple[tuple[DocumentPlace, ...], ...]
+    near_copies: tuple[NearCopy, ...]
+    overlap: tuple[ManualOverlap, ...] | None
+    members: tuple[MemberRating, ...]
+    abstentions: tuple[AbstentionCount, ...]
+    lost_votes: str
+    pairs: tuple[PairAgreement, ...]
+    fleiss: float | None
+    in_review: tuple[OpenDocument, ...]
+    contradictions: tuple[ContradictedLabel, ...]
+    dropped: tuple[DropCount, ...]
+    untold: tuple[str, ...]
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What speaks against the documents, in words."""
+        return tuple(_findings(self))
+
+    def to_markdown(self) -> str:
+        """Return the audit for people."""
+        return "\n".join(_sections(self)).rstrip() + "\n"
+
+
+# The audit ----------------------------------------------------------------------------------------
+
+
+class _VotedDocument(NamedTuple):
+    """A document that the panel voted on."""
+
+    label: Label
+    variant: AuthoredVariant
+    question: str
+    type: str
+    effect: Effect | None
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The fields of its `DocumentPlace`."""
+        variant = self.variant
+        return {
+            "conversation": variant.conversation,
+            "variant": variant.variant,
+            "row": variant.row,
+        }
+
+
+def audit_records(
+    records: StageRecords, manual: Sequence[Document] | None = None, agree: int | None = None
+) -> AuthoringAudit:
+    """Return the audit of a run.
+
+    Args:
+        records: the records of all stages; the labels as they are after review.
+        manual: the documents of the manual split, to look for overlap with; None if that is not to
+            be checked.
+        agree: how many votes have to be the same, as in `agreement.panel_answer`.
+    """
+    voted = _voted(records)
+    labelled = [document for document in voted if document.label.answer]
+    ballots = [label.votes for label in records.labels]
+    selection = select_documents(records)
+    members = rate_members(ballots)
+    kept = [member.member for member in members if not member.set_aside]
+    originals = {
+        variant.conversation: word_grams(variant.context)
+        for variant in records.variants
+        if variant.variant == 0
+    }
+    near_copies = tuple(_near_copies(originals))
+    group = _joined_groups(originals, near_copies)
+    shortcuts = check_shortcuts(
+        {
+            "question and conversation": [
+                (document.question, document.variant.context) for document in labelled
+            ],
+            "question": [(document.question,) for document in labelled],
+        },
+        [document.label.answer for document in labelled if document.label.answer],
+        [group[document.label.conversation] for document in labelled],
+    )
+    return AuthoringAudit(
+        conversations=len(records.conversations),
+        groups=len(labelled_groups(records.labels)),
+        documents=len(voted),
+        labelled=len(labelled),
+        written=selection.documents,
+        left_out=selection.left_out,
+        yes=sum(document.label.answer == "yes" for document in labelled),
+        rejected=sum(label.answer is None and not is_in_review(label) for label in records.labels),
+        reviewed=sum(bool(label.reviewers) for label in records.labels),
+        classes=tuple(_classes(voted, kept)),
+        shortcuts=shortcuts,
+        copies=tuple(_copies(voted)),
+        near_copies=near_copies,
+        overlap=None if manual is None else tuple(_overlap(originals, manual)),
+        members=members,
+        abstentions=tuple(_abstention_counts(ballots)),
+        lost_votes=lost_votes_text(records.labels),
+        pairs=pair_agreements(ballots, members),
+        fleiss=fleiss_kappa([[vote_label(votes[member]) for member in kept] for votes in ballots]),
+        in_review=tuple(
+            OpenDocument(**document.place, reason=document.label.reason)
+            for document in voted
+            if is_in_review(document.label)
+        ),
+        contradictions=tuple(_contradictions(voted, members, agree)),
+        dropped=tuple(_drop_counts(records.dropped)),
+        untold=tuple(_untold(members, len(ballots), bool(shortcuts), manual is not None)),
+    )
+
+
+def local_manual_split() -> list[Document] | None:
+    """Return the documents of the manual split if it is on this machine; nothing is downloaded.
+
+    Raises:
+        InputError: Its file is there, but malformed.
+    """
+    location = locate("manual")
+    return read_split("manual", location.path) if location else None
+
+
+def _voted(records: StageRecords) -> list[_VotedDocument]:
+    variants = {(variant.conversation, variant.variant): variant for variant in records.variants}
+    questions = {
+        (question.conversation, question.variant): question for question in records.questions
+    }
+    answers = {(label.conversation, label.variant): label.answer for label in records.labels}
+    voted = []
+    for label in records.labels:
+        variant = variants[label.conversation, label.variant]
+        question = (
+            questions.get((label.conversation, label.variant))
+            or questions[label.conversation, None]
+        )
+        original = answers.get((label.conversation, 0))
+        effect: Effect | None = None
+        if variant.alteration and original and label.answer:
+            effect = "invariant" if label.answer == original else "flip"
+        voted.append(_VotedDocument(label, variant, question.text, question.type, effect))
+    return voted
+
+
+def _classes(voted: Sequence[_VotedDocument], kept: Sequence[int]) -> Iterable[ClassCount]:
+    names: list[tuple[Breakdown, Sequence[str]]] = [
+        ("question type", sorted({document.type for document in voted}, key=_type_order)),
+        ("alteration", (*ALTERATIONS, NOT_ALTERED)),
+        ("effect", ("flip", "invariant")),
+        ("length", LENGTH_BUCKETS),
+    ]
+    for breakdown, classes in names:
+        for name in classes:
+            members = [document for document in voted if _class(document, breakdown) == name]
+            if members:
+                yield ClassCount(
+                    breakdown=breakdown,
+                    name=name,
+                    documents=len(members),
+                    labelled=sum(document.label.answer is not None for document in members),
+                    yes=sum(document.label.answer == "yes" for document in members),
+                    disputed=sum(_is_disputed(document.label, kept) for document in members),
+                )
+
+
+def _type_order(name: str) -> tuple[int, str]:
+    return QUESTION_TYPES.index(name) if name in QUESTION_TYPES else -1, name
+
+
+def _class(document: _VotedDocument, breakdown: Breakdown) -> str | None:
+    match breakdown:
+        case "question type":
+            return document.type
+        case "alteration":
+            return document.variant.alteration or NOT_ALTERED
+        case "effect":
+            return document.effect
+        case "length":
+            return context_length(document.variant.context)
+
+
+def _is_disputed(label: Label, kept: Sequence[int]) -> bool:
+    return len({vote_label(label.votes[member]) for member in kept} - {None}) > 1
+
+
+def _copies(voted: Sequence[_VotedDocument]) -> Iterable[tuple[DocumentPlace, ...]]:
+    """Yield the documents that have the same conversation and question, apart from white space."""
+    places = defaultdict(list)
+    for document in voted:
+        texts = (document.variant.context, document.question)
+        place = DocumentPlace(**document.place)
+        places[tuple(" ".join(text.casefold().split()) for text in texts)].append(place)
+    return (tuple(same) for same in places.values() if len(same) > 1)
+
+
+def _near_copies(conversations: dict[int, Grams]) -> Iterable[NearCopy]:
+    having: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, grams in conversations.items():
+        alike = {other for gram in grams for other in having[gram]}
+        for other in sorted(alike):
+            shared = _alike(grams, conversations[other])
+            if shared >= MOST_SHARED:
+                yield NearCopy(conversation=number, other=other, shared=shared)
+        for gram in grams:
+            having[gram].append(number)
+
+
+def _joined_groups(conversations: Iterable[int], near_copies: Iterable[NearCopy]) -> dict[int, int]:
+    """Return a group for each conversation: an answer must not be learned from a copy either."""
+    group = {number: number for number in conversations}
+
+    def find_group(number: int) -> int:
+        while group[number] != number:
+            number = group[number]
+        return number
+
+    for pair in near_copies:
+        group[find_group(pair.conversation)] = find_group(pair.other)
+    return {number: find_group(number) for number in group}
+
+
+def _overlap(
+    conversations: dict[int, Grams], manual: Sequence[Document]
+) -> Iterable[ManualOverlap]:
+    """Yield the conversations that are like an original of the manual split, and the likest."""
+    known = {
+        document.row: word_grams(document.context) for document in manual if document.is_original
+    }
+    for number, grams in conversations.items():
+        shared, row = max(
+            ((_alike(grams, others), row) for row, others in known.items()), default=(0.0, 0)
+        )
+        if shared >= MOST_SHARED:
+            yield ManualOverlap(conversation=number, row=row, shared=shared)
+
+
+def _alike(first: Grams, second: Grams) -> float:
+    """Return the share of the sequences of words of either that the other has, the larger one."""
+    return max(shared_part(first, second), shared_part(second, first))
+
+
+def _contradictions(
+    voted: Sequence[_VotedDocument], members: Sequence[MemberRating], agree: int | None
+) -> Iterable[ContradictedLabel]:
+    for document in voted:
+        label = document.label
+        answer = panel_answer(label.votes, members, agree).answer
+        if label.given and answer and answer != label.given:
+            yield ContradictedLabel(**document.place, given=label.given, panel=answer)
+
+
+def _abstention_counts(ballots: Iterable[Sequence[Vote]]) -> Iterable[AbstentionCount]:
+    counts = Counter(
+        (vote.member, vote.problem.partition(" (")[0])  # without the details of this one
+        for votes in ballots
+        for vote in votes
+        if vote.answer is None
+    )
+    for (member, reason), times in sorted(counts.items()):
+        yield AbstentionCount(member=member, reason=reason, times=times)
+
+
+def _drop_counts(dropped: Iterable[Dropped]) -> Iterable[DropCount]:
+    counts = Counter((record.stage, record.reason) for record in dropped)
+    for (stage, reason), times in counts.items():
+        yield DropCount(stage=stage, reason=reason, times=times)
+
+
+def _untold(
+    members: Sequence[MemberRating], documents: int, has_shortcuts: bool, has_manual: bool
+) -> Iterable[str]:
+    if not has_shortcuts:
+        yield (
+            "Whether words alone give the answers: that takes labels in at least "
+            f"{LEAST_GROUPS} groups, some of them yes and some no."
+        )
+    if not has_manual:
+        yield (
+            "Whether conversations overlap with the manual split: its file is not on this machine "
+            "(`pragworld-tasks data fetch manual`)."
+        )
+    unrated = [
+        _member(member)
+        for member in members
+        if member.informedness is None and not member.set_aside
+    ]
+    if unrated and documents:
+        yield (
+            f"Whether the votes of {_listed(unrated)} carry information: that takes two other "
+            "members at least, and ten documents that most of them call yes and ten that they "
+            "call no."
+        )
+    kept = len([member for member in members if not member.set_aside])
+    if members and kept < LEAST_VOTES:
+        yield (
+            f"Whether labels that rest on {kept} of {len(members)} members are right: where each "
+            "errs on a tenth of the documents, so do more than a hundredth of these labels. Add "
+            "members."
+        )
+    if len({member.model for member in members}) == 1 and len(members) > 1:
+        yield (
+            "Whether the panel errs: all members are samples of one model, and what it misreads, "
+            "they all misread. Read a sample of the labels, or add other models."
+        )
+    elif members:
+        yield (
+            "Errors that members share, as models of one family do: they look like agreement. "
+            "Read a sample of the labels."
+        )
+
+
+# The report ---------------------------------------------------------------------------------------
+
+
+def _findings(audit: AuthoringAudit) -> Iterable[str]:
+    for member in audit.members:
+        if member.set_aside:
+            yield f"The votes of {_member(member)} do not count: {member.set_aside}."
+        if member.repeats is not None:
+            yield (
+                f"{_member(member).capitalize()} seems to repeat member {member.repeats + 1}: it "
+                "errs where that one errs. Labels had to hold without it."
+            )
+    if audit.lost_votes:
+        yield f"{audit.lost_votes}."
+    if audit.fleiss is not None and audit.fleiss < LEAST_AGREEMENT:
+        yield f"The members agree poorly: Fleiss' kappa is {audit.fleiss:.2f}."
+    if audit.contradictions:
+        yield f"The panel contradicts {len(audit.contradictions)} given labels."
+    for check in audit.shortcuts:
+        if check.is_shortcut:
+            yield (
+                f"The words of the {check.texts} alone give {_percent(check.accuracy)} % of the "
+                "answers; 50 % would be none (see Shortcuts)."
+            )
+    if _is_uneven(audit.yes, audit.labelled):
+        yield f"{_percent(audit.yes / audit.labelled)} % of all labels are yes."
+    else:
+        for count in filter(lambda count: count.is_uneven, audit.classes):
+            yield (
+                f"{_percent(count.yes / count.labelled)} % of the labels are yes where the "
+                f"{count.breakdown} is {count.name}."
+            )
+    if audit.copies:
+        yield f"{len(audit.copies)} documents occur several times."
+    if audit.near_copies:
+        yield f"{len(audit.near_copies)} pairs of conversations are near copies."
+    if audit.overlap:
+        yield f"{len(audit.overlap)} conversations overlap with the manual split."
+
+
+def _sections(audit: AuthoringAudit) -> Iterable[str]:
+    yield "# Audit\n"
+    left_out = len(audit.left_out)
+    yield (
+        f"{audit.documents} documents of {audit.conversations} conversations: {audit.labelled} "
+        f"have a label ({audit.yes} of them yes), {len(audit.in_review)} are in review, "
+        f"{audit.rejected} were rejected in review. {audit.groups} groups have a label for the "
+        "original and for at least one variant. Reviewers decided about "
+        f"{audit.reviewed} documents. `documents.jsonl` has {audit.written} documents"
+        + (f"; {left_out} more have a label, but are left out (see below)" if left_out else "")
+        + ".\n"
+    )
+    nothing = "nothing that this audit looks for"
+    if not audit.labelled:
+        nothing = "no document has a label, so there is nothing to judge"
+    yield from _list("What speaks against them", audit.findings or [nothing])
+    yield from _list("What this audit cannot tell", audit.untold)
+    yield from _balance(audit)
+    yield from _panel(audit)
+    yield from _list(
+        "Given labels that the panel contradicts",
+        [
+            f"{label.place_text}: given {label.given}, the panel says {label.panel}"
+            for label in audit.contradictions
+        ],
+    )
+    yield from _list(
+        "In review",
+        [f"{document.place_text}: {document.reason}" for document in audit.in_review],
+    )
+    yield from _list(
+        "Labelled, but left out",
+        [f"{document.place_text}: {document.reason}" for document in audit.left_out],
+    )
+    yield from _shortcut_table(audit)
+    yield from _list(
+        "Copies",
+        [
+            " = ".join(f"{place.conversation}/{place.variant}" for place in same)
+            for same in audit.copies
+        ]
+        + [
+            f"conversation {copy.conversation} shares {_percent(copy.shared)} % of its sequences "
+            f"of four words with conversation {copy.other}, or that one with it"
+            for copy in audit.near_copies
+        ],
+    )
+    if audit.overlap is not None:
+        overlaps = [
+            f"conversation {overlap.conversation}: {_percent(overlap.shared)} % of the sequences "
+            f"of four words, with row {overlap.row}"
+            for overlap in audit.overlap
+        ]
+        none = ["none: no conversation shares half of its sequences of four words with it"]
+        yield from _list("Overlap with the manual split", overlaps or none)
+    if audit.dropped:
+        yield "## Dropped\n"
+        yield markdown_table(
+            "What did not pass a check; `dropped.jsonl` has each.",
+            ["reason", "stage", "times"],
+            [[count.reason, count.stage, str(count.times)] for count in audit.dropped],
+        )
+
+
+def _balance(audit: AuthoringAudit) -> Iterable[str]:
+    yield "## Balance and disagreement\n"
+    variants = sum(
+        count.documents
+        for count in audit.classes
+        if count.breakdown == "alteration" and count.name != NOT_ALTERED
+    )
+    for breakdown in ("question type", "alteration", "effect", "length"):
+        rows = []
+        for count in audit.classes:
+            if count.breakdown == breakdown:
+                whole = variants if breakdown == "alteration" else audit.documents
+                is_part = count.name != NOT_ALTERED
+                rows.append(
+                    [
+                        count.name,
+                        str(count.documents),
+                        _ratio(count.documents, whole) if is_part else "-",
+                        str(count.labelled),
+                        _ratio(count.yes, count.labelled),
+                        _ratio(count.disputed, count.documents),
+                    ]
+                )
+        if rows:
+            share = "% of variants" if breakdown == "alteration" else "% of documents"
+            headers = [breakdown, "documents", share, "labels", "% yes", "% members disagree"]
+            yield markdown_table(f"By {breakdown}:", headers, rows)
+
+
+def _panel(audit: AuthoringAudit) -> Iterable[str]:
+    if not audit.members:
+        return
+    yield "## Panel\n"
+    rows = [
+        [
+            f"{member.member + 1}: {member.model}",
+            _ratio(member.abstentions, member.documents),
+            _share(member.yes),
+            _share(member.undetermined),
+            _share(member.agreement),
+            _number(member.informedness),
+            "no" if member.set_aside else "yes",
+        ]
+        for member in audit.members
+    ]
+    headers = ["member", "% abstains", "% yes", "% undetermined", "% agrees", "J", "counts"]
+    yield markdown_table(
+        "What the members' votes are worth. Agreement and J (Youden's, 1 for a member that always "
+        "agrees, 0 for one that does not look) are with most of the others.",
+        headers,
+        rows,
+    )
+    if audit.abstentions:
+        yield markdown_table(
+            "Why members abstained:",
+            ["reason", "member", "documents"],
+            [
+                [count.reason, str(count.member + 1), str(count.times)]
+                for count in audit.abstentions
+            ],
+        )
+    if audit.pairs:
+        yield markdown_table(
+            "Each two members. The last column: documents in which one of them or both differ from "
+            "all others, and how often both do.",
+            ["members", "documents", "% agree", "Cohen's kappa", "apart, together"],
+            [
+                [
+                    f"{pair.first + 1} and {pair.second + 1}",
+                    str(pair.documents),
+                    _share(pair.agreement),
+                    _number(pair.kappa),
+                    f"{pair.apart}, {pair.apart_together}",
+                ]
+                for pair in audit.pairs
+            ],
+        )
+    yield f"Fleiss' kappa of the members that count: {_number(audit.fleiss)}.\n"
+
+
+def _shortcut_table(audit: AuthoringAudit) -> Iterable[str]:
+    if not audit.shortcuts:
+        return
+    yield "## Shortcuts\n"
+    yield markdown_table(
+        "Answers of a logistic regression on words, cross-validated by group: the mean of the "
+        "shares right among the labels yes and among the labels no. There is a shortcut if the "
+        "whole interval is above 50, which any answer gets that is always the same.",
+        ["words of the", "% right", "95% interval"],
+        [
+            [
+                check.texts,
+                _percent(check.accuracy),
+                " to ".join(_percent(end) for end in check.interval),
+            ]
+            for check in audit.shortcuts
+        ],
+    )
+
+
+def _list(title: str, items: Sequence[str]) -> Iterable[str]:
+    """Yield a section with a list, the first items of it; nothing without items."""
+    if not items:
+        return
+    yield f"## {title}\n"
+    yield from (f"- {item}" for item in items[:_SHOWN])
+    if len(items) > _SHOWN:
+        yield f"- … and {len(items) - _SHOWN} more, in `audit.json`"
+    yield ""
+
+
+def _member(member: MemberRating) -> str:
+    return f"member {member.member + 1} ({member.model})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def _is_uneven(yes: int, labels: int) -> bool:
+    low, high = EVEN
+    return labels >= LEAST_OF_CLASS and not low <= yes / labels <= high
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def _ratio(part: int, whole: int) -> str:
+    return _percent(part / whole) if whole else "-"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else _percent(share)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

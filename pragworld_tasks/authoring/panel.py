@@ -1,0 +1,205 @@
+"""Stage 5: a panel of models answers each question, and quotes what its answer rests on.
+
+Members are models, or samples of one. Each is told the benchmark's conventions (arXiv 2511.13021,
+section 4 and appendix A) and answers yes, no or undetermined. A member abstains where it has no
+usable reply, and where what it quotes is not in the conversation: whoever makes up an utterance has
+not answered from it. What the votes settle is in `agreement`.
+"""
+
+import asyncio
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from pragworld_tasks.authoring.prompts import Prompts
+from pragworld_tasks.authoring.records import (
+    AuthoredQuestion,
+    AuthoredVariant,
+    Label,
+    Vote,
+    VoteAnswer,
+)
+from pragworld_tasks.authoring.stage_replies import ask_model
+from pragworld_tasks.endpoint import Connection
+from pragworld_tasks.text_alterations.tokens import label_end
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2018\u2019][^\W_]+)*")
+_LEAST_WORDS = 2  # of an utterance; a single word is no evidence unless it is all that was said
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a panel.
+
+    Attributes:
+        connection: the connection to its endpoint.
+        model: the model's name there.
+        sample: tells apart members that are samples of one model.
+    """
+
+    connection: Connection
+    model: str
+    sample: int = 0
+
+
+class VoteReply(BaseModel):
+    """What a member replies."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: VoteAnswer
+    quote: str
+
+    @field_validator("answer", mode="before")
+    @classmethod
+    def _in_lower_case(cls, answer: object) -> object:
+        return answer.strip().lower() if isinstance(answer, str) else answer
+
+
+async def poll(
+    panel: Sequence[Member],
+    prompts: Prompts,
+    variant: AuthoredVariant,
+    question: AuthoredQuestion,
+    temperature: float,
+) -> tuple[Vote, ...]:
+    """Return the votes of all members on one document.
+
+    Args:
+        panel: the members.
+        prompts: the prompts.
+        variant: the conversation.
+        question: the question about it.
+        temperature: the sampling temperature.
+
+    Raises:
+        InputError: An endpoint cannot be used.
+    """
+    votes = (
+        vote(panel, number, prompts, variant, question, temperature) for number in range(len(panel))
+    )
+    return tuple(await asyncio.gather(*votes))
+
+
+async def vote(
+    panel: Sequence[Member],
+    number: int,
+    prompts: Prompts,
+    variant: AuthoredVariant,
+    question: AuthoredQuestion,
+    temperature: float,
+) -> Vote:
+    """Return the vote of one member on one document.
+
+    Args:
+        panel: the members.
+        number: the member's place in the panel, from 0.
+        prompts: the prompts.
+        variant: the conversation.
+        question: the question about it.
+        temperature: the sampling temperature.
+
+    Raises:
+        InputError: The endpoint cannot be used.
+    """
+    member = panel[number]
+    prompt = prompts.fill("label", conversation=variant.context, question=question.text)
+    label = f"label of variant {variant.variant} of conversation {variant.conversation}"
+    reply = await ask_model(
+        member.connection, member.model, prompt, VoteReply, label, temperature, member.sample
+    )
+    if reply.value is None:
+        cause = "" if reply.origin.request else f" ({reply.text})"
+        problem = reply.problem + cause
+        return Vote(member=number, answer=None, quote="", problem=problem, origin=reply.origin)
+    answer, quote = reply.value.answer, reply.value.quote.strip()
+    problem = quote_problem(answer, quote, variant.context)
+    return Vote(
+        member=number,
+        answer=None if problem else answer,
+        quote=quote,
+        problem=problem,
+        origin=reply.origin,
+    )
+
+
+def lost_votes_text(labels: Iterable[Label]) -> str:
+    """Return how many votes failed for want of a reply, and why most of them did; "" if none did.
+
+    Args:
+        labels: the labels, with all votes.
+    """
+    causes = [
+        vote.problem.partition(" (")[2].removesuffix(")")
+        for label in labels
+        for vote in label.votes
+        if vote.answer is None and vote.origin.request is None
+    ]
+    if not causes:
+        return ""
+    ((commonest, times),) = Counter(causes).most_common(1)
+    return (
+        f"{len(causes)} vote{'s' if len(causes) > 1 else ''} failed, "
+        f"{'most often ' if times < len(causes) else ''}because {commonest}; rerun the command "
+        "with --overwrite to send these requests again"
+    )
+
+
+def quote_problem(answer: VoteAnswer, quote: str, context: str) -> str:
+    r"""Return why an answer does not count, in words; "" if it does.
+
+    Examples:
+        >>> context = "Ann: Where is it?\nBen: It\u2019s in the hall."
+        >>> quote_problem("yes", "it's in the hall", context)
+        ''
+        >>> quote_problem("no", "I sold it", context)
+        'the quoted utterance does not occur in the conversation'
+    """
+    if not _words(quote):  # such as '""'
+        return "" if answer == "undetermined" else f"it answers {answer} and quotes nothing"
+    return (
+        "" if occurs(quote, context) else "the quoted utterance does not occur in the conversation"
+    )
+
+
+def occurs(quote: str, context: str) -> bool:
+    r"""Return whether a conversation holds what is quoted from it.
+
+    White space, letter case, and the punctuation between words do not count. A quote is an
+    utterance or consecutive words of one, at least two, with or without its speaker's label. A
+    quote of several utterances has a line for each.
+
+    Examples:
+        >>> context = "Ann: Where is it?\nBen: No."
+        >>> occurs("ben: no", context), occurs("where is it", context), occurs("where", context)
+        (True, True, False)
+    """
+    utterances = [(_words(line), _words(line[label_end(line) :])) for line in context.splitlines()]
+    quoted = [words for line in quote.splitlines() if (words := _words(line))]
+    return bool(quoted) and all(
+        any(_holds(with_label, len(spoken), words) for with_label, spoken in utterances)
+        for words in quoted
+    )
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in one letter case, without the marks between them."""
+    # NFKC, for an accent may be a character of its own in one text and not in the other.
+    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return [re.sub("[\u2018\u2019]", "'", word) for word in words]
+
+
+def _holds(line: list[str], spoken: int, quoted: list[str]) -> bool:
+    """Return whether a line whose last words are spoken holds the quoted ones, enough of them."""
+    label = len(line) - spoken
+    for start in range(len(line) - len(quoted) + 1):
+        of_utterance = start + len(quoted) - max(start, label)
+        if line[start : start + len(quoted)] == quoted and (
+            of_utterance >= _LEAST_WORDS or 0 < of_utterance == spoken
+        ):
+            return True
+    return False

@@ -1,0 +1,492 @@
+"""The pipeline from seed conversations to labelled documents: attempts in batches, stage by stage.
+
+An attempt is a conversation with its variants, its question and the panel's votes on them. Each
+stage sends the requests of a batch at once and then checks the replies in the order of the
+attempts, so that the result does not depend on the order in which replies come in. Replies are
+kept in journals: rerunning the command replays them.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from pragworld_tasks.authoring.agreement import Ballot, labelled_groups, rate_members, settle
+from pragworld_tasks.authoring.alterations import alter_conversation
+from pragworld_tasks.authoring.conversations import (
+    MOST_SHARED,
+    plan_conversation,
+    shared_part,
+    word_grams,
+    write_conversation,
+)
+from pragworld_tasks.authoring.decisions import Review, current_reviews, reviewed_labels
+from pragworld_tasks.authoring.entities import NO_ENTITIES, extract_entities
+from pragworld_tasks.authoring.folder import JOURNAL, StageRecords
+from pragworld_tasks.authoring.panel import Member, poll
+from pragworld_tasks.authoring.questions import ask_question
+from pragworld_tasks.authoring.records import (
+    GIVEN,
+    AuthoredConversation,
+    AuthoredQuestion,
+    AuthoredVariant,
+    Dropped,
+    LineChange,
+    QuestionType,
+    SeedEntities,
+)
+from pragworld_tasks.authoring.settings import AuthoringSettings, LabellingSettings, PanelSettings
+from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.endpoint import Connection, connect
+from pragworld_tasks.evaluation.breakdowns import question_type
+from pragworld_tasks.event_loop import report_progress
+from pragworld_tasks.usage import Usage
+
+ATTEMPTS = 4  # for each group that is wanted, at most
+HOPELESS = 50  # attempts without a group after which a run stops
+BATCH = 50  # attempts at a time, at most
+
+# A conversation or a variant, its question, and the label that it has already.
+AskedVariant: TypeAlias = tuple[AuthoredVariant, AuthoredQuestion, Answer | None]
+
+
+# Progress -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Progress:
+    """How far a run has come, for people who watch it.
+
+    Attributes:
+        wanted: the number of groups that are to have labels, or of documents to be voted on.
+        unit: what is counted.
+        connections: the open connections.
+        done: how many there are.
+        stage: what is being done.
+    """
+
+    wanted: int
+    unit: str
+    connections: Sequence[Connection] = ()
+    done: int = 0
+    stage: str = "starting"
+
+    @property
+    def usage(self) -> Usage:
+        """The requests and tokens so far."""
+        return sum((connection.usage for connection in self.connections), Usage())
+
+    @property
+    def state(self) -> str:
+        """The stage, the requests, the tokens and, at prices, the dollars."""
+        usage = self.usage
+        prices = [connection.endpoint.prices for connection in self.connections]
+        cost = usage.cost(prices[0]) if prices and prices[0] else None
+        return (
+            f"{self.stage}, {usage.answered + usage.reused:,} requests, {usage.tokens:,} tokens"
+            + (f", ${cost:.2f}" if cost is not None else "")
+        )
+
+    def to_text(self) -> str:
+        """Return a line."""
+        return f"{self.done} of {self.wanted} {self.unit}s, {self.state}"
+
+
+@contextlib.asynccontextmanager
+async def _shown(progress: Progress) -> AsyncIterator[None]:
+    """Show progress: a bar on a terminal, a line every half minute elsewhere."""
+    from tqdm import tqdm
+
+    # A terminal may have no size, and tqdm then shows nothing; here it counts as usual.
+    columns, rows = shutil.get_terminal_size()
+    with tqdm(
+        total=progress.wanted,
+        unit=progress.unit,
+        disable=None,
+        ncols=columns,
+        nrows=rows,
+        bar_format="{n_fmt}/{total_fmt} {unit}s |{bar}| {elapsed}{postfix}",
+    ) as bar:
+
+        def refresh() -> None:
+            bar.n = progress.done
+            bar.set_postfix_str(progress.state)
+
+        async def keep_fresh() -> None:
+            while True:
+                refresh()
+                await asyncio.sleep(1)
+
+        task = asyncio.create_task(keep_fresh())
+        try:
+            async with report_progress(progress.to_text):
+                yield
+        finally:
+            task.cancel()
+            refresh()
+
+
+@contextlib.asynccontextmanager
+async def _connected(
+    panel: PanelSettings, folder: Path, identity: Mapping[str, Any]
+) -> AsyncIterator[tuple[Connection, ...]]:
+    """Open a connection to each endpoint, each with a journal of its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        connections = []
+        for number, endpoint in enumerate(panel.endpoints, start=1):
+            journal = folder / (JOURNAL if number == 1 else f"replies-{number}.jsonl")
+            connections.append(
+                await stack.enter_async_context(connect(endpoint, journal, identity))
+            )
+        yield tuple(connections)
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Attempts:
+    """What the attempts so far have led to, in their order."""
+
+    tried: int = 0
+    conversations: list[AuthoredConversation] = field(default_factory=list)
+    variants: list[AuthoredVariant] = field(default_factory=list)
+    questions: list[AuthoredQuestion] = field(default_factory=list)
+    ballots: list[Ballot] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+    grams: list[frozenset[tuple[str, ...]]] = field(default_factory=list)
+
+    def to_records(
+        self, entities: Sequence[SeedEntities], dropped: Sequence[Dropped], agree: int | None
+    ) -> StageRecords:
+        """Return the records, those of stage 1 included, with the labels that the votes settle."""
+        ratings = rate_members([ballot.votes for ballot in self.ballots])
+        return StageRecords(
+            entities=tuple(entities),
+            conversations=tuple(self.conversations),
+            variants=tuple(self.variants),
+            questions=tuple(self.questions),
+            labels=tuple(settle(self.ballots, ratings, agree)),
+            dropped=(*dropped, *self.dropped),
+        )
+
+
+async def author_groups(
+    settings: AuthoringSettings, folder: Path, reviews: Sequence[Review], progress: Progress
+) -> StageRecords:
+    """Write conversations, alter them, ask about them and label them, until there are enough.
+
+    Attempts take the seeds in turn. A run stops early after `HOPELESS` attempts without a group,
+    and after `ATTEMPTS` attempts for each group, but not before those that somebody has reviewed.
+
+    Args:
+        settings: the settings.
+        folder: the folder for the journals.
+        reviews: what reviewers have decided about documents of an earlier run of these settings. A
+            group counts if it is complete by their labels.
+        progress: is kept up to date.
+
+    Returns:
+        The records, with the panel's labels.
+
+    Raises:
+        InputError: An endpoint or a journal cannot be used.
+    """
+    panel = settings.panel
+    identity = settings.identity
+    async with _shown(progress), _connected(panel, folder, identity) as connections:
+        progress.connections = connections
+        progress.stage = "entities"
+        entities, dropped = await _extract_all(settings, connections[0])
+        attempts = _Attempts()
+        records = attempts.to_records(entities, dropped, panel.agree)
+        reviewed = max((review.panel.conversation + 1 for review in reviews), default=0)
+        while entities and (
+            size := next_batch(settings.groups, attempts.tried, progress.done, reviewed)
+        ):
+            await _try_batch(settings, connections, entities, attempts, size, progress)
+            records = attempts.to_records(entities, dropped, panel.agree)
+            labels = reviewed_labels(records.labels, current_reviews(records, reviews))
+            progress.done = len(labelled_groups(labels))
+    return records
+
+
+def next_batch(wanted: int, tried: int, done: int, reviewed: int = 0) -> int:
+    """Return the number of attempts to make next; 0 at the end.
+
+    Args:
+        wanted: the number of groups that are wanted.
+        tried: the number of attempts so far.
+        done: the number of complete groups so far.
+        reviewed: the number of attempts up to the last one that somebody has reviewed; they are
+            made again in any case.
+
+    Examples:
+        >>> next_batch(10, 0, 0), next_batch(10, 10, 7), next_batch(10, 38, 7)
+        (10, 3, 2)
+        >>> next_batch(10, 40, 7), next_batch(10, 13, 10)
+        (0, 0)
+        >>> next_batch(200, 0, 0), next_batch(200, 50, 0)
+        (50, 0)
+        >>> next_batch(10, 10, 10, reviewed=13)
+        3
+    """
+    is_hopeless = not done and tried >= HOPELESS
+    new = 0 if is_hopeless else min(wanted - done, ATTEMPTS * wanted - tried)
+    return max(0, min(BATCH, max(new, reviewed - tried)))
+
+
+async def _extract_all(
+    settings: AuthoringSettings, connection: Connection
+) -> tuple[list[SeedEntities], list[Dropped]]:
+    """Return the entities of the seeds that have enough, and what was dropped (stage 1)."""
+    panel = settings.panel
+    results = await asyncio.gather(
+        *(
+            extract_entities(connection, panel.prompts, number, seed, panel.temperature)
+            for number, seed in enumerate(settings.seeds)
+        )
+    )
+    entities = [record for record, _ in results if record]
+    return entities, [record for _, dropped in results for record in dropped]
+
+
+async def _try_batch(
+    settings: AuthoringSettings,
+    connections: Sequence[Connection],
+    entities: Sequence[SeedEntities],
+    attempts: _Attempts,
+    size: int,
+    progress: Progress,
+) -> None:
+    """Make the next attempts, through stages 2 to 5."""
+    numbers = range(attempts.tried, attempts.tried + size)
+    span = f"{numbers[0]} to {numbers[-1]}"
+    progress.stage = f"conversations {span}"
+    conversations = await _write_all(settings, connections[0], entities, attempts, numbers)
+    progress.stage = f"variants of {span}"
+    asked = await _ask_all(settings, connections[0], attempts, conversations)
+    progress.stage = f"votes on {span}"
+    members = _members(settings.panel, connections)
+    attempts.ballots += await asyncio.gather(
+        *(_ballot(settings.panel, members, document) for document in asked)
+    )
+    attempts.tried += size
+
+
+async def _write_all(
+    settings: AuthoringSettings,
+    connection: Connection,
+    entities: Sequence[SeedEntities],
+    attempts: _Attempts,
+    numbers: Sequence[int],
+) -> list[AuthoredConversation]:
+    """Write conversations (stage 2), and leave out those that are too like others."""
+    plans = []
+    for number in numbers:
+        of_seed = entities[number % len(entities)]
+        seed = settings.seeds[of_seed.seed]
+        plans.append(plan_conversation(number, seed, of_seed, settings.turns, settings.random_seed))
+    panel = settings.panel
+    results = await asyncio.gather(
+        *(write_conversation(connection, panel.prompts, plan, panel.temperature) for plan in plans)
+    )
+    written = []
+    for plan, (conversation, dropped) in zip(plans, results, strict=True):
+        attempts.dropped += dropped
+        if conversation is None:
+            continue
+        grams = word_grams(conversation.context)
+        if reason := _likeness(grams, word_grams(plan.seed.conversation), attempts.grams):
+            attempts.dropped.append(
+                Dropped(
+                    stage="conversations",
+                    number=conversation.number,
+                    reason=reason,
+                    text=conversation.context,
+                    origin=conversation.origin,
+                )
+            )
+        else:
+            attempts.grams.append(grams)
+            written.append(conversation)
+    attempts.conversations += written
+    return written
+
+
+def _likeness(
+    grams: frozenset[tuple[str, ...]],
+    seed: frozenset[tuple[str, ...]],
+    earlier: Iterable[frozenset[tuple[str, ...]]],
+) -> str:
+    """Return what a conversation is too like; "" if nothing."""
+    if shared_part(grams, seed) >= MOST_SHARED:
+        return "it is too like its seed"
+    for other in earlier:
+        if max(shared_part(grams, other), shared_part(other, grams)) >= MOST_SHARED:
+            return "it is too like an earlier conversation"
+    return ""
+
+
+async def _ask_all(
+    settings: AuthoringSettings,
+    connection: Connection,
+    attempts: _Attempts,
+    conversations: Sequence[AuthoredConversation],
+) -> list[AskedVariant]:
+    """Alter conversations and ask about them (stages 3 and 4); return what is to be labelled.
+
+    A conversation without a question, or without a variant, goes no further.
+    """
+    panel = settings.panel
+    numbers = (settings.random_seed, panel.temperature)
+    kinds = [settings.seeds[conversation.seed or 0].kind for conversation in conversations]
+    altered, questions = await asyncio.gather(
+        asyncio.gather(
+            *(
+                alter_conversation(
+                    connection, panel.prompts, conversation, settings.variants, *numbers
+                )
+                for conversation in conversations
+            )
+        ),
+        asyncio.gather(
+            *(
+                ask_question(connection, panel.prompts, kind, conversation, *numbers)
+                for kind, conversation in zip(kinds, conversations, strict=True)
+            )
+        ),
+    )
+    asked: list[AskedVariant] = []
+    for (variants, refused), (question, unasked) in zip(altered, questions, strict=True):
+        attempts.dropped += [*refused, *unasked]
+        attempts.variants += variants
+        if question is None:
+            continue
+        attempts.questions.append(question)
+        if len(variants) > 1:
+            asked += [(variant, question, None) for variant in variants]
+    return asked
+
+
+def _members(panel: PanelSettings, connections: Sequence[Connection]) -> tuple[Member, ...]:
+    return tuple(
+        Member(connections[seat.endpoint], seat.model, seat.sample) for seat in panel.seats
+    )
+
+
+async def _ballot(panel: PanelSettings, members: Sequence[Member], asked: AskedVariant) -> Ballot:
+    """Return the votes of the panel's members on a document (stage 5)."""
+    variant, question, given = asked
+    votes = await poll(members, panel.prompts, variant, question, panel.temperature)
+    return Ballot(variant.conversation, variant.variant, votes, given)
+
+
+# Existing documents -------------------------------------------------------------------------------
+
+
+async def label_documents(
+    settings: LabellingSettings, folder: Path, progress: Progress
+) -> StageRecords:
+    """Label conversations and questions that exist (stage 5 alone).
+
+    Args:
+        settings: the settings.
+        folder: the folder for the journals.
+        progress: is kept up to date.
+
+    Raises:
+        InputError: An endpoint or a journal cannot be used.
+    """
+    panel = settings.panel
+    conversations, variants, questions, asked = given_records(settings.documents)
+    async with (
+        _shown(progress),
+        _connected(panel, folder, settings.identity) as connections,
+    ):
+        progress.connections = connections
+        progress.stage = "votes"
+        members = _members(panel, connections)
+
+        async def count_ballot(document: AskedVariant) -> Ballot:
+            ballot = await _ballot(panel, members, document)
+            progress.done += 1
+            return ballot
+
+        ballots = await asyncio.gather(*map(count_ballot, asked))
+    labels = settle(ballots, rate_members([ballot.votes for ballot in ballots]), panel.agree)
+    return StageRecords((), conversations, variants, questions, tuple(labels), ())
+
+
+def given_records(
+    documents: Sequence[Document],
+) -> tuple[
+    tuple[AuthoredConversation, ...],
+    tuple[AuthoredVariant, ...],
+    tuple[AuthoredQuestion, ...],
+    list[AskedVariant],
+]:
+    """Return the records of documents that exist: what stages 2 to 4 lead to otherwise.
+
+    Args:
+        documents: the documents.
+
+    Returns:
+        The conversations, the variants, the questions, and what is to be labelled.
+    """
+    groups: dict[int, list[Document]] = defaultdict(list)
+    for document in documents:
+        groups[document.group].append(document)
+    conversations, variants, questions = [], [], []
+    asked: list[AskedVariant] = []
+    for group, members in groups.items():
+        # The original first, as the variant 0; `sorted` keeps the order of the others.
+        for number, document in enumerate(sorted(members, key=lambda each: not each.is_original)):
+            if number == 0:
+                conversations.append(
+                    AuthoredConversation(
+                        number=group,
+                        seed=None,
+                        triplets=(),
+                        entities=NO_ENTITIES,
+                        context=document.context,
+                        origin=GIVEN,
+                    )
+                )
+            original = conversations[-1].context
+            variant = AuthoredVariant(
+                conversation=group,
+                variant=number,
+                alteration=document.alteration,
+                context=document.context,
+                changes=_changes(original, document.context),
+                origin=GIVEN,
+                row=document.row,
+            )
+            question = AuthoredQuestion(
+                conversation=group,
+                variant=number,
+                type=cast(QuestionType, question_type(document)),
+                text=document.question,
+                origin=GIVEN,
+            )
+            variants.append(variant)
+            questions.append(question)
+            asked.append((variant, question, document.answer))
+    return tuple(conversations), tuple(variants), tuple(questions), asked
+
+
+def _changes(original: str, context: str) -> tuple[LineChange, ...]:
+    """Return the lines that differ; none where lines were added or removed."""
+    before, after = original.split("\n"), context.split("\n")
+    if len(before) != len(after):
+        return ()
+    return tuple(
+        LineChange(line=line, old=old, new=new)
+        for line, (old, new) in enumerate(zip(before, after, strict=True))
+        if old != new
+    )

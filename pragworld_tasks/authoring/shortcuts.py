@@ -1,0 +1,137 @@
+"""Whether words alone tell the answers: a split that they do tests no understanding.
+
+A logistic regression on the words of question and conversation learns from some groups and answers
+those of others. Originals and variants share most of their words, so a group is never divided.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pragworld_tasks.authoring.records import AuthoringRecord
+from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.evaluation.metrics import (
+    Interval,
+    bootstrap_intervals,
+    tally,
+)
+
+LEAST_GROUPS = 30  # fewer tell nothing
+_FOLDS = 5
+_STRENGTH = 0.1
+
+Texts = tuple[str, ...]  # of a document; the words of each are features of their own
+
+
+class ShortcutCheck(AuthoringRecord):
+    """How often words alone give the right answer.
+
+    Attributes:
+        texts: whose words.
+        accuracy: the balanced accuracy, cross-validated by group: the mean of the shares of right
+            answers where yes is right, and where no is. An answer that is always the same gets 0.5.
+        interval: its 95% interval, by bootstrap over groups.
+    """
+
+    texts: str
+    accuracy: float
+    interval: Interval
+
+    @property
+    def is_shortcut(self) -> bool:
+        """Whether words alone give more right answers than one that is always the same."""
+        return self.interval.low > 0.5
+
+
+def check_shortcuts(
+    texts: Mapping[str, Sequence[Texts]], answers: Sequence[Answer], groups: Sequence[int]
+) -> tuple[ShortcutCheck, ...]:
+    """Return how often words alone give the right answer.
+
+    Args:
+        texts: by what they are, the texts of each document.
+        answers: the answer of each document.
+        groups: the number of each document's group.
+
+    Returns:
+        A check for each item of `texts`; none with fewer than 30 groups, and where all answers are
+        the same.
+    """
+    if len({*groups}) < LEAST_GROUPS or len({*answers}) < 2:
+        return ()
+    number = np.unique(groups, return_inverse=True)[1]
+    times = Counter(answers)
+    weights = [1 / times[answer] for answer in answers]
+    tallies = {}
+    for name, of_documents in texts.items():
+        predicted = _cross_validated(of_documents, answers, number)
+        right = [guess == answer for guess, answer in zip(predicted, answers, strict=True)]
+        tallies[name] = tally(right, weights, number)
+    intervals = bootstrap_intervals(tallies)
+    return tuple(
+        ShortcutCheck(texts=name, accuracy=tallies[name].share, interval=intervals[name])
+        for name in texts
+    )
+
+
+def _cross_validated(
+    texts: Sequence[Texts], answers: Sequence[Answer], group: ArrayLike
+) -> list[Answer]:
+    """Return the answer to each document of a regression that learned from other groups."""
+    from sklearn.model_selection import GroupKFold
+
+    predicted = list(answers)
+    for train, test in GroupKFold(_FOLDS).split(answers, groups=group):
+        of_fold = regression_answers(
+            [texts[place] for place in train],
+            [answers[place] for place in train],
+            [texts[place] for place in test],
+            longest=1,
+            least_documents=2,
+            strength=_STRENGTH,
+        )
+        for place, answer in zip(test, of_fold, strict=True):
+            predicted[place] = answer
+    return predicted
+
+
+def regression_answers(
+    train: Sequence[Texts],
+    answers: Sequence[Answer],
+    test: Sequence[Texts],
+    longest: int,
+    least_documents: int,
+    strength: float,
+) -> list[Answer]:
+    """Return the answers of a logistic regression on the words of each text of a document.
+
+    Yes and no weigh the same, however often they are right.
+
+    Args:
+        train: the texts of the documents to learn from.
+        answers: their answers; if all are the same, so are those returned.
+        test: the texts of the documents to answer.
+        longest: the largest number of consecutive words that make a feature.
+        least_documents: in how many of the documents to learn from a feature has to occur.
+        strength: the inverse of the regularization.
+    """
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    if len({*answers}) < 2:
+        return [answers[0]] * len(test)
+    train_features, test_features = [], []
+    columns = zip(zip(*train, strict=True), zip(*test, strict=True), strict=True)
+    for train_column, test_column in columns:
+        vectorizer = CountVectorizer(
+            ngram_range=(1, longest), min_df=least_documents, binary=True, token_pattern=r"\w+"
+        )
+        train_features.append(vectorizer.fit_transform(train_column))
+        test_features.append(vectorizer.transform(test_column))
+    model = LogisticRegression(C=strength, solver="liblinear", class_weight="balanced")
+    model.fit(hstack(train_features).tocsr(), answers)
+    predicted: list[Answer] = model.predict(hstack(test_features).tocsr()).tolist()
+    return predicted
