@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command with the given arguments, or with those of the command line."""
     words = sys.argv[1:] if arguments is None else arguments
+    # The kernels that torch multiplies matrices with on CPUs would otherwise round differently
+    # with the place of a matrix in memory, and processes that share a sweep would, too.
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
     if words[:1] == ["lm_eval"]:
         with clean_exit():
             _lm_eval(words[1:])

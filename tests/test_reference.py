@@ -270,8 +270,12 @@ def layouts(decoder: Decoder) -> dict[str, Batch]:
     return batches
 
 
-def assert_close(found: Tensor, expected: Tensor, what: object = "") -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5, msg=lambda m: f"{what}: {m}")
+# Left padding rounds its recurrence differently. Such rounding, of the input, moves logits by 3e-5.
+_OF_QWEN3_NEXT = 1e-4
+
+
+def assert_close(found: Tensor, expected: Tensor, what: object = "", within: float = 1e-5) -> None:
+    torch.testing.assert_close(found, expected, rtol=0, atol=within, msg=lambda m: f"{what}: {m}")
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
@@ -352,7 +356,7 @@ def test_linear_attention_has_no_heads_to_ablate() -> None:
     heads = (Target((1,), 1), Target((1,), 3))
     ablation = Ablation("heads", heads)
     found = pragworld_interp.ablation.ablated_logits(decoder, pad_prompts(PROMPTS), ablation, 40)
-    assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation))
+    assert_close(found, ablated_by_hooks(decoder, PROMPTS, ablation), within=_OF_QWEN3_NEXT)
     with pytest.raises(InputError, match=r"GatedDeltaNet: its heads cannot be told apart"):
         ablated_module(decoder.blocks[0], "heads")
 
@@ -506,6 +510,7 @@ def test_outputs_are_those_of_prompts_that_run_alone(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", UNUSUAL)
 def test_blocks_of_other_shapes(architecture: str) -> None:
+    within = _OF_QWEN3_NEXT if architecture == "qwen3_next" else 1e-5
     decoder = small_decoder(architecture)
     trees = supports_trees(decoder, PROMPTS[:5])
     assert supports_rows(decoder, PROMPTS[:5])
@@ -518,16 +523,17 @@ def test_blocks_of_other_shapes(architecture: str) -> None:
         assert (expected[1:] - expected[0]).abs().amax((1, 2)).min() > 1e-2
         for layout, batch in layouts(decoder).items():
             found = pragworld_interp.ablation.ablated_logits(decoder, batch, ablation, chunk=40)
-            assert_close(found, expected, (ablation.module, layout))
+            assert_close(found, expected, (ablation.module, layout), within)
     # As many rows as heads.
     found = pragworld_interp.ablation.ablated_logits(
         decoder, pad_prompts(PROMPTS[:4]), Ablation("mlp", TARGETS), chunk=40
     )
-    assert_close(found, ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp", TARGETS)))
+    expected = ablated_by_hooks(decoder, PROMPTS[:4], Ablation("mlp", TARGETS))
+    assert_close(found, expected, within=within)
     patched = patched_by_hooks(decoder, PROMPTS, PAIRS).patched
     for packed in {False, trees}:
         found = sweep_patched(decoder, PROMPTS, PAIRS, trees=packed, chunk=40).patched
-        assert_close(found, patched, packed)
+        assert_close(found, patched, packed, within)
 
 
 def test_there_may_be_no_pairs() -> None:
