@@ -373,7 +373,9 @@ def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: P
     record = json.loads((out / "pragworld_train.json").read_text())
     (out / "pragworld_train.json").write_text(json.dumps({**record, "evaluation": []}))
     options = ("--evaluate_tasks", "pragworld_generated_mc", "--evaluate_groups", "4")
-    main(("evaluate", str(out), *options, "--retain", "pragworld_generated_perplexity"))
+    options += ("--retain", "pragworld_generated_perplexity")
+    process = run_program("pragworld-train", "evaluate", out, *options)
+    assert process.returncode == 0, process.stderr
     again = json.loads((out / "pragworld_train.json").read_text())
     assert again == record
     assert (out / "README.md").read_text() == (trained / "README.md").read_text()
