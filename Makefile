@@ -3,6 +3,7 @@
 # make board           Show the runs in results/ as a leaderboard, or without any the released ones.
 # make check           Run ruff and mypy.
 # make test            Run the checks and all tests.
+# make gpu-check       Check sweeps, evaluation and training on a GPU, and write gpu_check.json.
 # make docs            Build the documentation in site/. A broken link is an error.
 # PRAGWORLD_DATA=…     Use the released files in this folder, with any target.
 #
@@ -25,7 +26,7 @@ TASKS ?= pragworld_manual
 ARGS ?= --apply_chat_template
 endif
 
-.PHONY: setup eval board test check docs
+.PHONY: setup eval board test check gpu-check docs
 
 setup: $(VENV)/ready
 
@@ -53,6 +54,9 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+gpu-check: setup
+	$(BIN)/python benchmarks/gpu_check.py --out gpu_check.json
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean

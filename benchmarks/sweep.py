@@ -83,17 +83,17 @@ def make_task(count: int) -> Task:
     return Task(decoder, groups, agreement.supports_trees(decoder, groups[0].prompts))
 
 
-def make_model() -> Qwen2ForCausalLM:
+def make_model(layers: int = LAYERS, hidden: int = HIDDEN) -> Qwen2ForCausalLM:
     """Return a randomly initialized model."""
     torch.manual_seed(0)
     return Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=VOCABULARY,
-            hidden_size=HIDDEN,
-            intermediate_size=4 * HIDDEN,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=6,
-            num_key_value_heads=6,
+            hidden_size=hidden,
+            intermediate_size=4 * hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=hidden // 64,
+            num_key_value_heads=hidden // 64,
             initializer_range=0.05,
         )
     )
@@ -117,7 +117,7 @@ def train_tokenizer(documents: list[Document]) -> Any:
 
     tokenizer = ByteLevelBPETokenizer()
     texts = [f"{d.context} {d.question} yes no yes no" for d in documents]
-    tokenizer.train_from_iterator(texts, vocab_size=4000, show_progress=False)
+    tokenizer.train_from_iterator(texts, vocab_size=min(4000, VOCABULARY), show_progress=False)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer)
 
 
@@ -140,8 +140,9 @@ def loop_ablation(task: Task) -> torch.Tensor:
 
 def full_run(decoder: Decoder, prompt: list[int]) -> torch.Tensor:
     """Compute the logits of all tokens at all positions, and return two of them."""
-    logits: torch.Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False).logits
-    return logits[0, -1, list(decoder.labels)].clone()
+    ids = torch.tensor([prompt], device=decoder.device)
+    logits: torch.Tensor = decoder.model(input_ids=ids, use_cache=False).logits
+    return logits[0, -1, list(decoder.labels)].float()
 
 
 @torch.inference_mode()
@@ -189,14 +190,15 @@ def patched_input(
 def sweep_ablation(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_ablation` with the sweep engine."""
     results = []
-    for unit in packing.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+    budget = runs.default_budget(task.decoder.device)
+    for unit in packing.work_units(task.groups, task.trees, budget):
         batch = packing.group_batch(unit, task.trees, task.decoder.dtype)
         results.append(
             ablation.ablated_logits(
                 task.decoder,
                 batch,
                 Ablation("mlp", every_layer(len(task.decoder.blocks))),
-                runs.CPU_TOKENS,
+                budget,
             )
         )
     return torch.cat(results, 1).transpose(0, 1)
@@ -205,10 +207,11 @@ def sweep_ablation(task: Task) -> torch.Tensor:
 def sweep_patching(task: Task) -> torch.Tensor:
     """Compute the logits of `loop_patching` with the sweep engine."""
     results: list[torch.Tensor] = []
-    for unit in packing.work_units(task.groups, task.trees, runs.CPU_TOKENS):
+    budget = runs.default_budget(task.decoder.device)
+    for unit in packing.work_units(task.groups, task.trees, budget):
         pairs = replace(task, groups=unit).pairs
         prompts = [group.prompts for group in unit]
-        logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, runs.CPU_TOKENS)
+        logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, budget)
         results += map(pair_rows, pairs, logits)
     return torch.cat(results)
 
