@@ -20,7 +20,12 @@ from pragworld_tasks.authoring.agreement import (
     rate_members,
     vote_label,
 )
-from pragworld_tasks.authoring.conversations import MOST_SHARED, shared_part, word_grams
+from pragworld_tasks.authoring.conversations import (
+    MOST_SHARED,
+    Grams,
+    larger_shared_part,
+    word_grams,
+)
 from pragworld_tasks.authoring.decisions import is_in_review
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.outputs import DocumentPlace, LeftOutDocument, select_documents
@@ -50,7 +55,6 @@ LEAST_AGREEMENT = 0.6  # a Fleiss' kappa below this is poor
 _SHOWN = 20  # items of a list in the report; the JSON has all
 
 Breakdown = Literal["question type", "alteration", "effect", "length"]
-Grams = frozenset[tuple[str, ...]]
 
 
 class ClassCount(AuthoringRecord):
@@ -362,7 +366,7 @@ def _near_copies(conversations: dict[int, Grams]) -> Iterable[NearCopy]:
     for number, grams in conversations.items():
         alike = {other for gram in grams for other in having[gram]}
         for other in sorted(alike):
-            shared = _alike(grams, conversations[other])
+            shared = larger_shared_part(grams, conversations[other])
             if shared >= MOST_SHARED:
                 yield NearCopy(conversation=number, other=other, shared=shared)
         for gram in grams:
@@ -392,15 +396,11 @@ def _overlap(
     }
     for number, grams in conversations.items():
         shared, row = max(
-            ((_alike(grams, others), row) for row, others in known.items()), default=(0.0, 0)
+            ((larger_shared_part(grams, others), row) for row, others in known.items()),
+            default=(0.0, 0),
         )
         if shared >= MOST_SHARED:
             yield ManualOverlap(conversation=number, row=row, shared=shared)
-
-
-def _alike(first: Grams, second: Grams) -> float:
-    """Return the share of the sequences of words of either that the other has, the larger one."""
-    return max(shared_part(first, second), shared_part(second, first))
 
 
 def _contradictions(

@@ -65,6 +65,7 @@ sue violet virginia will"""
 _OPENING = re.compile("(?:[\"'\u201c\u2018(]|[:;\u2026\u2014\u2013-]\\s*)$")
 _ENDING = re.compile(r"['\u2019](?:s|ll|d|ve|re|m)?$")  # of "Noah's" and "I'm", but not of "Don't"
 
+Grams: TypeAlias = frozenset[tuple[str, ...]]
 Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
 
@@ -293,7 +294,7 @@ def _words(text: str) -> set[str]:
     return {*re.findall(r"\w+", text.casefold())}
 
 
-def word_grams(conversation: str) -> frozenset[tuple[str, ...]]:
+def word_grams(conversation: str) -> Grams:
     r"""Return the sequences of four words of a conversation, without the speakers' labels.
 
     Examples:
@@ -305,6 +306,11 @@ def word_grams(conversation: str) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*(words[start:] for start in range(_GRAM)), strict=False))
 
 
-def shared_part(grams: frozenset[tuple[str, ...]], others: frozenset[tuple[str, ...]]) -> float:
+def shared_part(grams: Grams, others: Grams) -> float:
     """Return the share of a conversation's sequences of words that another has as well."""
     return len(grams & others) / len(grams) if grams else 0.0
+
+
+def larger_shared_part(first: Grams, second: Grams) -> float:
+    """Return the share of the sequences of words of either that the other has, the larger one."""
+    return max(shared_part(first, second), shared_part(second, first))

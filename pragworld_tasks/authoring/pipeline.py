@@ -19,6 +19,8 @@ from pragworld_tasks.authoring.agreement import Ballot, labelled_groups, rate_me
 from pragworld_tasks.authoring.alterations import alter_conversation
 from pragworld_tasks.authoring.conversations import (
     MOST_SHARED,
+    Grams,
+    larger_shared_part,
     plan_conversation,
     shared_part,
     word_grams,
@@ -158,7 +160,7 @@ class _Attempts:
     questions: list[AuthoredQuestion] = field(default_factory=list)
     ballots: list[Ballot] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
-    grams: list[frozenset[tuple[str, ...]]] = field(default_factory=list)
+    grams: list[Grams] = field(default_factory=list)
 
     def to_records(
         self, entities: Sequence[SeedEntities], dropped: Sequence[Dropped], agree: int | None
@@ -318,17 +320,12 @@ async def _write_all(
     return written
 
 
-def _likeness(
-    grams: frozenset[tuple[str, ...]],
-    seed: frozenset[tuple[str, ...]],
-    earlier: Iterable[frozenset[tuple[str, ...]]],
-) -> str:
+def _likeness(grams: Grams, seed: Grams, earlier: Iterable[Grams]) -> str:
     """Return what a conversation is too like; "" if nothing."""
     if shared_part(grams, seed) >= MOST_SHARED:
         return "it is too like its seed"
-    for other in earlier:
-        if max(shared_part(grams, other), shared_part(other, grams)) >= MOST_SHARED:
-            return "it is too like an earlier conversation"
+    if any(larger_shared_part(grams, other) >= MOST_SHARED for other in earlier):
+        return "it is too like an earlier conversation"
     return ""
 
 
