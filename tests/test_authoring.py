@@ -542,7 +542,7 @@ def test_groups_that_reviewers_reject_are_made_up_for(
         assert groups_in(out) == 2
         main(authoring(seeds, url, "mine", "--overwrite", "--groups", "3", *agree))
         assert groups_in(out) == 3
-    labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+    labels = {label.place: label for label in read_stages(out).labels}
     assert labels[0, 0].reason == REJECTED
     assert set(server.answered.values()) == {1}
 
@@ -571,7 +571,7 @@ def test_decisions_hold_in_a_folder_that_grows_and_in_no_other(seeds: Path, tmp_
         path = saved_decisions(out, {(0, 0): "reject", (1, 1): "no"})
         main(authoring(seeds, url, "mine", "--groups", "3", "--overwrite"))
         apply_decisions(out, path)
-        labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+        labels = {label.place: label for label in read_stages(out).labels}
         assert [place for place, label in labels.items() if label.reviewers] == [(0, 0), (1, 1)]
         assert labels[0, 0].reason == REJECTED
         main(authoring(seeds, url, "other", "--seed", "1"))
@@ -876,7 +876,7 @@ def test_documents_that_exist_are_found_again_in_what_comes_out(tmp_path: Path) 
     rows = [document["provenance"]["row"] for document in written]
     assert rows == [2, 1, 3]
     assert [document["context"] for document in written] == [lines[row]["context"] for row in rows]
-    labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+    labels = {label.place: label for label in read_stages(out).labels}
     for document in written:
         label = labels[document["group"], document["provenance"]["variant"]]
         assert label.answer == document["answer"]

@@ -608,7 +608,7 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     audit = audit_records(records, documents)
 
     place_of_row = {
-        documents.index(document): (label.conversation, label.variant)
+        documents.index(document): label.place
         for label, variant, question in zip(
             records.labels, records.variants, records.questions, strict=True
         )
@@ -617,17 +617,17 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     }
     disputed = [row.row for row in readings if row.is_disputed]
     differing = [row.row for row in readings if len({*row.answers}) > 1]
-    contradictions = {(label.conversation, label.variant) for label in audit.contradictions}
+    contradictions = {label.place for label in audit.contradictions}
     assert contradictions == {place_of_row[row] for row in disputed}
     assert len(contradictions) == 17
     assert len({conversation for conversation, _ in contradictions}) == 5
-    in_review = {(label.conversation, label.variant) for label in audit.in_review}
+    in_review = {label.place for label in audit.in_review}
     assert in_review == {place_of_row[row] for row in (*disputed, *differing)}
     assert sum(count.disputed for count in audit.classes if count.breakdown == "length") == len(
         differing
     )
     # All others keep their label, and those that rest on the convention are told apart.
-    labels = {(label.conversation, label.variant): label for label in records.labels}
+    labels = {label.place: label for label in records.labels}
     for row, document in enumerate(documents):
         label = labels[place_of_row[row]]
         if row not in (*disputed, *differing):

@@ -627,7 +627,7 @@ def records_of(documents: Sequence[Document]) -> StageRecords:
 def relabelled(records: StageRecords, unsettled: set[tuple[int, int]]) -> StageRecords:
     labels = tuple(
         label.model_copy(update={"answer": None, "basis": None})
-        if (label.conversation, label.variant) in unsettled
+        if label.place in unsettled
         else label
         for label in records.labels
     )

@@ -397,6 +397,6 @@ def fleiss_kappa(ratings: Sequence[Sequence[Hashable | None]]) -> float | None:
 
 def labelled_groups(labels: Sequence[Label]) -> set[int]:
     """Return the conversations whose original and at least one variant have a label."""
-    labelled = {(label.conversation, label.variant) for label in labels if label.answer}
+    labelled = {label.place for label in labels if label.answer}
     varied = {conversation for conversation, variant in labelled if variant}
     return {conversation for conversation in varied if (conversation, 0) in labelled}

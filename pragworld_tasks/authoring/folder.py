@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from pragworld_tasks.authoring.records import (
     AuthoringRecord,
     Dropped,
     Label,
+    Place,
     SeedEntities,
     schemas,
 )
@@ -62,6 +64,23 @@ class StageRecords:
     labels: tuple[Label, ...]
     dropped: tuple[Dropped, ...]
 
+    def document_at(self, place: Place) -> tuple[AuthoredVariant, AuthoredQuestion]:
+        """Return the text of a document, and its question.
+
+        Raises:
+            KeyError: One of them is missing.
+        """
+        question = self._questions.get(place) or self._questions[place[0], None]
+        return self._variants[place], question
+
+    @cached_property
+    def _variants(self) -> dict[Place, AuthoredVariant]:
+        return {variant.place: variant for variant in self.variants}
+
+    @cached_property
+    def _questions(self) -> dict[tuple[int, int | None], AuthoredQuestion]:
+        return {(question.conversation, question.variant): question for question in self.questions}
+
 
 def read_stages(folder: Path) -> StageRecords:
     """Read the records of a folder that `author` has finished.
@@ -80,16 +99,15 @@ def read_stages(folder: Path) -> StageRecords:
         for name, record in RECORD_FILES.items()
     }
     stages = StageRecords(**records)
-    texts = {(variant.conversation, variant.variant) for variant in stages.variants}
-    asked = {(question.conversation, question.variant) for question in stages.questions}
     for label in stages.labels:
-        places = {(label.conversation, label.variant), (label.conversation, 0)}
-        is_asked = places <= asked or (label.conversation, None) in asked
-        if not (is_asked and places <= texts):
+        try:
+            for place in (label.place, (label.conversation, 0)):
+                stages.document_at(place)
+        except KeyError as error:
             raise InputError(
                 f"{folder / 'labels.jsonl'}: variant {label.variant} of conversation "
                 f"{label.conversation} has no text or no question; {_RERUN}"
-            )
+            ) from error
     return stages
 
 
