@@ -25,6 +25,7 @@ from pragworld_tasks.authoring.records import (
     AuthoredConversation,
     Dropped,
     EntityLists,
+    Objection,
     Origin,
     Seed,
     SeedEntities,
@@ -66,7 +67,6 @@ _OPENING = re.compile("(?:[\"'\u201c\u2018(]|[:;\u2026\u2014\u2013-]\\s*)$")
 _ENDING = re.compile(r"['\u2019](?:s|ll|d|ve|re|m)?$")  # of "Noah's" and "I'm", but not of "Don't"
 
 Grams: TypeAlias = frozenset[tuple[str, ...]]
-Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
 
 class ConversationReply(BaseModel):
@@ -165,12 +165,7 @@ async def write_conversation(
     objections = invented
     if problem := find_problem(conversation, plan):
         objections = [*invented, problem]
-    dropped = [
-        Dropped(
-            stage="conversations", number=plan.number, reason=reason, text=text, origin=reply.origin
-        )
-        for reason, text in objections
-    ]
+    dropped = [reply.dropped("conversations", plan.number, objection) for objection in objections]
     return None if problem else conversation, dropped
 
 

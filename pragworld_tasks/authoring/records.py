@@ -26,6 +26,7 @@ QuestionType = Literal[
 Stage = Literal["entities", "conversations", "alterations", "questions", "labels"]
 VoteAnswer = Literal["yes", "no", "undetermined"]
 Place: TypeAlias = tuple[int, int]  # the number of a conversation, and that of its variant
+Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
 
 class AuthoringRecord(BaseModel):
