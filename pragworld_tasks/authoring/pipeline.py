@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from pragworld_tasks.authoring.agreement import Ballot, labelled_groups, rate_members, settle
-from pragworld_tasks.authoring.alterations import alter_conversation
+from pragworld_tasks.authoring.alterations import alter_conversation, changed_lines
 from pragworld_tasks.authoring.conversations import (
     MOST_SHARED,
     Grams,
@@ -37,7 +37,6 @@ from pragworld_tasks.authoring.records import (
     AuthoredQuestion,
     AuthoredVariant,
     Dropped,
-    LineChange,
     QuestionType,
     SeedEntities,
 )
@@ -460,7 +459,7 @@ def given_records(
                 variant=number,
                 alteration=document.alteration,
                 context=document.context,
-                changes=_changes(original, document.context),
+                changes=changed_lines(original, document.context),
                 origin=GIVEN,
                 row=document.row,
             )
@@ -475,15 +474,3 @@ def given_records(
             questions.append(question)
             asked.append((variant, question, document.answer))
     return tuple(conversations), tuple(variants), tuple(questions), asked
-
-
-def _changes(original: str, context: str) -> tuple[LineChange, ...]:
-    """Return the lines that differ; none where lines were added or removed."""
-    before, after = original.split("\n"), context.split("\n")
-    if len(before) != len(after):
-        return ()
-    return tuple(
-        LineChange(line=line, old=old, new=new)
-        for line, (old, new) in enumerate(zip(before, after, strict=True))
-        if old != new
-    )
