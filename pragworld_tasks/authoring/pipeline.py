@@ -339,24 +339,29 @@ async def _ask_all(
     A conversation without a question, or without a variant, goes no further.
     """
     panel = settings.panel
-    numbers = (settings.random_seed, panel.temperature)
-    kinds = [settings.seeds[conversation.seed or 0].kind for conversation in conversations]
-    altered, questions = await asyncio.gather(
-        asyncio.gather(
-            *(
-                alter_conversation(
-                    connection, panel.prompts, conversation, settings.variants, *numbers
-                )
-                for conversation in conversations
-            )
-        ),
-        asyncio.gather(
-            *(
-                ask_question(connection, panel.prompts, kind, conversation, *numbers)
-                for kind, conversation in zip(kinds, conversations, strict=True)
-            )
-        ),
+    altering = (
+        alter_conversation(
+            connection,
+            panel.prompts,
+            conversation,
+            settings.variants,
+            settings.random_seed,
+            panel.temperature,
+        )
+        for conversation in conversations
     )
+    asking = (
+        ask_question(
+            connection,
+            panel.prompts,
+            settings.seeds[conversation.seed or 0].kind,
+            conversation,
+            settings.random_seed,
+            panel.temperature,
+        )
+        for conversation in conversations
+    )
+    altered, questions = await asyncio.gather(asyncio.gather(*altering), asyncio.gather(*asking))
     asked: list[AskedVariant] = []
     for (variants, refused), (question, unasked) in zip(altered, questions, strict=True):
         attempts.dropped += [*refused, *unasked]
