@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
-from pragworld_tasks.authoring.agreement import cohen_kappa, fleiss_kappa
+from pragworld_tasks.authoring.agreement import BASES, cohen_kappa, fleiss_kappa
 from pragworld_tasks.authoring.folder import StageRecords, read_records
 from pragworld_tasks.authoring.records import AuthoringRecord, Label, Place, PlacedRecord
 from pragworld_tasks.data.documents import Answer, Basis
@@ -33,11 +33,6 @@ _ANSWERS: dict[Verdict, str] = {
     "no": "no",
     "undetermined": "no",
     "reject": REJECTED,
-}
-_BASES: dict[Verdict, Basis] = {
-    "yes": "entailed",
-    "no": "excluded",
-    "undetermined": "undetermined",
 }
 
 
@@ -273,7 +268,7 @@ def decided_label(panel: Label, decisions: Mapping[str, Decision]) -> Label:
         reason = f"the reviewers disagree ({counts})"
     else:
         answer = "yes" if settled == "yes" else "no"
-        basis = _majority([_BASES[verdict] for verdict in verdicts if _ANSWERS[verdict] == answer])
+        basis = _majority([BASES[verdict] for verdict in verdicts if _ANSWERS[verdict] == answer])
     return panel.model_copy(
         update={
             "answer": answer,

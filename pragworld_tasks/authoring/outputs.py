@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pragworld_tasks.authoring.agreement import vote_label
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.records import (
     AuthoredQuestion,
@@ -24,7 +25,6 @@ from pragworld_tasks.data.documents import Answer, Document, Effect
 from pragworld_tasks.formatting import format_count
 
 FILES = ("documents.jsonl", "documents.csv", "documents")
-_ANSWERS: dict[str | None, Answer] = {"yes": "yes", "no": "no", "undetermined": "no"}
 
 
 def write_document_files(records: StageRecords, folder: Path) -> int:
@@ -220,5 +220,5 @@ def _of_label(label: Label) -> list[Origin]:
     """Return who gave a label: the reviewers, and the members of the panel who voted for it."""
     return [
         *(Origin(model=f"reviewer {name}") for name in label.reviewers),
-        *(vote.origin for vote in label.votes if _ANSWERS.get(vote.answer) == label.answer),
+        *(vote.origin for vote in label.votes if vote_label(vote) == label.answer),
     ]

@@ -25,6 +25,7 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
 from pragworld_tasks.endpoint import Connection
+from pragworld_tasks.formatting import format_count
 from pragworld_tasks.text_alterations.tokens import label_end
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2018\u2019][^\W_]+)*")
@@ -143,7 +144,7 @@ def lost_votes_text(labels: Iterable[Label]) -> str:
         return ""
     ((commonest, times),) = Counter(causes).most_common(1)
     return (
-        f"{len(causes)} vote{'s' if len(causes) > 1 else ''} failed, "
+        f"{format_count(len(causes), 'vote')} failed, "
         f"{'most often ' if times < len(causes) else ''}because {commonest}; rerun the command "
         "with --overwrite to send these requests again"
     )
