@@ -32,7 +32,7 @@ from pragworld_tasks.authoring.agreement import (
 )
 from pragworld_tasks.authoring.audit import audit_records, local_manual_split
 from pragworld_tasks.authoring.folder import StageRecords
-from pragworld_tasks.authoring.panel import Member, occurs, poll, quote_problem
+from pragworld_tasks.authoring.panel import Member, poll, quote_problem
 from pragworld_tasks.authoring.pipeline import given_records
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
@@ -426,21 +426,22 @@ CONTEXT = (
         "No.",
         "Person 1: No",
         "12: Person 1: no.",
-        "Noah said",
+        "where's the",  # half of it
+        "Noah said it",
         "Alice: Sure?\nPerson 1: No.",
         "in the hall - I think",
         "It is in the hall\u2014I think",
     ],
 )
 def test_a_quote_that_occurs(quote: str) -> None:
-    assert occurs(quote, CONTEXT)
+    assert not quote_problem("yes", quote, CONTEXT)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 def test_an_accent_may_be_a_character_of_its_own(form: Any) -> None:
     context = unicodedata.normalize("NFD", "Ren\u00e9e: The caf\u00e9\u2014and the ma\u00eetre.")
     quote = unicodedata.normalize(form, "The caf\u00e9 and the ma\u00eetre")
-    assert occurs(quote, context)
+    assert not quote_problem("yes", quote, context)
 
 
 @pytest.mark.parametrize("quote", ["", '""', " \u2014 "])
@@ -452,11 +453,6 @@ def test_a_quote_without_words_is_none(quote: str) -> None:
 @pytest.mark.parametrize(
     "quote",
     [
-        "",
-        " \u2026 ",
-        "hall",  # one word of an utterance
-        "Bob",
-        "Bob: Noah",  # the label is no word of it
         "Alice:",
         "It is in the hallway",
         "t is in the hal",
@@ -468,7 +464,33 @@ def test_a_quote_without_words_is_none(quote: str) -> None:
     ],
 )
 def test_a_quote_that_does_not_occur(quote: str) -> None:
-    assert not occurs(quote, CONTEXT)
+    problem = "the quoted utterance does not occur in the conversation"
+    assert quote_problem("no", quote, CONTEXT) == problem
+
+
+@pytest.mark.parametrize(
+    ("quote", "is_enough"),
+    [
+        ("hall", False),
+        ("Bob", False),
+        ("Bob: Noah", False),  # the label is no word of it
+        ("Noah said", False),  # two words of nine
+        ("Noah said it", True),
+        ("in the hall", True),
+        ("Ann: No", True),  # all that she said
+        ("the keys", False),  # who says so?
+        ("and the keys are", False),
+        ("and the keys are mine", True),
+        ("No.\nNoah said", False),
+    ],
+)
+def test_a_quote_tells_which_utterance_it_is_from(quote: str, is_enough: bool) -> None:
+    context = (
+        f"{CONTEXT}\nAnn: No.\nAnn: Noah has all of my things and the keys are mine, you know."
+        "\nBob: Noah has all of your things and the keys are yours, are they not?"
+    )
+    problem = "" if is_enough else "the quote is too short to tell which utterance it is from"
+    assert quote_problem("yes", quote, context) == problem
 
 
 # Votes over HTTP -----------------------------------------------------------------------------------
