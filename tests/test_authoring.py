@@ -887,6 +887,25 @@ def test_documents_that_exist_are_found_again_in_what_comes_out(tmp_path: Path) 
     assert "Conversation 1, variant 1: Negation (row 1)</h2>" in (out / "review.html").read_text()
 
 
+def test_models_of_one_name_are_told_apart_by_their_servers(tmp_path: Path) -> None:
+    path, out, moved = (tmp_path / name for name in ("documents.jsonl", "checked", "moved"))
+    context = "Ann: Where are the pears?\nBen: They are in the hall."
+    path.write_text(json.dumps({"context": context, "question": "Here?", "answer": "yes"}))
+
+    def label(folder: Path, *members: tuple[str, str]) -> None:
+        panel = [word for member in members for word in ("--panel", *member)]
+        main(["author", "--documents", str(path), "--out", str(folder), "--overwrite", *panel])
+
+    with listening(LocalServer(_Judges)) as first, listening(LocalServer(_Judges)) as second:
+        label(out, ("same", first), ("same", second))
+        label(moved, ("one", first), ("other", second))
+        label(moved, ("one", second), ("other", first))  # nothing but the servers' addresses
+        (votes,) = (label.votes for label in read_stages(out).labels)
+        assert len({vote.origin.request for vote in votes}) == 2
+        with refused("run.json: written with the panel's models on other servers; use the same"):
+            label(out, ("same", second), ("same", first))
+
+
 class _BusyJudges(_Judges):
     """Judges of which one is out of order at first."""
 

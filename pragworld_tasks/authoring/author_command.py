@@ -368,7 +368,7 @@ def _panel(options: argparse.Namespace) -> "PanelSettings":
         )
         if place == len(endpoints):
             endpoints.append(endpoint)
-        sample = sum((seat.model, seat.endpoint) == (model, place) for seat in seats)
+        sample = sum(seat.model == model for seat in seats)
         seats.append(Seat(model, place, sample))
     prompts = Prompts.read(options.prompts)
     return PanelSettings(
