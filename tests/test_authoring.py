@@ -51,6 +51,7 @@ from pragworld_tasks.authoring.entities import (
     NO_ENTITIES,
     accept_entities,
     draw_triplets,
+    extract_entities,
     read_seeds,
     speakers_of,
 )
@@ -58,6 +59,7 @@ from pragworld_tasks.authoring.folder import read_stages
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
     RULES,
+    Dropped,
     EntityLists,
     Label,
     Seed,
@@ -67,6 +69,7 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.cli import main
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.entities import Conversation, Entities
 
@@ -477,6 +480,33 @@ def test_a_run_with_too_few_groups_leaves_its_files_and_says_why(
     report = (tmp_path / "mine" / "report.md").read_text()
     assert "the reply is malformed, and so is its repair" in report
     assert (tmp_path / "mine" / "documents.jsonl").read_text() == ""
+
+
+def test_no_more_seeds_are_read_than_groups_need(
+    seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [
+        plain_talk.write_seed("household", ("Ann", "Ben"), random.Random(seed)) for seed in range(9)
+    ]
+    seeds.write_text("\n".join(json.dumps({"conversation": text}) for text in texts))
+    server, out = played(tmp_path), tmp_path / "mine"
+
+    async def extract_even(
+        connection: Connection, prompts: Prompts, number: int, seed: Seed, temperature: float
+    ) -> tuple[SeedEntities | None, list[Dropped]]:
+        record, dropped = await extract_entities(connection, prompts, number, seed, temperature)
+        return None if number % 2 else record, dropped
+
+    monkeypatch.setattr("pragworld_tasks.authoring.pipeline.extract_entities", extract_even)
+    with listening(server) as url:
+        for groups, usable in ((2, [0, 2]), (4, [0, 2, 4, 6])):
+            main(authoring(seeds, url, "mine", "--groups", str(groups), "--overwrite"))
+            records = read_stages(out)
+            assert [record.seed for record in records.entities] == usable
+            assert [record.seed for record in records.conversations] == usable
+            log = (tmp_path / "requests.jsonl").read_text().splitlines()
+            prompts = Counter(json.loads(line).get("prompt") for line in log)
+            assert prompts["entities.general"] == usable[-1] + 1
 
 
 def test_what_reviewers_rejected_is_not_in_review(seeds: Path, tmp_path: Path) -> None:

@@ -151,9 +151,16 @@ async def _connected(
 
 @dataclass
 class _Attempts:
-    """What the attempts so far have led to, in their order."""
+    """What the attempts so far have led to, in their order.
+
+    Attributes:
+        tried: the number of attempts.
+        seeds: the number of seeds whose entities were asked for.
+    """
 
     tried: int = 0
+    seeds: int = 0
+    entities: list[SeedEntities] = field(default_factory=list)
     conversations: list[AuthoredConversation] = field(default_factory=list)
     variants: list[AuthoredVariant] = field(default_factory=list)
     questions: list[AuthoredQuestion] = field(default_factory=list)
@@ -161,18 +168,16 @@ class _Attempts:
     dropped: list[Dropped] = field(default_factory=list)
     grams: list[Grams] = field(default_factory=list)
 
-    def to_records(
-        self, entities: Sequence[SeedEntities], dropped: Sequence[Dropped], agree: int | None
-    ) -> StageRecords:
-        """Return the records, those of stage 1 included, with the labels that the votes settle."""
+    def to_records(self, agree: int | None) -> StageRecords:
+        """Return the records, with the labels that the votes settle."""
         ratings = rate_members([ballot.votes for ballot in self.ballots])
         return StageRecords(
-            entities=tuple(entities),
+            entities=tuple(self.entities),
             conversations=tuple(self.conversations),
             variants=tuple(self.variants),
             questions=tuple(self.questions),
             labels=tuple(settle(self.ballots, ratings, agree)),
-            dropped=(*dropped, *self.dropped),
+            dropped=tuple(self.dropped),
         )
 
 
@@ -181,8 +186,9 @@ async def author_groups(
 ) -> StageRecords:
     """Write conversations, alter them, ask about them and label them, until there are enough.
 
-    Attempts take the seeds in turn. A run stops early after `HOPELESS` attempts without a group,
-    and after `ATTEMPTS` attempts for each group, but not before those that somebody has reviewed.
+    Attempts take the seeds in turn, and no more seeds are read than they need. A run stops early
+    after `HOPELESS` attempts without a group, and after `ATTEMPTS` attempts for each group, but not
+    before those that somebody has reviewed.
 
     Args:
         settings: the settings.
@@ -201,16 +207,16 @@ async def author_groups(
     identity = settings.identity
     async with _shown(progress), _connected(panel, folder, identity) as connections:
         progress.connections = connections
-        progress.stage = "entities"
-        entities, dropped = await _extract_all(settings, connections[0])
         attempts = _Attempts()
-        records = attempts.to_records(entities, dropped, panel.agree)
+        records = attempts.to_records(panel.agree)
         reviewed = max((review.panel.conversation + 1 for review in reviews), default=0)
-        while entities and (
-            size := next_batch(settings.groups, attempts.tried, progress.done, reviewed)
-        ):
-            await _try_batch(settings, connections, entities, attempts, size, progress)
-            records = attempts.to_records(entities, dropped, panel.agree)
+        while size := next_batch(settings.groups, attempts.tried, progress.done, reviewed):
+            progress.stage = "entities"
+            await _extract_entities(settings, connections[0], attempts, attempts.tried + size)
+            if not attempts.entities:
+                return attempts.to_records(panel.agree)
+            await _try_batch(settings, connections, attempts, size, progress)
+            records = attempts.to_records(panel.agree)
             labels = reviewed_labels(records.labels, current_reviews(records, reviews))
             progress.done = len(labelled_groups(labels))
     return records
@@ -241,25 +247,30 @@ def next_batch(wanted: int, tried: int, done: int, reviewed: int = 0) -> int:
     return max(0, min(BATCH, max(new, reviewed - tried)))
 
 
-async def _extract_all(
-    settings: AuthoringSettings, connection: Connection
-) -> tuple[list[SeedEntities], list[Dropped]]:
-    """Return the entities of the seeds that have enough, and what was dropped (stage 1)."""
+async def _extract_entities(
+    settings: AuthoringSettings, connection: Connection, attempts: _Attempts, needed: int
+) -> None:
+    """Extract entities (stage 1) until as many seeds as needed have enough, or no seed is left."""
     panel = settings.panel
-    results = await asyncio.gather(
-        *(
-            extract_entities(connection, panel.prompts, number, seed, panel.temperature)
-            for number, seed in enumerate(settings.seeds)
+    while numbers := range(len(settings.seeds))[attempts.seeds :][
+        : needed - len(attempts.entities)
+    ]:
+        results = await asyncio.gather(
+            *(
+                extract_entities(
+                    connection, panel.prompts, number, settings.seeds[number], panel.temperature
+                )
+                for number in numbers
+            )
         )
-    )
-    entities = [record for record, _ in results if record]
-    return entities, [record for _, dropped in results for record in dropped]
+        attempts.seeds += len(numbers)
+        attempts.entities += [record for record, _ in results if record]
+        attempts.dropped += [record for _, dropped in results for record in dropped]
 
 
 async def _try_batch(
     settings: AuthoringSettings,
     connections: Sequence[Connection],
-    entities: Sequence[SeedEntities],
     attempts: _Attempts,
     size: int,
     progress: Progress,
@@ -268,7 +279,7 @@ async def _try_batch(
     numbers = range(attempts.tried, attempts.tried + size)
     span = f"{numbers[0]} to {numbers[-1]}"
     progress.stage = f"conversations {span}"
-    conversations = await _write_all(settings, connections[0], entities, attempts, numbers)
+    conversations = await _write_all(settings, connections[0], attempts, numbers)
     progress.stage = f"variants of {span}"
     asked = await _ask_all(settings, connections[0], attempts, conversations)
     progress.stage = f"votes on {span}"
@@ -282,14 +293,13 @@ async def _try_batch(
 async def _write_all(
     settings: AuthoringSettings,
     connection: Connection,
-    entities: Sequence[SeedEntities],
     attempts: _Attempts,
     numbers: Sequence[int],
 ) -> list[AuthoredConversation]:
     """Write conversations (stage 2), and leave out those that are too like others."""
     plans = []
     for number in numbers:
-        of_seed = entities[number % len(entities)]
+        of_seed = attempts.entities[number % len(attempts.entities)]
         seed = settings.seeds[of_seed.seed]
         plans.append(plan_conversation(number, seed, of_seed, settings.turns, settings.random_seed))
     panel = settings.panel
