@@ -55,7 +55,7 @@ from pragworld_tasks.authoring.entities import (
     read_seeds,
     speakers_of,
 )
-from pragworld_tasks.authoring.folder import read_stages
+from pragworld_tasks.authoring.folder import LOCK, read_stages
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
     RULES,
@@ -71,6 +71,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_files
 from pragworld_tasks.text_alterations.entities import Conversation, Entities
 
 SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
@@ -507,6 +508,34 @@ def test_no_more_seeds_are_read_than_groups_need(
             log = (tmp_path / "requests.jsonl").read_text().splitlines()
             prompts = Counter(json.loads(line).get("prompt") for line in log)
             assert prompts["entities.general"] == usable[-1] + 1
+
+
+def test_a_folder_is_written_by_one_process_at_a_time(
+    seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / LOCK).touch()  # as a killed process leaves it
+    with listening(played(tmp_path)) as url:
+        again = authoring(seeds, url, "mine", "--overwrite")
+        main(again)
+        decisions = saved_decisions(out, {(0, 0): "reject"})
+        tries = 0
+
+        def write_and_try(*arguments: Any, **options: Any) -> None:
+            nonlocal tries
+            tries += 1
+            for command in (again, ["author-review", str(out), "--apply", decisions]):
+                with refused("mine: another process is writing to it; wait until that has ended"):
+                    main(command)
+            write_files(*arguments, **options)
+
+        monkeypatch.setattr(results, "write_files", write_and_try)
+        main(again)
+        apply_decisions(out, decisions)
+    assert tries == 2
+    assert read_stages(out).labels[0].reason == REJECTED
+    assert not (out / LOCK).exists()
 
 
 def test_what_reviewers_rejected_is_not_in_review(seeds: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The folder of an authoring run: the records of all stages, and the files made of them."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -33,8 +34,10 @@ from pragworld_tasks.files import (
     refusing,
 )
 from pragworld_tasks.formatting import format_count
+from pragworld_tasks.journal import exclusive
 
 RUN_FILE, JOURNAL = "run.json", "replies.jsonl"
+LOCK = ".lock"
 _RERUN = "rerun `author` with --overwrite"
 _RESULT_FILES = (
     *("documents.jsonl", "documents.csv", "audit.json", "report.md", "review.html"),
@@ -82,6 +85,30 @@ class StageRecords:
         return {(question.conversation, question.variant): question for question in self.questions}
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder, from what is read of it to what is written.
+
+    Raises:
+        InputError: Another process is writing to it.
+    """
+    with exclusive(folder / LOCK, folder):
+        yield
+
+
+def check_labelled(folder: Path) -> None:
+    """Refuse what is not the folder of an `author` run that has finished.
+
+    Raises:
+        InputError: It has no labels.
+    """
+    if not (folder / "labels.jsonl").is_file():
+        raise InputError(
+            f"{folder}: no labels.jsonl in it; pass the --out folder of a finished "
+            "`pragworld-tasks author`"
+        )
+
+
 def read_stages(folder: Path) -> StageRecords:
     """Read the records of a folder that `author` has finished.
 
@@ -89,11 +116,7 @@ def read_stages(folder: Path) -> StageRecords:
         InputError: A file is missing, a line of it is not such a record, or a label is of no
             document.
     """
-    if not (folder / "labels.jsonl").is_file():
-        raise InputError(
-            f"{folder}: no labels.jsonl in it; pass the --out folder of a finished "
-            "`pragworld-tasks author`"
-        )
+    check_labelled(folder)
     records: dict[str, Any] = {
         name.removesuffix(".jsonl"): tuple(read_records(folder / name, record, _RERUN))
         for name, record in RECORD_FILES.items()
@@ -181,7 +204,8 @@ def is_finished(folder: Path, run: RunState, overwrite: bool) -> bool:
     _check_writable(folder)
     if not (folder / RUN_FILE).exists():
         journals = sorted(folder.glob("replies*.jsonl"))
-        if not journals and folder.exists() and (foreign := sorted(folder.iterdir())):
+        files = {*folder.iterdir()} - {folder / LOCK} if folder.exists() else set()
+        if not journals and (foreign := sorted(files)):
             raise InputError(
                 f"{folder}: not the folder of an `author` run, for {foreign[0].name} is in it; "
                 "choose another folder"
