@@ -19,7 +19,13 @@ from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_interp.targets import Module, parse_layers
 from pragworld_interp.trace_files import read_trace
 from pragworld_interp.trace_report import is_trace_file, select_pair
-from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
+from pragworld_tasks.command_line import (
+    Commands,
+    add_command,
+    add_commands,
+    clean_exit,
+    run_command,
+)
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
@@ -65,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`pragworld-interp COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = add_commands(parser)
     _add_ablate(commands)
     _add_patch(commands)
     _add_trace(commands)
