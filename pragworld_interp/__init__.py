@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         read_patching_panels,
     )
     from pragworld_interp.reports import Ablated, Patched
+    from pragworld_interp.sweep_shards import merge_shards
     from pragworld_interp.targets import Target
     from pragworld_interp.trace_files import Traced, read_trace
     from pragworld_interp.trace_heatmap import trace_figure
@@ -54,6 +55,7 @@ __all__ = [
     "average_effects",
     "compare",
     "detectable_before_sweep",
+    "merge_shards",
     "patch",
     "patching_figure",
     "read_layer_files",
@@ -88,6 +90,7 @@ __getattr__, __dir__ = lazy_exports(
         "average_effects": "patching_report:average_effects",
         "compare": "comparison:compare_reports",
         "detectable_before_sweep": "power:detectable_before_sweep",
+        "merge_shards": "sweep_shards:merge_shards",
         "patch": "notebook:patch",
         "patching_figure": "figures:patching_figure",
         "read_layer_files": "report_files:read_layer_files",

@@ -19,12 +19,19 @@ from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_interp.targets import Module, parse_layers
 from pragworld_interp.trace_files import read_trace
 from pragworld_interp.trace_report import is_trace_file, select_pair
-from pragworld_tasks.command_line import Commands, add_command, clean_exit, run_command
+from pragworld_tasks.command_line import (
+    Commands,
+    add_command,
+    add_commands,
+    clean_exit,
+    run_command,
+)
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.figures import check_figure
 from pragworld_tasks.files import check_output, write_json
+from pragworld_tasks.shards import Shard, parse_shard
 
 if TYPE_CHECKING:
     from pragworld_interp.pipeline import SweepInputs
@@ -65,9 +72,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`pragworld-interp COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = add_commands(parser)
     _add_ablate(commands)
     _add_patch(commands)
+    _add_merge(commands)
     _add_trace(commands)
     _add_plot(commands)
     _add_compare(commands)
@@ -78,7 +86,10 @@ def _parser() -> argparse.ArgumentParser:
 
 # Sweeps -------------------------------------------------------------------------------------------
 
-_RESUME = "Rerun the same command to resume an interrupted run."
+_RESUME = (
+    "Rerun the same command to resume an interrupted run. With --shard 1/4, it does a quarter of "
+    "the run; `merge` joins the quarters."
+)
 
 
 def _add_ablate(commands: Commands) -> None:
@@ -92,7 +103,9 @@ def _add_ablate(commands: Commands) -> None:
         example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
         "--out layers.json\n"
         "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
-        "--layers 10-13 --out heads.json",
+        "--layers 10-13 --out heads.json\n"
+        "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--out layers.json --shard 1/4",
     )
     add = command.add_argument
     modules, replacements = get_args(Module), get_args(Replacement)
@@ -135,7 +148,7 @@ def _ablate(options: argparse.Namespace) -> None:
 
     seed = options.seed if options.replacement == "resample" else None
     intervention = Intervention(options.module, options.replacement, seed, options.positions)
-    report = ablate_layers(sweep, intervention, options.out, layers)
+    report = ablate_layers(sweep, intervention, _out(options), layers, _shard(options))
     if report is not None:
         print(report.to_text())
 
@@ -149,7 +162,9 @@ def _add_patch(commands: Commands) -> None:
         description="Runs each original prompt with the residuals of one layer replaced by those "
         f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
         example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out patching.jsonl",
+        "--out patching.jsonl\n"
+        "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
+        "--out patching.jsonl --shard 1/4",
     )
     command.add_argument(
         "--positions",
@@ -183,15 +198,50 @@ def _patch(options: argparse.Namespace) -> None:
         raise InputError(f"--check-pairs {options.check_pairs}: must be at least 0")
     if options.method == "attribution" and options.engine == "pyvene":
         raise InputError("--method attribution: not one of --engine pyvene; use --engine sweep")
+    if options.method == "attribution" and options.shard and options.check_pairs:
+        raise InputError(
+            "--method attribution: estimates are compared on pairs of the whole run, not of a "
+            "shard; pass --check-pairs 0, or leave out --shard"
+        )
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import patch_layers
 
     report = patch_layers(
-        sweep, options.positions, options.out, options.method, options.check_pairs
+        sweep,
+        options.positions,
+        _out(options),
+        options.method,
+        options.check_pairs,
+        _shard(options),
     )
     if report is not None:
         print(report.to_text())
+
+
+def _add_merge(commands: Commands) -> None:
+    command = add_command(
+        commands,
+        "merge",
+        _merge,
+        "join the shards that `ablate` or `patch` wrote with --shard",
+        description="The report is the one that a run without --shard writes, byte for byte.",
+        example="pragworld-interp merge layers.json.shard-*-of-4 --out layers.json",
+    )
+    add = command.add_argument
+    add("files", nargs="+", type=Path, metavar="SHARD", help="the files of all shards of one run")
+    add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
+    add("--overwrite", action="store_true", help="replace a report")
+
+
+def _merge(options: argparse.Namespace) -> None:
+    from pragworld_interp.sweep_shards import merge_shards
+
+    _check_out(options.out, options.overwrite)
+    report = merge_shards(options.files)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    report.write(options.out, options.overwrite)
+    print(report.to_text())
 
 
 def _add_trace(commands: Commands) -> None:
@@ -246,6 +296,12 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
     add("--overwrite", action="store_true", help="replace a finished report")
+    add(
+        "--shard",
+        metavar="I/N",
+        help="do only part I of N, such as 1/4, and write it to FILE.shard-I-of-N for `merge`; "
+        "default: do all",
+    )
     _add_engine(add)
 
 
@@ -318,12 +374,23 @@ def _add_engine(add: Callable[..., object]) -> None:
 def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
-    _check_out(options.out, options.overwrite)
+    _check_out(_out(options), options.overwrite)
     documents, generator = _documents(options)
     if options.limit is not None:
         groups = sorted({document.group for document in documents})[: options.limit]
         documents = [document for document in documents if document.group in groups]
     return _load(options, documents, generator)
+
+
+def _shard(options: argparse.Namespace) -> Shard | None:
+    return None if options.shard is None else parse_shard(options.shard)
+
+
+def _out(options: argparse.Namespace) -> Path:
+    """Return the file that a sweep writes: its report, or its shard."""
+    shard = _shard(options)
+    out: Path = options.out
+    return out.with_name(f"{out.name}.{shard.name}") if shard else out
 
 
 def _check_sizes(options: argparse.Namespace, *names: str) -> None:

@@ -65,8 +65,8 @@ def compute_report(
 ) -> LayerReport:
     """Compute the report of an ablation sweep.
 
-    Probabilities are rounded to `DIGITS` first, so that the report follows from its file. Rounding
-    never creates a tie.
+    Probabilities are rounded first, so that the report follows from its file; see
+    `document_results`.
 
     Args:
         documents: Some or all documents of one split, or prompts.
@@ -90,16 +90,36 @@ def compute_report(
             f"p(gold) has shape {gold.shape}; {len(documents)} documents and {len(targets)} "
             "targets need one row a document and one column more than targets"
         )
+    results = document_results(documents, gold)
+    return report_from_results(
+        results, model, data, intervention, settings or SweepSettings(), targets
+    )
+
+
+def document_results(
+    documents: Sequence[Document | OwnPrompt], gold: ArrayLike
+) -> tuple[DocumentResult, ...]:
+    """Return the results of documents, with probabilities rounded to `DIGITS`.
+
+    Rounding never creates a tie.
+
+    Args:
+        documents: The documents, or prompts.
+        gold: [documents, runs] the probability of the gold answer; see `compute_report`.
+
+    Raises:
+        ValueError: `gold` holds other numbers than probabilities.
+    """
+    gold = np.asarray(gold, dtype=np.float64)
     if not ((gold >= 0) & (gold <= 1)).all():
         raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
     rounded = np.round(gold, DIGITS)
     new_tie = (rounded == 0.5) & (gold != 0.5)
     rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
-    results = tuple(
+    return tuple(
         DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
         for d, values in zip(documents, rounded.tolist(), strict=True)
     )
-    return _compute(results, model, data, intervention, settings or SweepSettings(), targets)
 
 
 def recompute_report(report: Report, settings: SweepSettings | None = None) -> Report:
@@ -116,7 +136,7 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         >>> lenient.selected("useful", by="evidence")
         [1, 2]
     """
-    computed = _compute(
+    computed = report_from_results(
         report.documents,
         report.model,
         report.data,
@@ -172,7 +192,7 @@ def split_half(differences: ArrayLike, halvings: int, seed: int) -> Floats:
 # From documents to the report ---------------------------------------------------------------------
 
 
-def _compute(
+def report_from_results(
     results: tuple[DocumentResult, ...],
     model: ModelIdentity,
     data: DataIdentity,
@@ -180,6 +200,19 @@ def _compute(
     settings: SweepSettings,
     targets: tuple[Target, ...],
 ) -> LayerReport:
+    """Compute the report of an ablation sweep from the results of its documents.
+
+    Args:
+        results: The results, in the order of the groups.
+        model: The model that was swept.
+        data: The identity of the documents.
+        intervention: What was done to each target.
+        settings: The settings of the statistics.
+        targets: What was ablated in turn.
+
+    Raises:
+        ValueError: The results are not those of the documents.
+    """
     # Renumber the groups: the bootstrap would draw groups that a part of a split leaves out.
     group = np.unique([result.group for result in results], return_inverse=True)[1]
     groups = int(group.max()) + 1

@@ -3,6 +3,7 @@
 import hashlib
 import re
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -198,6 +199,18 @@ def weight_files(model: Model) -> dict[str, tuple[int, int]]:
     folders = [Path(name) for name in (model.name, model.adapter) if name and Path(name).is_dir()]
     files = [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
     return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+
+
+def weight_digests(files: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 digests of weight files, by path.
+
+    Copies of a file on several machines have the same one, whenever they were made.
+    """
+    digests = {}
+    for file in files:
+        with Path(file).open("rb") as stream:
+            digests[file] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return digests
 
 
 def _quantization_config(quantization: Quantization | None) -> dict[str, Any]:

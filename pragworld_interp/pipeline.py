@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +25,13 @@ from pragworld_interp import (
 )
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
-from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
-from pragworld_interp.layer_statistics import compute_report
+from pragworld_interp.layer_report import (
+    DocumentResult,
+    Intervention,
+    LayerReport,
+    write_layers,
+)
+from pragworld_interp.layer_statistics import compute_report, document_results
 from pragworld_interp.patching_report import (
     CHECKED_PAIRS,
     Agreement,
@@ -36,6 +42,7 @@ from pragworld_interp.patching_report import (
     write_patching,
 )
 from pragworld_interp.serialization import decode, encode
+from pragworld_interp.sweep_shards import SweepShard, write_shard
 from pragworld_interp.targets import Layers, choose_targets, every_layer
 from pragworld_interp.tokenization import (
     PromptGroup,
@@ -49,6 +56,7 @@ from pragworld_interp.tokenization import (
 from pragworld_interp.trace_report import TraceReport
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.shards import Shard, check_enough_units
 
 # All layers in one pass, or one prompt and one layer at a time.
 Engine = Literal["sweep", "pyvene"]
@@ -149,18 +157,23 @@ def _takes_trees(
 
 
 def ablate_layers(
-    sweep: SweepInputs, intervention: Intervention, out: Path, layers: Layers | None = None
+    sweep: SweepInputs,
+    intervention: Intervention,
+    out: Path,
+    layers: Layers | None = None,
+    shard: Shard | None = None,
 ) -> LayerReport | None:
     """Ablate each layer in turn, write the report to `out`, and return it.
 
     An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report.
+    only the first returns the report. A shard has none.
 
     Args:
         sweep: The model and the documents.
         intervention: What to do.
-        out: The file of the report.
+        out: The file of the report, or of the shard.
         layers: The layers to ablate, each alone or some together; None for every layer.
+        shard: The part of the run to do; None for all of it.
 
     Raises:
         InputError: A layer does not exist, a prompt has no such positions, attention has no heads
@@ -185,6 +198,8 @@ def ablate_layers(
     trees = sweep.trees
     if trees and intervention.positions != "all":  # where prompts share fewer tokens
         trees = _takes_trees(sweep.decoder, sweep.model, sweep.groups, intervention.positions)
+    units = packing.work_units(sweep.groups, trees, sweep.budget, intervention.positions)
+    units = _own_units(units, shard)
     replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
@@ -200,7 +215,6 @@ def ablate_layers(
         _check_finite(sweep.decoder, logits[1:], rows, "ablated", names)
         return ablation.gold_by_group(logits, groups)
 
-    units = packing.work_units(sweep.groups, trees, sweep.budget, intervention.positions)
     run_identity = {
         **sweep.run_identity,
         "trees": trees,
@@ -222,10 +236,17 @@ def ablate_layers(
         )
     if results is None:
         return None
-    documents = [document for group in sweep.groups for document in group.documents]
-    gold = [row for group in _in_order(sweep.groups, units, results) for row in group]
-    report = compute_report(documents, gold, sweep.model, sweep.data, intervention, targets=targets)
-    write_layers(report, out)
+    by_group = _in_order(units, results)
+    documents = [document for group, _ in by_group for document in group.documents]
+    gold = [row for _, rows in by_group for row in rows]
+    report = None
+    if shard:
+        _write_shard("ablate", shard, run_identity, document_results(documents, gold), out)
+    else:
+        report = compute_report(
+            documents, gold, sweep.model, sweep.data, intervention, targets=targets
+        )
+        write_layers(report, out)
     runs.remove_journals(out)
     return report
 
@@ -236,18 +257,21 @@ def patch_layers(
     out: Path,
     method: Method = "exact",
     check_pairs: int = CHECKED_PAIRS,
+    shard: Shard | None = None,
 ) -> PatchingReport | None:
     """Patch the residuals at each layer in turn, write the report to `out`, and return it.
 
     An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report.
+    only the first returns the report. A shard has none.
 
     Args:
         sweep: The model and the documents.
         positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
-        out: The file of the report.
+        out: The file of the report, or of the shard.
         method: Whether effects are exact or estimated.
-        check_pairs: On how many pairs, at most, estimates are compared with exact patching.
+        check_pairs: On how many pairs, at most, estimates are compared with exact patching. A shard
+            compares none.
+        shard: The part of the run to do; None for all of it.
 
     Raises:
         InputError: The split has no altered variants, a prompt has no such positions, the engine is
@@ -262,6 +286,7 @@ def patch_layers(
         group_positions(group, patching.needed_positions(positions))
     work = _patching_work(sweep, positions, method)
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
+    units = _own_units(units, shard)
     run_identity = {**sweep.run_identity, "positions": positions, "method": method}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
@@ -273,8 +298,11 @@ def patch_layers(
         )
     if results is None:
         return None
-    effects = _in_order(sweep.groups, units, results)
-    pairs = tuple(effect for group in effects for effect in group)
+    pairs = tuple(effect for _, effects in _in_order(units, results) for effect in effects)
+    if shard:
+        _write_shard("patch", shard, run_identity, pairs, out)
+        runs.remove_journals(out)
+        return None
     sample = sample_pairs(pairs, check_pairs) if method == "attribution" else []
     checked = _check_estimates(sweep, positions, sample) if sample else None
     report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
@@ -355,13 +383,37 @@ def _one_pair(group: PromptGroup, pair: PairEffect) -> PromptGroup:
     )
 
 
+def _own_units(units: list[list[PromptGroup]], shard: Shard | None) -> list[list[PromptGroup]]:
+    """Return the units of a shard; all of them without one."""
+    if shard is None:
+        return units
+    check_enough_units(shard, units, "a smaller --batch-tokens")
+    return [*shard.units(units)]
+
+
 def _in_order(
-    groups: Sequence[PromptGroup], units: Sequence[Sequence[PromptGroup]], results: Sequence[Any]
-) -> list[Any]:
-    """Return the results in the order of the groups. Units have the order of their lengths."""
-    numbers = [group.documents[0].group for unit in units for group in unit]
-    by_group = dict(zip(numbers, results, strict=True))
-    return [by_group[group.documents[0].group] for group in groups]
+    units: Sequence[Sequence[PromptGroup]], results: Sequence[Any]
+) -> list[tuple[PromptGroup, Any]]:
+    """Return groups and results in the order of the groups. Units have that of their lengths."""
+    groups = [group for unit in units for group in unit]
+    return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].documents[0].group)
+
+
+def _write_shard(
+    command: Literal["ablate", "patch"],
+    shard: Shard,
+    run_identity: dict[str, Any],
+    results: Sequence[DocumentResult] | Sequence[PairEffect],
+    out: Path,
+) -> None:
+    """Write the file of a shard, and print its name."""
+    run = {
+        **run_identity,
+        "weights": loading.weight_digests(run_identity["weights"]),
+        "versions": {name: version(name) for name in ("pragworld", "torch", "transformers")},
+    }
+    write_shard(out, SweepShard(command, shard, len(results), run), results)
+    print(out)
 
 
 class _NotFiniteError(InputError):

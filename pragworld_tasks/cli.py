@@ -9,7 +9,7 @@ from pathlib import Path
 from pragworld_tasks import link as links
 from pragworld_tasks.authoring.author_command import add_author
 from pragworld_tasks.authoring.review_command import add_author_review
-from pragworld_tasks.command_line import Commands, add_command, run_command
+from pragworld_tasks.command_line import Commands, add_command, add_commands, run_command
 from pragworld_tasks.data.documents import ALTERATIONS, ReleasedSplit
 from pragworld_tasks.data.sources import (
     FILES,
@@ -29,7 +29,7 @@ from pragworld_tasks.leaderboard.dataset_command import add_dataset
 from pragworld_tasks.leaderboard.export_command import add_export_lm_eval
 from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
-from pragworld_tasks.sensitivity.collect_command import add_collect
+from pragworld_tasks.sensitivity.collect_command import add_collect, add_merge
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 
@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`pragworld-tasks COMMAND --help` describes a command and shows an example.",
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = add_commands(parser)
     _add_link(commands)
     _add_data(commands)
     add_dataset(commands)
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tasks pragworld_generated",
     )
     add_collect(commands)
+    add_merge(commands)
     add_decompose(commands)
     add_paraphrase(commands)
     add_verify(commands)
@@ -147,7 +148,7 @@ def _add_data(commands: Commands) -> None:
         "user's), and is otherwise downloaded at the pinned commit (PRAGWORLD_URL names a mirror).",
         epilog="example: pragworld-tasks data status",
     )
-    data_commands = data.add_subparsers(required=True, metavar="COMMAND")
+    data_commands = add_commands(data)
     for name, run, summary in (
         ("status", _data_status, "show where each split is"),
         ("fetch", _data_fetch, "download what is not in the cache"),

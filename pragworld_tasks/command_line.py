@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pragworld_tasks.errors import InputError
 
@@ -40,6 +40,21 @@ def clean_exit() -> Iterator[None]:
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
+class _CommandParser(argparse.ArgumentParser):
+    """Refuses unknown options with the usage of its command; argparse shows that of the program."""
+
+    def parse_known_args(self, *arguments: Any, **more: Any) -> Any:
+        options, unknown = super().parse_known_args(*arguments, **more)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+
+def add_commands(parser: argparse.ArgumentParser) -> Commands:
+    """Let a parser take a command, which is required."""
+    return parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_CommandParser)
+
+
 def add_command(
     commands: Commands,
     name: str,
@@ -52,7 +67,7 @@ def add_command(
     """Add a command and return its parser, for its options.
 
     Args:
-        commands: what `ArgumentParser.add_subparsers` returned.
+        commands: what `add_commands` returned.
         name: name of the command.
         run: function that the command calls with its options.
         summary: a sentence without its full stop, for the list of commands.

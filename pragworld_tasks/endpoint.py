@@ -2,8 +2,9 @@
 
 The `openai` client sends the requests and is the first to retry: after 429 (as late as the server
 asks), 5xx, time-outs and dropped connections. `tenacity` retries once the client has given up, and
-where a response is malformed or holds no text. Replies are kept in a journal, so a resumed run
-neither waits nor pays for them again. Several connections can be open at once.
+where a response is malformed or holds no text. Replies are kept in a journal, also refusals and
+those that were cut off: a resumed run neither waits nor pays for them again. Several connections
+can be open at once.
 
 Environment variables:
     OPENAI_API_KEY: The key, unless an endpoint names another variable; leave it unset for servers
@@ -51,6 +52,12 @@ TRIES = 4  # by the client, with pauses of half a second, one and two
 ROUNDS = 4  # of the client's tries
 LONGEST_PAUSE = 300  # seconds, however long a server asks us to wait
 FAILURES_IN_A_ROW = 5  # requests that fail after all retries before the endpoint counts as failing
+# What makes a reply unusable, by the reason for which it ended.
+_CUT_OFF = {
+    "length": "the reply was cut off: the server allows too few tokens",
+    "content_filter": "the reply was cut off by the server's content filter",
+}
+_REFUSED = "the model refused"
 _WRONG_URL = "the URL may be wrong; most end in /v1"
 _NO_KEY = "none"  # the client requires one
 _BACKOFF = tenacity.wait_exponential_jitter(initial=1, jitter=0.25)  # one second, two, four
@@ -95,10 +102,12 @@ class ModelReply:
         text: Its text.
         tokens: The numbers of tokens of the prompt and of the reply; None if the server did not
             count them.
+        problem: Why it cannot be used; empty if it can.
     """
 
     text: str
     tokens: tuple[int, int] | None = None
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,16 +168,18 @@ class UnansweredError(Exception):
     """A request has no usable reply after all retries. The message says why."""
 
 
-class MalformedReplyError(UnansweredError):
-    """Neither a structured reply nor its repair fits the form. The message says why.
+class UnusableReplyError(UnansweredError):
+    """The reply to a request cannot be used, and it is not sent again. The message says why.
 
     Attributes:
-        text: The repair.
+        problem: Why, the same words for each such reply.
+        text: The reply.
         key: The key of the request that it answers.
     """
 
-    def __init__(self, problem: str, text: str, key: str) -> None:
-        super().__init__(f"the reply is malformed, and so is its repair: {problem}")
+    def __init__(self, problem: str, text: str, key: str, details: str = "") -> None:
+        super().__init__(f"{problem}: {details}" if details else problem)
+        self.problem = problem
         self.text = text
         self.key = key
 
@@ -203,7 +214,7 @@ class Connection:
         self._journal = journal
         self._replies = dict(journal.records if journal else ())
         self._earlier = set(self._replies)
-        self._in_flight: dict[str, asyncio.Task[str]] = {}
+        self._in_flight: dict[str, asyncio.Task[ModelReply]] = {}
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._reached = False
         self._failed_in_a_row = 0
@@ -222,20 +233,25 @@ class Connection:
         Surrounding white space and the model's reasoning are removed.
 
         Raises:
-            UnansweredError: This request has no usable reply.
+            UnusableReplyError: The reply was cut off, or the model refused.
+            UnansweredError: There is no reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
         key = request.key
-        if known := self._replies.get(key):
-            if key in self._earlier:
-                self._earlier.remove(key)  # it counts once
-                self.usage.reused += 1
-                self.usage.count(known.tokens)
-            return known.text
-        if key not in self._in_flight:
-            task = self._in_flight[key] = asyncio.create_task(self._ask(request))
-            task.add_done_callback(lambda task: self._forget(key, task))
-        return await self._in_flight[key]
+        reply = self._replies.get(key)
+        if reply is None:
+            if key not in self._in_flight:
+                task = self._in_flight[key] = asyncio.create_task(self._ask(request))
+                task.add_done_callback(lambda task: self._forget(key, task))
+            reply = await self._in_flight[key]
+        elif key in self._earlier:
+            self._earlier.remove(key)  # it counts once
+            self.usage.reused += 1
+            self.usage.count(reply.tokens)
+        if reply.problem:
+            details = self._quoted(reply.text) if reply.problem == _REFUSED else ""
+            raise UnusableReplyError(reply.problem, reply.text, key, details)
+        return reply.text
 
     async def ask_structured(self, request: Request, form: type[Form]) -> StructuredReply[Form]:
         """Return the reply as a JSON object of a form; a malformed one is repaired once.
@@ -247,8 +263,9 @@ class Connection:
             form: A pydantic model.
 
         Raises:
-            MalformedReplyError: The reply does not fit, and neither does its repair.
-            UnansweredError: The request, or that for the repair, has no usable reply.
+            UnusableReplyError: The reply does not fit, and neither does its repair; or one of them
+                was cut off or refused.
+            UnansweredError: The request, or that for the repair, has no reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
         request = replace(request, form=form)
@@ -262,14 +279,16 @@ class Connection:
         try:
             return StructuredReply(read_reply(text, form), request.key)
         except ValueError as error:
-            raise MalformedReplyError(self._quoted(str(error)), text, request.key) from None
+            problem = "the reply is malformed, and so is its repair"
+            details = self._quoted(str(error))
+            raise UnusableReplyError(problem, text, request.key, details) from None
 
-    def _forget(self, key: str, task: asyncio.Task[str]) -> None:
+    def _forget(self, key: str, task: asyncio.Task[ModelReply]) -> None:
         del self._in_flight[key]
         if not task.cancelled():
             task.exception()  # else asyncio complains if nothing awaits the task any more
 
-    async def _ask(self, request: Request) -> str:
+    async def _ask(self, request: Request) -> ModelReply:
         async with self._slots:
             if self._unusable:  # another request found that out while this one waited
                 raise self._unusable
@@ -282,24 +301,36 @@ class Connection:
                             "request": request.label,
                             "answer": reply.text,
                             "tokens": reply.tokens,
+                            **({"problem": reply.problem} if reply.problem else {}),
                         }
                     )
             except InputError as error:
                 self._unusable = error
                 raise
             except UnansweredError as error:
-                self._failed_in_a_row += 1
-                if self._failed_in_a_row < FAILURES_IN_A_ROW:
-                    raise
-                self._unusable = InputError(
-                    f"{self.endpoint.shown}: {FAILURES_IN_A_ROW} requests in a row failed, the "
-                    f"last one because {error}"
-                )
-                raise self._unusable from error
-        self._failed_in_a_row = 0
+                self._count_failure(str(error))
+                raise
         self._replies[request.key] = reply
         self.usage.answered += 1
-        return reply.text
+        if reply.problem in _CUT_OFF.values():
+            self._count_failure(reply.problem)
+        else:
+            self._failed_in_a_row = 0
+        return reply
+
+    def _count_failure(self, problem: str) -> None:
+        """Count a request that has failed.
+
+        Raises:
+            InputError: Too many in a row have.
+        """
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= FAILURES_IN_A_ROW:
+            self._unusable = InputError(
+                f"{self.endpoint.shown}: {FAILURES_IN_A_ROW} requests in a row failed, the last "
+                f"one because {problem}"
+            )
+            raise self._unusable
 
     async def _complete(self, request: Request) -> ModelReply:
         """Send a request, several times if need be."""
@@ -335,13 +366,12 @@ class Connection:
             self._reached = True
             raise _TransientError("the server's response is malformed") from None
         self._reached = True
-        text, problem = self._read(completion)
-        tokens = _tokens(completion)
-        if text or tokens:
+        if tokens := _tokens(completion):
             self.usage.count(tokens)
-        if not text:
-            raise _TransientError(problem)
-        return ModelReply(text, tokens)
+        text, problem = self._read(completion)
+        if not tokens:
+            self.usage.count(None)
+        return ModelReply(text, tokens, problem)
 
     async def _send(self, request: Request) -> "ChatCompletion":
         """Send a request, without what its model turns out to refuse."""
@@ -390,26 +420,31 @@ class Connection:
         self._refused_formats[model] = max(refused, self._refused_formats[model])
 
     def _read(self, completion: "ChatCompletion") -> tuple[str, str]:
-        """Return the text of a completion, or an empty one and what is wrong."""
+        """Return the text of a completion, and why it cannot be used, if so.
+
+        Raises:
+            _TransientError: It holds none.
+        """
         try:
             choice = completion.choices[0]
             text = choice.message.content
             refusal = getattr(choice.message, "refusal", None)
         except (AttributeError, LookupError, TypeError):
             if isinstance(completion, str) and _is_web_page(completion):
-                return "", f"the server answered with a web page: {_WRONG_URL}"
+                raise _TransientError(
+                    f"the server answered with a web page: {_WRONG_URL}"
+                ) from None
             # Some servers send errors this way.
             message = getattr(completion, "error", None)
-            return "", "the server's response holds no text" + (
-                f" ({self._quoted(str(message))})" if message else ""
-            )
-        if getattr(choice, "finish_reason", None) == "length":
-            return "", "the reply was cut off: the server allows too few tokens"
+            problem = f" ({self._quoted(str(message))})" if message else ""
+            raise _TransientError(f"the server's response holds no text{problem}") from None
+        problem = _CUT_OFF.get(str(getattr(choice, "finish_reason", "")), "")
         if not text and refusal:  # instead of a structured reply
-            return "", f"the model refused ({self._quoted(str(refusal))})"
-        if not isinstance(text, str) or not (text := strip_reasoning(text).strip()):
-            return "", "the server's response holds no text"
-        return whole_characters(text), ""
+            text, problem = str(refusal), _REFUSED
+        text = strip_reasoning(text).strip() if isinstance(text, str) else ""
+        if not text and not problem:
+            raise _TransientError("the server's response holds no text")
+        return whole_characters(text), problem
 
     def _connection_problem(self, error: "APIConnectionError") -> str:
         """Return what is wrong with the connection.
@@ -533,7 +568,7 @@ def check_connectable(endpoint: Endpoint) -> None:
 def _decode_reply(record: Mapping[str, Any]) -> tuple[str, ModelReply]:
     """Return the key of a request and the reply from a line of the journal."""
     tokens = record["tokens"] and tuple(record["tokens"])
-    return record["key"], ModelReply(record["answer"], tokens)
+    return record["key"], ModelReply(record["answer"], tokens, record.get("problem", ""))
 
 
 def require_client(extra: str = "author") -> None:

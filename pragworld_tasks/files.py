@@ -168,7 +168,12 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    write_whole(path, json_bytes(content))
+
+
+def json_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return the content of a JSON file."""
+    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
 def write_whole(path: Path, content: bytes) -> None:

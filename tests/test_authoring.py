@@ -51,13 +51,15 @@ from pragworld_tasks.authoring.entities import (
     NO_ENTITIES,
     accept_entities,
     draw_triplets,
+    extract_entities,
     read_seeds,
     speakers_of,
 )
-from pragworld_tasks.authoring.folder import read_stages
+from pragworld_tasks.authoring.folder import LOCK, read_stages
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
     RULES,
+    Dropped,
     EntityLists,
     Label,
     Seed,
@@ -67,7 +69,9 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.cli import main
 from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_files
 from pragworld_tasks.text_alterations.entities import Conversation, Entities
 
 SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
@@ -479,6 +483,61 @@ def test_a_run_with_too_few_groups_leaves_its_files_and_says_why(
     assert (tmp_path / "mine" / "documents.jsonl").read_text() == ""
 
 
+def test_no_more_seeds_are_read_than_groups_need(
+    seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [
+        plain_talk.write_seed("household", ("Ann", "Ben"), random.Random(seed)) for seed in range(9)
+    ]
+    seeds.write_text("\n".join(json.dumps({"conversation": text}) for text in texts))
+    server, out = played(tmp_path), tmp_path / "mine"
+
+    async def extract_even(
+        connection: Connection, prompts: Prompts, number: int, seed: Seed, temperature: float
+    ) -> tuple[SeedEntities | None, list[Dropped]]:
+        record, dropped = await extract_entities(connection, prompts, number, seed, temperature)
+        return None if number % 2 else record, dropped
+
+    monkeypatch.setattr("pragworld_tasks.authoring.pipeline.extract_entities", extract_even)
+    with listening(server) as url:
+        for groups, usable in ((2, [0, 2]), (4, [0, 2, 4, 6])):
+            main(authoring(seeds, url, "mine", "--groups", str(groups), "--overwrite"))
+            records = read_stages(out)
+            assert [record.seed for record in records.entities] == usable
+            assert [record.seed for record in records.conversations] == usable
+            log = (tmp_path / "requests.jsonl").read_text().splitlines()
+            prompts = Counter(json.loads(line).get("prompt") for line in log)
+            assert prompts["entities.general"] == usable[-1] + 1
+
+
+def test_a_folder_is_written_by_one_process_at_a_time(
+    seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / LOCK).touch()  # as a killed process leaves it
+    with listening(played(tmp_path)) as url:
+        again = authoring(seeds, url, "mine", "--overwrite")
+        main(again)
+        decisions = saved_decisions(out, {(0, 0): "reject"})
+        tries = 0
+
+        def write_and_try(*arguments: Any, **options: Any) -> None:
+            nonlocal tries
+            tries += 1
+            for command in (again, ["author-review", str(out), "--apply", decisions]):
+                with refused("mine: another process is writing to it; wait until that has ended"):
+                    main(command)
+            write_files(*arguments, **options)
+
+        monkeypatch.setattr(results, "write_files", write_and_try)
+        main(again)
+        apply_decisions(out, decisions)
+    assert tries == 2
+    assert read_stages(out).labels[0].reason == REJECTED
+    assert not (out / LOCK).exists()
+
+
 def test_what_reviewers_rejected_is_not_in_review(seeds: Path, tmp_path: Path) -> None:
     labels = tmp_path / "mine" / "labels.jsonl"
     with listening(played(tmp_path)) as url:
@@ -542,7 +601,7 @@ def test_groups_that_reviewers_reject_are_made_up_for(
         assert groups_in(out) == 2
         main(authoring(seeds, url, "mine", "--overwrite", "--groups", "3", *agree))
         assert groups_in(out) == 3
-    labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+    labels = {label.place: label for label in read_stages(out).labels}
     assert labels[0, 0].reason == REJECTED
     assert set(server.answered.values()) == {1}
 
@@ -571,7 +630,7 @@ def test_decisions_hold_in_a_folder_that_grows_and_in_no_other(seeds: Path, tmp_
         path = saved_decisions(out, {(0, 0): "reject", (1, 1): "no"})
         main(authoring(seeds, url, "mine", "--groups", "3", "--overwrite"))
         apply_decisions(out, path)
-        labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+        labels = {label.place: label for label in read_stages(out).labels}
         assert [place for place, label in labels.items() if label.reviewers] == [(0, 0), (1, 1)]
         assert labels[0, 0].reason == REJECTED
         main(authoring(seeds, url, "other", "--seed", "1"))
@@ -876,7 +935,7 @@ def test_documents_that_exist_are_found_again_in_what_comes_out(tmp_path: Path) 
     rows = [document["provenance"]["row"] for document in written]
     assert rows == [2, 1, 3]
     assert [document["context"] for document in written] == [lines[row]["context"] for row in rows]
-    labels = {(label.conversation, label.variant): label for label in read_stages(out).labels}
+    labels = {label.place: label for label in read_stages(out).labels}
     for document in written:
         label = labels[document["group"], document["provenance"]["variant"]]
         assert label.answer == document["answer"]
@@ -885,6 +944,25 @@ def test_documents_that_exist_are_found_again_in_what_comes_out(tmp_path: Path) 
         "conversation 0, variant 0 (row 0): the panel says yes" in (out / "report.md").read_text()
     )
     assert "Conversation 1, variant 1: Negation (row 1)</h2>" in (out / "review.html").read_text()
+
+
+def test_models_of_one_name_are_told_apart_by_their_servers(tmp_path: Path) -> None:
+    path, out, moved = (tmp_path / name for name in ("documents.jsonl", "checked", "moved"))
+    context = "Ann: Where are the pears?\nBen: They are in the hall."
+    path.write_text(json.dumps({"context": context, "question": "Here?", "answer": "yes"}))
+
+    def label(folder: Path, *members: tuple[str, str]) -> None:
+        panel = [word for member in members for word in ("--panel", *member)]
+        main(["author", "--documents", str(path), "--out", str(folder), "--overwrite", *panel])
+
+    with listening(LocalServer(_Judges)) as first, listening(LocalServer(_Judges)) as second:
+        label(out, ("same", first), ("same", second))
+        label(moved, ("one", first), ("other", second))
+        label(moved, ("one", second), ("other", first))  # nothing but the servers' addresses
+        (votes,) = (label.votes for label in read_stages(out).labels)
+        assert len({vote.origin.request for vote in votes}) == 2
+        with refused("run.json: written with the panel's models on other servers; use the same"):
+            label(out, ("same", second), ("same", first))
 
 
 class _BusyJudges(_Judges):

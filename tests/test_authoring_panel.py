@@ -32,7 +32,7 @@ from pragworld_tasks.authoring.agreement import (
 )
 from pragworld_tasks.authoring.audit import audit_records, local_manual_split
 from pragworld_tasks.authoring.folder import StageRecords
-from pragworld_tasks.authoring.panel import Member, occurs, poll, quote_problem
+from pragworld_tasks.authoring.panel import Member, poll, quote_problem
 from pragworld_tasks.authoring.pipeline import given_records
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
@@ -426,21 +426,22 @@ CONTEXT = (
         "No.",
         "Person 1: No",
         "12: Person 1: no.",
-        "Noah said",
+        "where's the",  # half of it
+        "Noah said it",
         "Alice: Sure?\nPerson 1: No.",
         "in the hall - I think",
         "It is in the hall\u2014I think",
     ],
 )
 def test_a_quote_that_occurs(quote: str) -> None:
-    assert occurs(quote, CONTEXT)
+    assert not quote_problem("yes", quote, CONTEXT)
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 def test_an_accent_may_be_a_character_of_its_own(form: Any) -> None:
     context = unicodedata.normalize("NFD", "Ren\u00e9e: The caf\u00e9\u2014and the ma\u00eetre.")
     quote = unicodedata.normalize(form, "The caf\u00e9 and the ma\u00eetre")
-    assert occurs(quote, context)
+    assert not quote_problem("yes", quote, context)
 
 
 @pytest.mark.parametrize("quote", ["", '""', " \u2014 "])
@@ -452,11 +453,6 @@ def test_a_quote_without_words_is_none(quote: str) -> None:
 @pytest.mark.parametrize(
     "quote",
     [
-        "",
-        " \u2026 ",
-        "hall",  # one word of an utterance
-        "Bob",
-        "Bob: Noah",  # the label is no word of it
         "Alice:",
         "It is in the hallway",
         "t is in the hal",
@@ -468,7 +464,33 @@ def test_a_quote_without_words_is_none(quote: str) -> None:
     ],
 )
 def test_a_quote_that_does_not_occur(quote: str) -> None:
-    assert not occurs(quote, CONTEXT)
+    problem = "the quoted utterance does not occur in the conversation"
+    assert quote_problem("no", quote, CONTEXT) == problem
+
+
+@pytest.mark.parametrize(
+    ("quote", "is_enough"),
+    [
+        ("hall", False),
+        ("Bob", False),
+        ("Bob: Noah", False),  # the label is no word of it
+        ("Noah said", False),  # two words of nine
+        ("Noah said it", True),
+        ("in the hall", True),
+        ("Ann: No", True),  # all that she said
+        ("the keys", False),  # who says so?
+        ("and the keys are", False),
+        ("and the keys are mine", True),
+        ("No.\nNoah said", False),
+    ],
+)
+def test_a_quote_tells_which_utterance_it_is_from(quote: str, is_enough: bool) -> None:
+    context = (
+        f"{CONTEXT}\nAnn: No.\nAnn: Noah has all of my things and the keys are mine, you know."
+        "\nBob: Noah has all of your things and the keys are yours, are they not?"
+    )
+    problem = "" if is_enough else "the quote is too short to tell which utterance it is from"
+    assert quote_problem("yes", quote, context) == problem
 
 
 # Votes over HTTP -----------------------------------------------------------------------------------
@@ -608,7 +630,7 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     audit = audit_records(records, documents)
 
     place_of_row = {
-        documents.index(document): (label.conversation, label.variant)
+        documents.index(document): label.place
         for label, variant, question in zip(
             records.labels, records.variants, records.questions, strict=True
         )
@@ -617,17 +639,17 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     }
     disputed = [row.row for row in readings if row.is_disputed]
     differing = [row.row for row in readings if len({*row.answers}) > 1]
-    contradictions = {(label.conversation, label.variant) for label in audit.contradictions}
+    contradictions = {label.place for label in audit.contradictions}
     assert contradictions == {place_of_row[row] for row in disputed}
     assert len(contradictions) == 17
     assert len({conversation for conversation, _ in contradictions}) == 5
-    in_review = {(label.conversation, label.variant) for label in audit.in_review}
+    in_review = {label.place for label in audit.in_review}
     assert in_review == {place_of_row[row] for row in (*disputed, *differing)}
     assert sum(count.disputed for count in audit.classes if count.breakdown == "length") == len(
         differing
     )
     # All others keep their label, and those that rest on the convention are told apart.
-    labels = {(label.conversation, label.variant): label for label in records.labels}
+    labels = {label.place: label for label in records.labels}
     for row, document in enumerate(documents):
         label = labels[place_of_row[row]]
         if row not in (*disputed, *differing):

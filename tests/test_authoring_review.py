@@ -29,7 +29,6 @@ from pragworld_tasks.authoring.decisions import (
     document_digests,
     is_in_review,
     panel_labels,
-    place_of_label,
     proposal,
     read_decisions,
     read_reviews,
@@ -388,7 +387,7 @@ def test_notes_without_a_name_wait_for_it(page: Any, folder: Path) -> None:
 
 def test_a_page_with_nothing_to_review_says_so(page: Any, folder: Path, tmp_path: Path) -> None:
     assert not page.get_by_text("Nothing to review").is_visible()
-    places = [place_of_label(label) for label in _records().labels if is_in_review(label)]
+    places = [label.place for label in _records().labels if is_in_review(label)]
     decisions = _file("Ann", dict.fromkeys(places, "no"))
     main(["author-review", str(folder), "--apply", str(_write(tmp_path / "ann.json", decisions))])
     _reload(page)
@@ -511,7 +510,7 @@ def _file(reviewer: str, decisions: Mapping[tuple[int, int], str]) -> dict[str, 
     }
 
 
-_PLACES = [place_of_label(label) for label in _records().labels]
+_PLACES = [label.place for label in _records().labels]
 _FILES = st.dictionaries(
     st.sampled_from(["Ann", "Ben", "Cleo", "Dan"]),
     st.dictionaries(st.sampled_from(_PLACES), st.sampled_from(_VERDICTS)),
@@ -704,10 +703,10 @@ def test_several_reviewers_are_merged_and_more_can_follow(
         "conversation 0, variant 1: in review: the members do not agree -> no (excluded)" in printed
     )
     assert "Cohen's kappa of Ann, Ben on 3 documents: 0.40" in printed
-    labels = {place_of_label(label): label for label in read_stages(folder).labels}
+    labels = {label.place: label for label in read_stages(folder).labels}
     assert labels[0, 1].reviewers == ("Ann", "Ben")
     assert labels[1, 1].reason == "the reviewers disagree (1 yes, 1 no)"
-    assert {place_of_label(label) for label in labels.values() if is_in_review(label)} == {
+    assert {label.place for label in labels.values() if is_in_review(label)} == {
         (1, 1),
         (2, 1),
     }

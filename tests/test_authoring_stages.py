@@ -65,7 +65,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Document, documents_dige
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection, MalformedReplyError, Request
+from pragworld_tasks.endpoint import Connection, Request, UnusableReplyError
 from pragworld_tasks.structured_replies import StructuredReply
 from pragworld_tasks.text_alterations.tokens import label_end
 
@@ -123,7 +123,7 @@ def connection(reply: Reply) -> tuple[Connection, list[Request]]:
         asked.append(request)
         content = reply(request)
         if content is None:
-            raise MalformedReplyError("no JSON", "what?", request.key)
+            raise UnusableReplyError("no JSON", "what?", request.key)
         return StructuredReply(form.model_validate(content), request.key)
 
     stub = SimpleNamespace(endpoint=SimpleNamespace(model="writer"), ask_structured=ask_structured)
@@ -627,7 +627,7 @@ def records_of(documents: Sequence[Document]) -> StageRecords:
 def relabelled(records: StageRecords, unsettled: set[tuple[int, int]]) -> StageRecords:
     labels = tuple(
         label.model_copy(update={"answer": None, "basis": None})
-        if (label.conversation, label.variant) in unsettled
+        if label.place in unsettled
         else label
         for label in records.labels
     )

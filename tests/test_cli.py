@@ -3,9 +3,11 @@
 import shutil
 from pathlib import Path
 
-from command_runs import run_command
+import pytest
+from command_runs import refused, run_command
 from places import SAMPLES
 
+from pragworld_tasks.cli import main
 from pragworld_tasks.data.sources import FILES
 
 
@@ -96,3 +98,19 @@ def test_unknown_splits_are_refused() -> None:
         process.stderr
         == "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (["author", "--seeds", "seeds.jsonl", "--wrong"], "pragworld-tasks author"),
+        (["data", "status", "--wrong"], "pragworld-tasks data status"),
+        (["--wrong", "data", "status"], "pragworld-tasks"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
+    words: list[str], program: str
+) -> None:
+    with refused(f"^{program}: error: unrecognized arguments: --wrong$") as stderr:
+        main(words)
+    assert stderr.getvalue().startswith(f"usage: {program} [")

@@ -22,7 +22,7 @@ from pragworld_tasks.tiny import tiny_folder
 TASK = "world_model_travel_commute"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of two paraphrases, which make six prompts."""
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
@@ -54,12 +54,20 @@ def samples(output: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path) -> None:
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    process = run_program("pragworld-tasks", *with_small_model(few, whole))
+@pytest.fixture(scope="module")
+def whole(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an undisturbed run of the small model."""
+    folder = tmp_path_factory.mktemp("whole")
+    process = run_program("pragworld-tasks", *with_small_model(few, folder))
     assert process.returncode == 0, process.stderr
-    assert [sample["doc_id"] for sample in samples(whole)] == list(range(6))
+    assert [sample["doc_id"] for sample in samples(folder)] == list(range(6))
+    return folder
 
+
+def test_a_killed_run_resumes_with_the_same_responses(
+    few: Path, whole: Path, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed"
     program = Program("pragworld-tasks", *with_small_model(few, killed), log=tmp_path / "log")
     while program.runs():
         time.sleep(0.02)
@@ -78,6 +86,35 @@ def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path)
     texts = [response for sample in samples(whole) for response in sample["resps"][0]]
     assert len(texts) == 6 * 50
     assert len(set(texts)) > 100
+
+
+def test_merged_shards_are_one_run_byte_for_byte_although_one_was_killed(
+    few: Path, whole: Path, tmp_path: Path
+) -> None:
+    divided, merged = with_small_model(few, tmp_path / "divided", "--shard"), tmp_path / "merged"
+    program = Program("pragworld-tasks", *divided, "2/2", log=tmp_path / "log")
+    while program.runs() and not any(path.stat().st_size for path in tmp_path.rglob("samples_*")):
+        time.sleep(0.01)
+    assert program.stop(signal.SIGKILL) == KILLED, (tmp_path / "log").read_text()
+    second = next(tmp_path.rglob("shard-2-of-2"))
+    first = second.with_name("shard-1-of-2")
+    merge = ["merge", str(second), str(first), "--out", str(merged)]
+    process = run_program("pragworld-tasks", *divided, "1/2")
+    assert process.returncode == 0, process.stderr
+    with refused("shard-2-of-2/samples_.*: shard 2/2 has [12] of its 3 chunks; rerun its command"):
+        main(merge)
+    process = run_program("pragworld-tasks", *divided, "2/2")
+    assert process.returncode == 0, process.stderr
+    with refused("shard 2/2 of the run that .*shard-1-of-2 is of: missing"):
+        main(["merge", str(first), "--out", str(merged)])
+    with refused("collect.json: not of a shard; give folders that"):
+        main(["merge", str(first), str(next(whole.rglob("collect.json")).parent), *merge[-2:]])
+    main(merge)
+    (original,) = (path.parent for path in whole.rglob("collect.json"))
+    names = {f"samples_{TASK}.jsonl", "collect.json"}
+    assert {path.name for path in original.iterdir()} == names
+    for name in names:
+        assert (merged / name).read_bytes() == (original / name).read_bytes()
 
 
 def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_responses(
@@ -108,9 +145,10 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
         cooler = f"tasks.{TASK}.generation_kwargs.temperature 1.0, not 0.5"
         with refused(f"collected with chunk 3, not 4, and {cooler}; use that again"):
             main([*arguments, "--chunk", "4", "--gen_kwargs", "temperature=0.5"])
-        few.write_text(few.read_text().replace("{distance_km} ", "about {distance_km} "))
+        other = tmp_path / "other.jsonl"
+        other.write_text(few.read_text().replace("{distance_km} ", "about {distance_km} "))
         with refused(f"collected with tasks.{TASK}.documents"):
-            main([*arguments])
+            main([*over_http(server, other, tmp_path)])
         with refused(f"collected with tasks.{TASK}.generation_kwargs.temperature 1.0, not 0.5"):
             main([*arguments, "--gen_kwargs", "temperature=0.5"])
 
@@ -137,6 +175,9 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
         (("--tasks", "pragworld_generated", "--top_up", "1"), "--top_up is for the world_model"),
         (("--tasks", TASK, "--chunk", "0"), "--chunk 0: must be at least 1"),
         (("--tasks", TASK, "--seed", "-1"), "--seed -1: must be at least 0"),
+        (("--tasks", TASK, "--shard", "3/2"), "--shard 3/2: must be a number from 1, a slash"),
+        (("--tasks", TASK, "--shard", "1/11"), "--shard 1/11: the run has 10 batches"),
+        (("--tasks", TASK, "--shard", "1/2", "--top_up", "1"), "--top_up: which prompts lack"),
         (("--tasks", TASK, "--gen_kwargs", "foo"), "'foo': not like name=value,name=value"),
         (("--tasks", TASK, "--metadata", "{"), "--metadata '{': not JSON"),
     ],

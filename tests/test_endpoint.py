@@ -27,9 +27,9 @@ from pragworld_tasks.authoring.records import EntityLists, SeedEntities
 from pragworld_tasks.endpoint import (
     FAILURES_IN_A_ROW,
     Endpoint,
-    MalformedReplyError,
     Request,
     UnansweredError,
+    UnusableReplyError,
     connect,
     require_client,
 )
@@ -348,7 +348,7 @@ def test_a_reply_that_is_malformed_twice(tmp_path: Path) -> None:
             # However many: it is no failure of the endpoint.
             for request in number(FAILURES_IN_A_ROW + 1):
                 with pytest.raises(
-                    MalformedReplyError, match=r"malformed, .*: apples: Field required; owner: "
+                    UnusableReplyError, match=r"malformed, .*: apples: Field required; owner: "
                 ) as error:
                     await connection.ask_structured(request, Fruit)
                 assert error.value.text == "{}"
@@ -416,14 +416,72 @@ def test_a_killed_run_resumes_and_asks_nothing_twice(tmp_path: Path) -> None:
         assert len(server.bodies) - before == 4 + 1
 
 
-def test_a_model_that_refuses_to_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "ROUNDS", 1)
-    message = {"role": "assistant", "content": None, "refusal": "I will\nnot."}
-    refusal = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    with running(Server(lambda _: BASKET, (SCHEMA,), 200, refusal)) as server:
-        with pytest.raises(UnansweredError, match=r"^the model refused \(I will not\.\)$"):
-            ask(server, REQUEST, form=Fruit)
+def ending(reason: str, **message: str | None) -> Body:
+    """Return a completion that ended for a reason."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": reason}
+    return {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
+
+
+@pytest.mark.parametrize(
+    ("completion", "message", "text"),
+    [
+        (
+            ending("length", content=' {"apples":'),
+            "the reply was cut off: the server allows too few tokens",
+            '{"apples":',
+        ),
+        (
+            ending("length", content=None),
+            "the reply was cut off: the server allows too few tokens",
+            "",
+        ),
+        (
+            ending("content_filter", content=""),
+            "the reply was cut off by the server's content filter",
+            "",
+        ),
+        (
+            ending("stop", content=None, refusal="I will\nnot."),
+            "the model refused: I will not.",
+            "I will\nnot.",
+        ),
+    ],
+)
+def test_a_reply_that_is_cut_off_or_refused_is_paid_for_once(
+    completion: Body, message: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(endpoint, "_pause", lambda _: 0)
+    journal = tmp_path / "replies.jsonl"
+    with running(Server(lambda _: BASKET, (SCHEMA,), 200, completion)) as server:
+        for _ in range(2):
+            with pytest.raises(UnusableReplyError, match=f"^{re.escape(message)}$") as error:
+                ask(server, REQUEST, form=Fruit, journal=journal)
+            assert error.value.text == text
         assert server.formats == [SCHEMA]
+    _, line = map(json.loads, journal.read_text().splitlines())
+    assert (line["key"], line["answer"], line["tokens"]) == (error.value.key, text, [5, 2])
+
+
+@pytest.mark.parametrize(
+    ("completion", "is_failing"),
+    [
+        (ending("length", content="Three"), True),
+        (ending("stop", content=None, refusal="No."), False),
+    ],
+)
+def test_replies_that_are_cut_off_in_a_row_end_the_run_and_refusals_do_not(
+    completion: Body, is_failing: bool
+) -> None:
+    async def work(server: Server) -> list[str]:
+        async with connect(Endpoint(server.url, "m"), None, {}) as connection:
+            asked = (connection.ask_structured(request, Fruit) for request in number(8))
+            replies = await asyncio.gather(*asked, return_exceptions=True)
+            return [type(reply).__name__ for reply in replies]
+
+    with running(Server(lambda _: BASKET, (SCHEMA,), 200, completion)) as server:
+        errors = asyncio.run(work(server))
+    assert ("InputError" in errors) is is_failing
+    assert errors.count("UnusableReplyError") >= FAILURES_IN_A_ROW - 1
 
 
 # Several endpoints --------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 import torch
 from command_runs import Program, run_in_two_processes, run_program
+from warm_client import KILLED
 
 from pragworld_interp import runs
+from pragworld_interp.cli import main
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
@@ -84,6 +86,32 @@ def test_two_processes_give_the_same_file_as_one(
     assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+@pytest.mark.parametrize(("name", "command"), [("ablate", ABLATE), ("patch", PATCH)])
+def test_merged_shards_give_the_same_file_as_one_run_although_one_was_killed(
+    name: str,
+    command: tuple[str, ...],
+    whole: dict[str, bytes],
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    out = tmp_path / "results"
+    shards = [tmp_path / f"results.shard-{number}-of-2" for number in (2, 1)]
+    journal = tmp_path / f".{shards[0].name}.journal-0"
+    log = tmp_path_factory.mktemp("log") / "log"
+    divided = (*command, "--out", str(out), "--shard")
+    program = Program("pragworld-interp", *divided, "2/2", log=log)
+    while program.runs() and not (journal.exists() and journal.read_bytes().count(b"\n") > 1):
+        time.sleep(0.005)
+    assert program.stop(signal.SIGKILL) == KILLED, log.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == [journal.name]
+    for number in (1, 2):
+        process = run_program("pragworld-interp", *divided, f"{number}/2")
+        assert process.returncode == 0, process.stderr
+    assert sorted(tmp_path.iterdir()) == sorted(shards)
+    main(["merge", *map(str, shards), "--out", str(out)])
+    assert out.read_bytes() == whole[name]
 
 
 @pytest.mark.parametrize(("process", "own"), [(0, [0, 2, 4]), (1, [1, 3])])

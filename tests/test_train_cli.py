@@ -372,9 +372,10 @@ def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: P
     out = shutil.copytree(trained, tmp_path / "out")
     record = json.loads((out / "pragworld_train.json").read_text())
     (out / "pragworld_train.json").write_text(json.dumps({**record, "evaluation": []}))
-    options = ("--evaluate_tasks", "pragworld_generated_mc", "--evaluate_groups", "4")
-    options += ("--retain", "pragworld_generated_perplexity")
-    process = run_program("pragworld-train", "evaluate", out, *options)
+    process = run_program(
+        *("pragworld-train", "evaluate", out, "--evaluate_tasks", "pragworld_generated_mc"),
+        *("--evaluate_groups", "4", "--retain", "pragworld_generated_perplexity"),
+    )
     assert process.returncode == 0, process.stderr
     again = json.loads((out / "pragworld_train.json").read_text())
     assert again == record

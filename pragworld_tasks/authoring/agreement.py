@@ -36,7 +36,7 @@ LEAST_VOTES = 3
 LEAST_MEMBERS = 3  # of two members that disagree, nothing says which is at fault
 LEAST_ERRORS = 3  # that two members share, before one counts as repeating the other
 REPEATED = 0.8  # of the errors of either
-_BASES: dict[str, Basis] = {"yes": "entailed", "no": "excluded", "undetermined": "undetermined"}
+BASES: dict[str, Basis] = {"yes": "entailed", "no": "excluded", "undetermined": "undetermined"}
 
 
 class Ballot(NamedTuple):
@@ -276,7 +276,7 @@ def _settled(votes: Sequence[Vote], members: Sequence[int], agree: int | None) -
         reason = f"{labels['yes']} say yes, {labels['no']} no; {needed} have to agree"
         return PanelAnswer(None, None, reason)
     bases = Counter(
-        _BASES[vote.answer] for vote in cast if vote.answer and vote_label(vote) == answer
+        BASES[vote.answer] for vote in cast if vote.answer and vote_label(vote) == answer
     )
     basis, agreeing = bases.most_common(1)[0]
     return PanelAnswer(answer, basis if agreeing >= needed else None, "")
@@ -397,6 +397,6 @@ def fleiss_kappa(ratings: Sequence[Sequence[Hashable | None]]) -> float | None:
 
 def labelled_groups(labels: Sequence[Label]) -> set[int]:
     """Return the conversations whose original and at least one variant have a label."""
-    labelled = {(label.conversation, label.variant) for label in labels if label.answer}
+    labelled = {label.place for label in labels if label.answer}
     varied = {conversation for conversation, variant in labelled if variant}
     return {conversation for conversation in varied if (conversation, 0) in labelled}

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from pragworld_tasks.authoring.conversations import CONTROLS, NO_NAMES, Objection
+from pragworld_tasks.authoring.conversations import CONTROLS, NO_NAMES
 from pragworld_tasks.authoring.line_checks import (
     changes_connective,
     changes_negation,
@@ -33,6 +33,7 @@ from pragworld_tasks.authoring.records import (
     AuthoredVariant,
     Dropped,
     LineChange,
+    Objection,
     Origin,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
@@ -250,15 +251,8 @@ class _Workshop:
             objection = "another variant has the same text", edits[0].new
         if objection:
             reason, shown = objection
-            self.dropped.append(
-                Dropped(
-                    stage="alterations",
-                    number=conversation.number,
-                    reason=f"{name}: {reason}",
-                    text=shown,
-                    origin=reply.origin,
-                )
-            )
+            objection = f"{name}: {reason}", shown
+            self.dropped.append(reply.dropped("alterations", conversation.number, objection))
             return None
         return text, reply.origin
 

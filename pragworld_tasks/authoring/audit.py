@@ -20,7 +20,12 @@ from pragworld_tasks.authoring.agreement import (
     rate_members,
     vote_label,
 )
-from pragworld_tasks.authoring.conversations import MOST_SHARED, shared_part, word_grams
+from pragworld_tasks.authoring.conversations import (
+    MOST_SHARED,
+    Grams,
+    larger_shared_part,
+    word_grams,
+)
 from pragworld_tasks.authoring.decisions import is_in_review
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.outputs import DocumentPlace, LeftOutDocument, select_documents
@@ -50,7 +55,6 @@ LEAST_AGREEMENT = 0.6  # a Fleiss' kappa below this is poor
 _SHOWN = 20  # items of a list in the report; the JSON has all
 
 Breakdown = Literal["question type", "alteration", "effect", "length"]
-Grams = frozenset[tuple[str, ...]]
 
 
 class ClassCount(AuthoringRecord):
@@ -200,7 +204,7 @@ class _VotedDocument(NamedTuple):
     effect: Effect | None
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place_fields(self) -> dict[str, Any]:
         """The fields of its `DocumentPlace`."""
         variant = self.variant
         return {
@@ -265,7 +269,7 @@ def audit_records(
         pairs=pair_agreements(ballots, members),
         fleiss=fleiss_kappa([[vote_label(votes[member]) for member in kept] for votes in ballots]),
         in_review=tuple(
-            OpenDocument(**document.place, reason=document.label.reason)
+            OpenDocument(**document.place_fields, reason=document.label.reason)
             for document in voted
             if is_in_review(document.label)
         ),
@@ -286,18 +290,10 @@ def local_manual_split() -> list[Document] | None:
 
 
 def _voted(records: StageRecords) -> list[_VotedDocument]:
-    variants = {(variant.conversation, variant.variant): variant for variant in records.variants}
-    questions = {
-        (question.conversation, question.variant): question for question in records.questions
-    }
-    answers = {(label.conversation, label.variant): label.answer for label in records.labels}
+    answers = {label.place: label.answer for label in records.labels}
     voted = []
     for label in records.labels:
-        variant = variants[label.conversation, label.variant]
-        question = (
-            questions.get((label.conversation, label.variant))
-            or questions[label.conversation, None]
-        )
+        variant, question = records.document_at(label.place)
         original = answers.get((label.conversation, 0))
         effect: Effect | None = None
         if variant.alteration and original and label.answer:
@@ -352,7 +348,7 @@ def _copies(voted: Sequence[_VotedDocument]) -> Iterable[tuple[DocumentPlace, ..
     places = defaultdict(list)
     for document in voted:
         texts = (document.variant.context, document.question)
-        place = DocumentPlace(**document.place)
+        place = DocumentPlace(**document.place_fields)
         places[tuple(" ".join(text.casefold().split()) for text in texts)].append(place)
     return (tuple(same) for same in places.values() if len(same) > 1)
 
@@ -362,7 +358,7 @@ def _near_copies(conversations: dict[int, Grams]) -> Iterable[NearCopy]:
     for number, grams in conversations.items():
         alike = {other for gram in grams for other in having[gram]}
         for other in sorted(alike):
-            shared = _alike(grams, conversations[other])
+            shared = larger_shared_part(grams, conversations[other])
             if shared >= MOST_SHARED:
                 yield NearCopy(conversation=number, other=other, shared=shared)
         for gram in grams:
@@ -392,15 +388,11 @@ def _overlap(
     }
     for number, grams in conversations.items():
         shared, row = max(
-            ((_alike(grams, others), row) for row, others in known.items()), default=(0.0, 0)
+            ((larger_shared_part(grams, others), row) for row, others in known.items()),
+            default=(0.0, 0),
         )
         if shared >= MOST_SHARED:
             yield ManualOverlap(conversation=number, row=row, shared=shared)
-
-
-def _alike(first: Grams, second: Grams) -> float:
-    """Return the share of the sequences of words of either that the other has, the larger one."""
-    return max(shared_part(first, second), shared_part(second, first))
 
 
 def _contradictions(
@@ -410,7 +402,7 @@ def _contradictions(
         label = document.label
         answer = panel_answer(label.votes, members, agree).answer
         if label.given and answer and answer != label.given:
-            yield ContradictedLabel(**document.place, given=label.given, panel=answer)
+            yield ContradictedLabel(**document.place_fields, given=label.given, panel=answer)
 
 
 def _abstention_counts(ballots: Iterable[Sequence[Vote]]) -> Iterable[AbstentionCount]:

@@ -270,7 +270,7 @@ def _records(
         work: what makes the records.
     """
     from pragworld_tasks.authoring.decisions import is_in_review, read_reviews
-    from pragworld_tasks.authoring.folder import is_finished, read_stages
+    from pragworld_tasks.authoring.folder import is_finished, locked, read_stages
     from pragworld_tasks.authoring.outputs import select_documents
     from pragworld_tasks.authoring.panel import lost_votes_text
     from pragworld_tasks.authoring.results import write_results
@@ -281,13 +281,15 @@ def _records(
         print(f"{out}: finished before; pass --overwrite to compute its files again")
         records = read_stages(out)
     else:
-        reviews = read_reviews(out)
-        try:
-            panel_records = run_async(work())
-        except KeyboardInterrupt:
-            print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
-            sys.exit(128 + signal.SIGINT)
-        records = write_results(out, panel_records, reviews, run)
+        out.mkdir(parents=True, exist_ok=True)
+        with locked(out):
+            reviews = read_reviews(out)
+            try:
+                panel_records = run_async(work())
+            except KeyboardInterrupt:
+                print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
+                sys.exit(128 + signal.SIGINT)
+            records = write_results(out, panel_records, reviews, run)
         print(progress.usage.to_text(_prices(options)))
     waiting = sum(map(is_in_review, records.labels))
     print(
@@ -368,7 +370,7 @@ def _panel(options: argparse.Namespace) -> "PanelSettings":
         )
         if place == len(endpoints):
             endpoints.append(endpoint)
-        sample = sum((seat.model, seat.endpoint) == (model, place) for seat in seats)
+        sample = sum(seat.model == model for seat in seats)
         seats.append(Seat(model, place, sample))
     prompts = Prompts.read(options.prompts)
     return PanelSettings(

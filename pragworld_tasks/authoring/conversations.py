@@ -25,6 +25,7 @@ from pragworld_tasks.authoring.records import (
     AuthoredConversation,
     Dropped,
     EntityLists,
+    Objection,
     Origin,
     Seed,
     SeedEntities,
@@ -65,7 +66,7 @@ sue violet virginia will"""
 _OPENING = re.compile("(?:[\"'\u201c\u2018(]|[:;\u2026\u2014\u2013-]\\s*)$")
 _ENDING = re.compile(r"['\u2019](?:s|ll|d|ve|re|m)?$")  # of "Noah's" and "I'm", but not of "Don't"
 
-Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
+Grams: TypeAlias = frozenset[tuple[str, ...]]
 
 
 class ConversationReply(BaseModel):
@@ -164,12 +165,7 @@ async def write_conversation(
     objections = invented
     if problem := find_problem(conversation, plan):
         objections = [*invented, problem]
-    dropped = [
-        Dropped(
-            stage="conversations", number=plan.number, reason=reason, text=text, origin=reply.origin
-        )
-        for reason, text in objections
-    ]
+    dropped = [reply.dropped("conversations", plan.number, objection) for objection in objections]
     return None if problem else conversation, dropped
 
 
@@ -293,7 +289,7 @@ def _words(text: str) -> set[str]:
     return {*re.findall(r"\w+", text.casefold())}
 
 
-def word_grams(conversation: str) -> frozenset[tuple[str, ...]]:
+def word_grams(conversation: str) -> Grams:
     r"""Return the sequences of four words of a conversation, without the speakers' labels.
 
     Examples:
@@ -305,6 +301,11 @@ def word_grams(conversation: str) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*(words[start:] for start in range(_GRAM)), strict=False))
 
 
-def shared_part(grams: frozenset[tuple[str, ...]], others: frozenset[tuple[str, ...]]) -> float:
+def shared_part(grams: Grams, others: Grams) -> float:
     """Return the share of a conversation's sequences of words that another has as well."""
     return len(grams & others) / len(grams) if grams else 0.0
+
+
+def larger_shared_part(first: Grams, second: Grams) -> float:
+    """Return the share of the sequences of words of either that the other has, the larger one."""
+    return max(shared_part(first, second), shared_part(second, first))

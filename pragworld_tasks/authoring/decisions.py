@@ -11,19 +11,18 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
-from pragworld_tasks.authoring.agreement import cohen_kappa, fleiss_kappa
+from pragworld_tasks.authoring.agreement import BASES, cohen_kappa, fleiss_kappa
 from pragworld_tasks.authoring.folder import StageRecords, read_records
-from pragworld_tasks.authoring.records import AuthoringRecord, Label
+from pragworld_tasks.authoring.records import AuthoringRecord, Label, Place, PlacedRecord
 from pragworld_tasks.data.documents import Answer, Basis
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_text
 
 Verdict = Literal["yes", "no", "undetermined", "reject"]
-Place: TypeAlias = tuple[int, int]
 Value = TypeVar("Value", bound=str)
 
 REVIEWS = "reviews.jsonl"
@@ -35,14 +34,9 @@ _ANSWERS: dict[Verdict, str] = {
     "undetermined": "no",
     "reject": REJECTED,
 }
-_BASES: dict[Verdict, Basis] = {
-    "yes": "entailed",
-    "no": "excluded",
-    "undetermined": "undetermined",
-}
 
 
-class Decision(AuthoringRecord):
+class Decision(PlacedRecord):
     """What a reviewer decides about one document.
 
     Attributes:
@@ -52,16 +46,9 @@ class Decision(AuthoringRecord):
         note: a remark of the reviewer's.
     """
 
-    conversation: int
-    variant: int
     digest: str
     decision: Verdict
     note: str = ""
-
-    @property
-    def place(self) -> Place:
-        """Which document it is about."""
-        return self.conversation, self.variant
 
 
 class DecisionFile(AuthoringRecord):
@@ -92,12 +79,7 @@ class Review(AuthoringRecord):
     @property
     def place(self) -> Place:
         """Which document it is about."""
-        return place_of_label(self.panel)
-
-
-def place_of_label(label: Label) -> Place:
-    """Return which document a label is of."""
-    return label.conversation, label.variant
+        return self.panel.place
 
 
 def document_digests(records: StageRecords) -> dict[Place, str]:
@@ -107,18 +89,11 @@ def document_digests(records: StageRecords) -> dict[Place, str]:
         The SHA-256 digest, in hexadecimal, of each document's conversation and question: what
         reviewers read. The votes may change, as one without a reply is asked for again.
     """
-    contexts = {
-        (variant.conversation, variant.variant): variant.context for variant in records.variants
-    }
-    questions = {
-        (question.conversation, question.variant): question.text for question in records.questions
-    }
     digests = {}
     for label in records.labels:
-        place = place_of_label(label)
-        question = questions.get(place) or questions[label.conversation, None]
-        content = json.dumps([contexts[place], question])
-        digests[place] = hashlib.sha256(content.encode()).hexdigest()
+        variant, question = records.document_at(label.place)
+        content = json.dumps([variant.context, question.text])
+        digests[label.place] = hashlib.sha256(content.encode()).hexdigest()
     return digests
 
 
@@ -175,7 +150,7 @@ def read_reviews(folder: Path) -> list[Review]:
 def panel_labels(labels: Iterable[Label], reviews: Iterable[Review]) -> list[Label]:
     """Return the labels as they were before any review."""
     before = {review.place: review.panel for review in reviews}
-    return [before.get(place_of_label(label), label) for label in labels]
+    return [before.get(label.place, label) for label in labels]
 
 
 def add_decisions(
@@ -220,7 +195,7 @@ def add_decisions(
     return [
         Review(panel=label, decisions=dict(sorted(decided[place].items())))
         for label in panel_records.labels
-        if decided.get(place := place_of_label(label))
+        if decided.get(place := label.place)
     ]
 
 
@@ -233,11 +208,10 @@ def current_reviews(panel_records: StageRecords, reviews: Iterable[Review]) -> l
     digests = document_digests(panel_records)
     current = []
     for label in panel_records.labels:
-        place = place_of_label(label)
         decisions = {
             reviewer: decision
-            for reviewer, decision in history.get(place, {}).items()
-            if decision.digest == digests[place]
+            for reviewer, decision in history.get(label.place, {}).items()
+            if decision.digest == digests[label.place]
         }
         if decisions:
             current.append(Review(panel=label, decisions=decisions))
@@ -248,9 +222,7 @@ def reviewed_labels(panel: Iterable[Label], reviews: Iterable[Review]) -> list[L
     """Return the labels after review: the panel's where nobody has decided."""
     decided = {review.place: review.decisions for review in reviews}
     return [
-        decided_label(label, decided[place_of_label(label)])
-        if place_of_label(label) in decided
-        else label
+        decided_label(label, decided[label.place]) if label.place in decided else label
         for label in panel
     ]
 
@@ -296,7 +268,7 @@ def decided_label(panel: Label, decisions: Mapping[str, Decision]) -> Label:
         reason = f"the reviewers disagree ({counts})"
     else:
         answer = "yes" if settled == "yes" else "no"
-        basis = _majority([_BASES[verdict] for verdict in verdicts if _ANSWERS[verdict] == answer])
+        basis = _majority([BASES[verdict] for verdict in verdicts if _ANSWERS[verdict] == answer])
     return panel.model_copy(
         update={
             "answer": answer,

@@ -14,7 +14,7 @@ from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import (
     Dropped,
     EntityLists,
-    Origin,
+    Objection,
     Seed,
     SeedEntities,
     Triplet,
@@ -135,7 +135,7 @@ async def extract_entities(
         return None, [reply.dropped("entities", number)]
     listed = EntityLists(**reply.value.model_dump())
     entities, objections = accept_entities(seed.conversation, NO_ENTITIES, listed, speakers)
-    dropped = [_dropped(number, *objection, reply.origin) for objection in objections]
+    dropped = [reply.dropped("entities", number, objection) for objection in objections]
     if not (short := _short(entities)):
         record = SeedEntities(
             seed=number, entities=entities, new=NO_ENTITIES, origins=(reply.origin,)
@@ -153,16 +153,12 @@ async def extract_entities(
     proposed = more.value.model_dump()
     wanted = EntityLists(**{kind: proposed[kind] if kind in short else () for kind in ENTITY_KINDS})
     new, objections = accept_entities(None, entities, wanted, speakers)
-    dropped += [_dropped(number, *objection, more.origin) for objection in objections]
+    dropped += [more.dropped("entities", number, objection) for objection in objections]
     if short := _short(joined(entities, new)):
-        rule = "the seed has fewer than two entities of a kind"
-        return None, [*dropped, _dropped(number, rule, ", ".join(short), more.origin)]
+        objection = "the seed has fewer than two entities of a kind", ", ".join(short)
+        return None, [*dropped, more.dropped("entities", number, objection)]
     origins = (reply.origin, more.origin)
     return SeedEntities(seed=number, entities=entities, new=new, origins=origins), dropped
-
-
-def _dropped(number: int, reason: str, text: str, origin: Origin) -> Dropped:
-    return Dropped(stage="entities", number=number, reason=reason, text=text, origin=origin)
 
 
 def _short(entities: EntityLists) -> list[EntityKind]:
@@ -172,7 +168,7 @@ def _short(entities: EntityLists) -> list[EntityKind]:
 
 def accept_entities(
     text: str | None, known: EntityLists, proposed: EntityLists, speakers: tuple[str, ...]
-) -> tuple[EntityLists, list[tuple[str, str]]]:
+) -> tuple[EntityLists, list[Objection]]:
     r"""Sort out the entities that a conversation does not name, and those that are ambiguous.
 
     Args:

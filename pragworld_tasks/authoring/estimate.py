@@ -53,13 +53,12 @@ def estimate_authoring(settings: AuthoringSettings, attempts_a_group: int) -> Re
     """
     prompts, panel, groups = settings.panel.prompts, settings.panel, settings.groups
     conversation = "x" * (settings.turns * _LINE)
+    used = settings.seeds[:groups]
     seeds = [
-        _tokens(prompts, f"entities.{seed.kind}", conversation=seed.conversation)
-        for seed in settings.seeds
+        _tokens(prompts, f"entities.{seed.kind}", conversation=seed.conversation) for seed in used
     ]
     writing = [
-        _tokens(prompts, f"conversation.{seed.kind}", seed=seed.conversation)
-        for seed in settings.seeds
+        _tokens(prompts, f"conversation.{seed.kind}", seed=seed.conversation) for seed in used
     ]
     edits, asking, voting = (
         _tokens(prompts, name, conversation=conversation)

@@ -1,9 +1,11 @@
 """The folder of an authoring run: the records of all stages, and the files made of them."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,7 @@ from pragworld_tasks.authoring.records import (
     AuthoringRecord,
     Dropped,
     Label,
+    Place,
     SeedEntities,
     schemas,
 )
@@ -31,8 +34,10 @@ from pragworld_tasks.files import (
     refusing,
 )
 from pragworld_tasks.formatting import format_count
+from pragworld_tasks.journal import exclusive
 
 RUN_FILE, JOURNAL = "run.json", "replies.jsonl"
+LOCK = ".lock"
 _RERUN = "rerun `author` with --overwrite"
 _RESULT_FILES = (
     *("documents.jsonl", "documents.csv", "audit.json", "report.md", "review.html"),
@@ -62,6 +67,47 @@ class StageRecords:
     labels: tuple[Label, ...]
     dropped: tuple[Dropped, ...]
 
+    def document_at(self, place: Place) -> tuple[AuthoredVariant, AuthoredQuestion]:
+        """Return the text of a document, and its question.
+
+        Raises:
+            KeyError: One of them is missing.
+        """
+        question = self._questions.get(place) or self._questions[place[0], None]
+        return self._variants[place], question
+
+    @cached_property
+    def _variants(self) -> dict[Place, AuthoredVariant]:
+        return {variant.place: variant for variant in self.variants}
+
+    @cached_property
+    def _questions(self) -> dict[tuple[int, int | None], AuthoredQuestion]:
+        return {(question.conversation, question.variant): question for question in self.questions}
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder, from what is read of it to what is written.
+
+    Raises:
+        InputError: Another process is writing to it.
+    """
+    with exclusive(folder / LOCK, folder):
+        yield
+
+
+def check_labelled(folder: Path) -> None:
+    """Refuse what is not the folder of an `author` run that has finished.
+
+    Raises:
+        InputError: It has no labels.
+    """
+    if not (folder / "labels.jsonl").is_file():
+        raise InputError(
+            f"{folder}: no labels.jsonl in it; pass the --out folder of a finished "
+            "`pragworld-tasks author`"
+        )
+
 
 def read_stages(folder: Path) -> StageRecords:
     """Read the records of a folder that `author` has finished.
@@ -70,26 +116,21 @@ def read_stages(folder: Path) -> StageRecords:
         InputError: A file is missing, a line of it is not such a record, or a label is of no
             document.
     """
-    if not (folder / "labels.jsonl").is_file():
-        raise InputError(
-            f"{folder}: no labels.jsonl in it; pass the --out folder of a finished "
-            "`pragworld-tasks author`"
-        )
+    check_labelled(folder)
     records: dict[str, Any] = {
         name.removesuffix(".jsonl"): tuple(read_records(folder / name, record, _RERUN))
         for name, record in RECORD_FILES.items()
     }
     stages = StageRecords(**records)
-    texts = {(variant.conversation, variant.variant) for variant in stages.variants}
-    asked = {(question.conversation, question.variant) for question in stages.questions}
     for label in stages.labels:
-        places = {(label.conversation, label.variant), (label.conversation, 0)}
-        is_asked = places <= asked or (label.conversation, None) in asked
-        if not (is_asked and places <= texts):
+        try:
+            for place in (label.place, (label.conversation, 0)):
+                stages.document_at(place)
+        except KeyError as error:
             raise InputError(
                 f"{folder / 'labels.jsonl'}: variant {label.variant} of conversation "
                 f"{label.conversation} has no text or no question; {_RERUN}"
-            )
+            ) from error
     return stages
 
 
@@ -163,7 +204,8 @@ def is_finished(folder: Path, run: RunState, overwrite: bool) -> bool:
     _check_writable(folder)
     if not (folder / RUN_FILE).exists():
         journals = sorted(folder.glob("replies*.jsonl"))
-        if not journals and folder.exists() and (foreign := sorted(folder.iterdir())):
+        files = {*folder.iterdir()} - {folder / LOCK} if folder.exists() else set()
+        if not journals and (foreign := sorted(files)):
             raise InputError(
                 f"{folder}: not the folder of an `author` run, for {foreign[0].name} is in it; "
                 "choose another folder"

@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pragworld_tasks.authoring.agreement import vote_label
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.records import (
     AuthoredQuestion,
     AuthoredVariant,
-    AuthoringRecord,
     Label,
     Origin,
+    PlacedRecord,
 )
 from pragworld_tasks.data.changes import line_changes
 from pragworld_tasks.data.document_files import write_documents
@@ -24,7 +25,6 @@ from pragworld_tasks.data.documents import Answer, Document, Effect
 from pragworld_tasks.formatting import format_count
 
 FILES = ("documents.jsonl", "documents.csv", "documents")
-_ANSWERS: dict[str | None, Answer] = {"yes": "yes", "no": "no", "undetermined": "no"}
 
 
 def write_document_files(records: StageRecords, folder: Path) -> int:
@@ -77,16 +77,13 @@ class SettledDocument:
         return self.variant.context, self.question.text
 
 
-class DocumentPlace(AuthoringRecord):
+class DocumentPlace(PlacedRecord):
     """The place of a document in a run.
 
     Attributes:
-        conversation, variant: its numbers.
         row: its place, from 0, in the file that the user provided; None for others.
     """
 
-    conversation: int
-    variant: int
     row: int | None = None
 
     @property
@@ -175,16 +172,13 @@ def select_documents(records: StageRecords) -> Selection:
 
 def _members(records: StageRecords) -> Iterator[tuple[SettledDocument | None, int]]:
     """Yield each variant, None if it is not settled, with the number of its conversation."""
-    labels = {(label.conversation, label.variant): label for label in records.labels}
-    questions = {(asked.conversation, asked.variant): asked for asked in records.questions}
-    for variant in sorted(records.variants, key=lambda each: (each.conversation, each.variant)):
-        number = variant.conversation
-        question = questions.get((number, variant.variant)) or questions.get((number, None))
-        label = labels.get((number, variant.variant))
-        if question and label and label.answer:
-            yield SettledDocument(variant, question, label, label.answer), number
+    labels = {label.place: label for label in records.labels}
+    for place in sorted(variant.place for variant in records.variants):
+        label = labels.get(place)
+        if label and label.answer:
+            yield SettledDocument(*records.document_at(place), label, label.answer), place[0]
         else:
-            yield None, number
+            yield None, place[0]
 
 
 def _to_record(member: SettledDocument, original: SettledDocument, row: int) -> dict[str, Any]:
@@ -226,5 +220,5 @@ def _of_label(label: Label) -> list[Origin]:
     """Return who gave a label: the reviewers, and the members of the panel who voted for it."""
     return [
         *(Origin(model=f"reviewer {name}") for name in label.reviewers),
-        *(vote.origin for vote in label.votes if _ANSWERS.get(vote.answer) == label.answer),
+        *(vote.origin for vote in label.votes if vote_label(vote) == label.answer),
     ]

@@ -25,10 +25,11 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
 from pragworld_tasks.endpoint import Connection
+from pragworld_tasks.formatting import format_count
 from pragworld_tasks.text_alterations.tokens import label_end
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2018\u2019][^\W_]+)*")
-_LEAST_WORDS = 2  # of an utterance; a single word is no evidence unless it is all that was said
+_LEAST_WORDS = 3  # that tell from which utterance they are, unless they are half of one
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def lost_votes_text(labels: Iterable[Label]) -> str:
         return ""
     ((commonest, times),) = Counter(causes).most_common(1)
     return (
-        f"{len(causes)} vote{'s' if len(causes) > 1 else ''} failed, "
+        f"{format_count(len(causes), 'vote')} failed, "
         f"{'most often ' if times < len(causes) else ''}because {commonest}; rerun the command "
         "with --overwrite to send these requests again"
     )
@@ -152,38 +153,35 @@ def lost_votes_text(labels: Iterable[Label]) -> str:
 def quote_problem(answer: VoteAnswer, quote: str, context: str) -> str:
     r"""Return why an answer does not count, in words; "" if it does.
 
+    A quote is an utterance, or consecutive words of one that tell which one: at least half of it,
+    or three words that no other utterance has. It may begin with the speaker's label. A quote of
+    several utterances has a line for each. White space, letter case, and the punctuation between
+    words do not count.
+
     Examples:
         >>> context = "Ann: Where is it?\nBen: It\u2019s in the hall."
-        >>> quote_problem("yes", "it's in the hall", context)
+        >>> quote_problem("yes", "ben: it's in the hall", context)
         ''
         >>> quote_problem("no", "I sold it", context)
         'the quoted utterance does not occur in the conversation'
+        >>> quote_problem("no", "hall", context)
+        'the quote is too short to tell which utterance it is from'
     """
-    if not _words(quote):  # such as '""'
-        return "" if answer == "undetermined" else f"it answers {answer} and quotes nothing"
-    return (
-        "" if occurs(quote, context) else "the quoted utterance does not occur in the conversation"
-    )
-
-
-def occurs(quote: str, context: str) -> bool:
-    r"""Return whether a conversation holds what is quoted from it.
-
-    White space, letter case, and the punctuation between words do not count. A quote is an
-    utterance or consecutive words of one, at least two, with or without its speaker's label. A
-    quote of several utterances has a line for each.
-
-    Examples:
-        >>> context = "Ann: Where is it?\nBen: No."
-        >>> occurs("ben: no", context), occurs("where is it", context), occurs("where", context)
-        (True, True, False)
-    """
-    utterances = [(_words(line), _words(line[label_end(line) :])) for line in context.splitlines()]
     quoted = [words for line in quote.splitlines() if (words := _words(line))]
-    return bool(quoted) and all(
-        any(_holds(with_label, len(spoken), words) for with_label, spoken in utterances)
-        for words in quoted
-    )
+    if not quoted:  # such as '""'
+        return "" if answer == "undetermined" else f"it answers {answer} and quotes nothing"
+    utterances = [
+        (_words(line), len(_words(line[label_end(line) :]))) for line in context.splitlines()
+    ]
+    for words in quoted:
+        shares = [(_count_spoken(line, spoken, words), spoken) for line, spoken in utterances]
+        shares = [(count, spoken) for count, spoken in shares if count]
+        if not shares:
+            return "the quoted utterance does not occur in the conversation"
+        is_half = any(count == spoken or 1 < count >= spoken / 2 for count, spoken in shares)
+        if not is_half and (len(shares) > 1 or shares[0][0] < _LEAST_WORDS):
+            return "the quote is too short to tell which utterance it is from"
+    return ""
 
 
 def _words(text: str) -> list[str]:
@@ -193,13 +191,12 @@ def _words(text: str) -> list[str]:
     return [re.sub("[\u2018\u2019]", "'", word) for word in words]
 
 
-def _holds(line: list[str], spoken: int, quoted: list[str]) -> bool:
-    """Return whether a line whose last words are spoken holds the quoted ones, enough of them."""
+def _count_spoken(line: list[str], spoken: int, quoted: list[str]) -> int:
+    """Return how many of the quoted words are spoken in a line, whose last words are; 0 if not."""
     label = len(line) - spoken
-    for start in range(len(line) - len(quoted) + 1):
-        of_utterance = start + len(quoted) - max(start, label)
-        if line[start : start + len(quoted)] == quoted and (
-            of_utterance >= _LEAST_WORDS or 0 < of_utterance == spoken
-        ):
-            return True
-    return False
+    counts = [
+        start + len(quoted) - max(start, label)
+        for start in range(len(line) - len(quoted) + 1)
+        if line[start : start + len(quoted)] == quoted
+    ]
+    return max([0, *counts])

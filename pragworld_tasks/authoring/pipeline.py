@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from pragworld_tasks.authoring.agreement import Ballot, labelled_groups, rate_members, settle
-from pragworld_tasks.authoring.alterations import alter_conversation
+from pragworld_tasks.authoring.alterations import alter_conversation, changed_lines
 from pragworld_tasks.authoring.conversations import (
     MOST_SHARED,
+    Grams,
+    larger_shared_part,
     plan_conversation,
     shared_part,
     word_grams,
@@ -35,7 +37,6 @@ from pragworld_tasks.authoring.records import (
     AuthoredQuestion,
     AuthoredVariant,
     Dropped,
-    LineChange,
     QuestionType,
     SeedEntities,
 )
@@ -150,28 +151,33 @@ async def _connected(
 
 @dataclass
 class _Attempts:
-    """What the attempts so far have led to, in their order."""
+    """What the attempts so far have led to, in their order.
+
+    Attributes:
+        tried: the number of attempts.
+        seeds: the number of seeds whose entities were asked for.
+    """
 
     tried: int = 0
+    seeds: int = 0
+    entities: list[SeedEntities] = field(default_factory=list)
     conversations: list[AuthoredConversation] = field(default_factory=list)
     variants: list[AuthoredVariant] = field(default_factory=list)
     questions: list[AuthoredQuestion] = field(default_factory=list)
     ballots: list[Ballot] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
-    grams: list[frozenset[tuple[str, ...]]] = field(default_factory=list)
+    grams: list[Grams] = field(default_factory=list)
 
-    def to_records(
-        self, entities: Sequence[SeedEntities], dropped: Sequence[Dropped], agree: int | None
-    ) -> StageRecords:
-        """Return the records, those of stage 1 included, with the labels that the votes settle."""
+    def to_records(self, agree: int | None) -> StageRecords:
+        """Return the records, with the labels that the votes settle."""
         ratings = rate_members([ballot.votes for ballot in self.ballots])
         return StageRecords(
-            entities=tuple(entities),
+            entities=tuple(self.entities),
             conversations=tuple(self.conversations),
             variants=tuple(self.variants),
             questions=tuple(self.questions),
             labels=tuple(settle(self.ballots, ratings, agree)),
-            dropped=(*dropped, *self.dropped),
+            dropped=tuple(self.dropped),
         )
 
 
@@ -180,8 +186,9 @@ async def author_groups(
 ) -> StageRecords:
     """Write conversations, alter them, ask about them and label them, until there are enough.
 
-    Attempts take the seeds in turn. A run stops early after `HOPELESS` attempts without a group,
-    and after `ATTEMPTS` attempts for each group, but not before those that somebody has reviewed.
+    Attempts take the seeds in turn, and no more seeds are read than they need. A run stops early
+    after `HOPELESS` attempts without a group, and after `ATTEMPTS` attempts for each group, but not
+    before those that somebody has reviewed.
 
     Args:
         settings: the settings.
@@ -200,16 +207,16 @@ async def author_groups(
     identity = settings.identity
     async with _shown(progress), _connected(panel, folder, identity) as connections:
         progress.connections = connections
-        progress.stage = "entities"
-        entities, dropped = await _extract_all(settings, connections[0])
         attempts = _Attempts()
-        records = attempts.to_records(entities, dropped, panel.agree)
+        records = attempts.to_records(panel.agree)
         reviewed = max((review.panel.conversation + 1 for review in reviews), default=0)
-        while entities and (
-            size := next_batch(settings.groups, attempts.tried, progress.done, reviewed)
-        ):
-            await _try_batch(settings, connections, entities, attempts, size, progress)
-            records = attempts.to_records(entities, dropped, panel.agree)
+        while size := next_batch(settings.groups, attempts.tried, progress.done, reviewed):
+            progress.stage = "entities"
+            await _extract_entities(settings, connections[0], attempts, attempts.tried + size)
+            if not attempts.entities:
+                return attempts.to_records(panel.agree)
+            await _try_batch(settings, connections, attempts, size, progress)
+            records = attempts.to_records(panel.agree)
             labels = reviewed_labels(records.labels, current_reviews(records, reviews))
             progress.done = len(labelled_groups(labels))
     return records
@@ -240,25 +247,30 @@ def next_batch(wanted: int, tried: int, done: int, reviewed: int = 0) -> int:
     return max(0, min(BATCH, max(new, reviewed - tried)))
 
 
-async def _extract_all(
-    settings: AuthoringSettings, connection: Connection
-) -> tuple[list[SeedEntities], list[Dropped]]:
-    """Return the entities of the seeds that have enough, and what was dropped (stage 1)."""
+async def _extract_entities(
+    settings: AuthoringSettings, connection: Connection, attempts: _Attempts, needed: int
+) -> None:
+    """Extract entities (stage 1) until as many seeds as needed have enough, or no seed is left."""
     panel = settings.panel
-    results = await asyncio.gather(
-        *(
-            extract_entities(connection, panel.prompts, number, seed, panel.temperature)
-            for number, seed in enumerate(settings.seeds)
+    while numbers := range(len(settings.seeds))[attempts.seeds :][
+        : needed - len(attempts.entities)
+    ]:
+        results = await asyncio.gather(
+            *(
+                extract_entities(
+                    connection, panel.prompts, number, settings.seeds[number], panel.temperature
+                )
+                for number in numbers
+            )
         )
-    )
-    entities = [record for record, _ in results if record]
-    return entities, [record for _, dropped in results for record in dropped]
+        attempts.seeds += len(numbers)
+        attempts.entities += [record for record, _ in results if record]
+        attempts.dropped += [record for _, dropped in results for record in dropped]
 
 
 async def _try_batch(
     settings: AuthoringSettings,
     connections: Sequence[Connection],
-    entities: Sequence[SeedEntities],
     attempts: _Attempts,
     size: int,
     progress: Progress,
@@ -267,7 +279,7 @@ async def _try_batch(
     numbers = range(attempts.tried, attempts.tried + size)
     span = f"{numbers[0]} to {numbers[-1]}"
     progress.stage = f"conversations {span}"
-    conversations = await _write_all(settings, connections[0], entities, attempts, numbers)
+    conversations = await _write_all(settings, connections[0], attempts, numbers)
     progress.stage = f"variants of {span}"
     asked = await _ask_all(settings, connections[0], attempts, conversations)
     progress.stage = f"votes on {span}"
@@ -281,14 +293,13 @@ async def _try_batch(
 async def _write_all(
     settings: AuthoringSettings,
     connection: Connection,
-    entities: Sequence[SeedEntities],
     attempts: _Attempts,
     numbers: Sequence[int],
 ) -> list[AuthoredConversation]:
     """Write conversations (stage 2), and leave out those that are too like others."""
     plans = []
     for number in numbers:
-        of_seed = entities[number % len(entities)]
+        of_seed = attempts.entities[number % len(attempts.entities)]
         seed = settings.seeds[of_seed.seed]
         plans.append(plan_conversation(number, seed, of_seed, settings.turns, settings.random_seed))
     panel = settings.panel
@@ -318,17 +329,12 @@ async def _write_all(
     return written
 
 
-def _likeness(
-    grams: frozenset[tuple[str, ...]],
-    seed: frozenset[tuple[str, ...]],
-    earlier: Iterable[frozenset[tuple[str, ...]]],
-) -> str:
+def _likeness(grams: Grams, seed: Grams, earlier: Iterable[Grams]) -> str:
     """Return what a conversation is too like; "" if nothing."""
     if shared_part(grams, seed) >= MOST_SHARED:
         return "it is too like its seed"
-    for other in earlier:
-        if max(shared_part(grams, other), shared_part(other, grams)) >= MOST_SHARED:
-            return "it is too like an earlier conversation"
+    if any(larger_shared_part(grams, other) >= MOST_SHARED for other in earlier):
+        return "it is too like an earlier conversation"
     return ""
 
 
@@ -343,24 +349,29 @@ async def _ask_all(
     A conversation without a question, or without a variant, goes no further.
     """
     panel = settings.panel
-    numbers = (settings.random_seed, panel.temperature)
-    kinds = [settings.seeds[conversation.seed or 0].kind for conversation in conversations]
-    altered, questions = await asyncio.gather(
-        asyncio.gather(
-            *(
-                alter_conversation(
-                    connection, panel.prompts, conversation, settings.variants, *numbers
-                )
-                for conversation in conversations
-            )
-        ),
-        asyncio.gather(
-            *(
-                ask_question(connection, panel.prompts, kind, conversation, *numbers)
-                for kind, conversation in zip(kinds, conversations, strict=True)
-            )
-        ),
+    altering = (
+        alter_conversation(
+            connection,
+            panel.prompts,
+            conversation,
+            settings.variants,
+            settings.random_seed,
+            panel.temperature,
+        )
+        for conversation in conversations
     )
+    asking = (
+        ask_question(
+            connection,
+            panel.prompts,
+            settings.seeds[conversation.seed or 0].kind,
+            conversation,
+            settings.random_seed,
+            panel.temperature,
+        )
+        for conversation in conversations
+    )
+    altered, questions = await asyncio.gather(asyncio.gather(*altering), asyncio.gather(*asking))
     asked: list[AskedVariant] = []
     for (variants, refused), (question, unasked) in zip(altered, questions, strict=True):
         attempts.dropped += [*refused, *unasked]
@@ -463,7 +474,7 @@ def given_records(
                 variant=number,
                 alteration=document.alteration,
                 context=document.context,
-                changes=_changes(original, document.context),
+                changes=changed_lines(original, document.context),
                 origin=GIVEN,
                 row=document.row,
             )
@@ -478,15 +489,3 @@ def given_records(
             questions.append(question)
             asked.append((variant, question, document.answer))
     return tuple(conversations), tuple(variants), tuple(questions), asked
-
-
-def _changes(original: str, context: str) -> tuple[LineChange, ...]:
-    """Return the lines that differ; none where lines were added or removed."""
-    before, after = original.split("\n"), context.split("\n")
-    if len(before) != len(after):
-        return ()
-    return tuple(
-        LineChange(line=line, old=old, new=new)
-        for line, (old, new) in enumerate(zip(before, after, strict=True))
-        if old != new
-    )

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict
 
 from pragworld_tasks.authoring.alterations import focused_entities
-from pragworld_tasks.authoring.conversations import CONTROLS, NO_NAMES, Objection
+from pragworld_tasks.authoring.conversations import CONTROLS, NO_NAMES
 from pragworld_tasks.authoring.entities import speakers_of
 from pragworld_tasks.authoring.line_checks import numbers
 from pragworld_tasks.authoring.prompts import Prompts
@@ -25,6 +25,7 @@ from pragworld_tasks.authoring.records import (
     AuthoredQuestion,
     Dropped,
     Kind,
+    Objection,
     Origin,
     QuestionType,
     Triplet,
@@ -166,16 +167,7 @@ async def _ask_model(
         return None, [reply.dropped("questions", conversation.number)]
     text = " ".join(reply.value.question.split())
     if objection := find_question_problem(conversation.context, reply.value.type, text):
-        reason, shown = objection
-        return None, [
-            Dropped(
-                stage="questions",
-                number=conversation.number,
-                reason=reason,
-                text=shown,
-                origin=reply.origin,
-            )
-        ]
+        return None, [reply.dropped("questions", conversation.number, objection)]
     return _question(conversation, reply.value.type, text, reply.origin), []
 
 

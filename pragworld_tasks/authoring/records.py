@@ -5,7 +5,7 @@ conversations, altered variants, questions and labels. Each stage writes its rec
 JSON lines, and each value that a model wrote says which request it comes from.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,12 +25,31 @@ QuestionType = Literal[
 ]
 Stage = Literal["entities", "conversations", "alterations", "questions", "labels"]
 VoteAnswer = Literal["yes", "no", "undetermined"]
+Place: TypeAlias = tuple[int, int]  # the number of a conversation, and that of its variant
+Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
 
 class AuthoringRecord(BaseModel):
     """A line of a file: frozen, with these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PlacedRecord(AuthoringRecord):
+    """A line about a conversation or one of its variants.
+
+    Attributes:
+        conversation: the number of the conversation.
+        variant: 0 for the original, then the number of the alteration.
+    """
+
+    conversation: int
+    variant: int
+
+    @property
+    def place(self) -> Place:
+        """Which document it is about."""
+        return self.conversation, self.variant
 
 
 class Origin(AuthoringRecord):
@@ -137,7 +156,7 @@ class LineChange(AuthoringRecord):
     new: str
 
 
-class AuthoredVariant(AuthoringRecord):
+class AuthoredVariant(PlacedRecord):
     """A conversation or one of its alterations (stage 3).
 
     Attributes:
@@ -150,8 +169,6 @@ class AuthoredVariant(AuthoringRecord):
         row: the place, from 0, of a document that the user provided in its file; None for others.
     """
 
-    conversation: int
-    variant: int
     alteration: str | None
     context: str
     changes: tuple[LineChange, ...]
@@ -196,7 +213,7 @@ class Vote(AuthoringRecord):
     origin: Origin
 
 
-class Label(AuthoringRecord):
+class Label(PlacedRecord):
     """What the panel, or a reviewer, says of one document (stage 5).
 
     Attributes:
@@ -209,8 +226,6 @@ class Label(AuthoringRecord):
         reviewers: who decided in review.
     """
 
-    conversation: int
-    variant: int
     votes: tuple[Vote, ...]
     answer: Answer | None
     basis: Basis | None

@@ -18,7 +18,6 @@ from pragworld_tasks.authoring.decisions import (
     document_digests,
     is_in_review,
     panel_labels,
-    place_of_label,
     proposal,
 )
 from pragworld_tasks.authoring.folder import StageRecords
@@ -124,30 +123,21 @@ def _policy_digest(text: str) -> str:
 
 
 def _documents(records: StageRecords, panel: Iterable[Label]) -> list[ReviewedDocument]:
-    variants = {(variant.conversation, variant.variant): variant for variant in records.variants}
-    asked = {
-        (question.conversation, question.variant): question.text for question in records.questions
-    }
-
-    def question_of(conversation: int, variant: int) -> str:
-        return asked.get((conversation, variant)) or asked[conversation, None]
-
     digests = document_digests(records)
     documents = []
     for label, before in zip(records.labels, panel, strict=True):
-        conversation, variant = place_of_label(label)
-        original, altered = variants[conversation, 0], variants[conversation, variant]
-        question = question_of(conversation, variant)
+        original, original_question = records.document_at((label.conversation, 0))
+        altered, question = records.document_at(label.place)
         quotes = [vote.quote for vote in label.votes]
         documents.append(
             ReviewedDocument(
-                digests[label.conversation, label.variant],
+                digests[label.place],
                 label,
                 before,
                 altered.alteration,
                 altered.row,
                 mark_quotes(diff_lines(original.context.strip(), altered.context.strip()), quotes),
-                diff_lines(question_of(conversation, 0), question),
+                diff_lines(original_question.text, question.text),
             )
         )
     return documents

@@ -72,17 +72,19 @@ def _apply(folder: Path, paths: list[Path]) -> None:
         read_decisions,
         read_reviews,
     )
-    from pragworld_tasks.authoring.folder import read_run, read_stages
+    from pragworld_tasks.authoring.folder import check_labelled, locked, read_run, read_stages
     from pragworld_tasks.authoring.results import write_results
 
-    before = read_stages(folder)
-    run = read_run(folder)
-    reviews = read_reviews(folder)
-    panel = panel_labels(before.labels, reviews)
-    files = {path: read_decisions(path) for path in paths}
-    panel_records = replace(before, labels=tuple(panel))
-    reviews = add_decisions(panel_records, reviews, files)
-    after = write_results(folder, panel_records, reviews, run)
+    check_labelled(folder)
+    with locked(folder):
+        before = read_stages(folder)
+        run = read_run(folder)
+        reviews = read_reviews(folder)
+        panel = panel_labels(before.labels, reviews)
+        files = {path: read_decisions(path) for path in paths}
+        panel_records = replace(before, labels=tuple(panel))
+        reviews = add_decisions(panel_records, reviews, files)
+        after = write_results(folder, panel_records, reviews, run)
     for text in change_texts(before.labels, after.labels):
         print(text)
     if agreement := agreement_text(reviews):

@@ -23,7 +23,7 @@ class Seat:
     Attributes:
         model: the model's name.
         endpoint: its endpoint's place in `PanelSettings.endpoints`.
-        sample: tells apart samples of one model.
+        sample: tells apart samples of models of one name, at all endpoints.
     """
 
     model: str
@@ -63,9 +63,22 @@ class PanelSettings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What its requests depend on, as JSON values."""
+        """What its requests depend on, as JSON values.
+
+        Models of one name at several endpoints are told apart by their URLs. Otherwise the name is
+        enough, for a server may move.
+        """
+        used = {(seat.model, seat.endpoint) for seat in self.seats}
+        times = Counter(model for model, _ in {*used, (self.endpoints[0].model, 0)})
         return {
-            "panel": [[seat.model, seat.endpoint, seat.sample] for seat in self.seats],
+            "panel": [
+                [
+                    seat.model,
+                    self.endpoints[seat.endpoint].shown if times[seat.model] > 1 else seat.endpoint,
+                    seat.sample,
+                ]
+                for seat in self.seats
+            ],
             "temperature": self.temperature,
         }
 

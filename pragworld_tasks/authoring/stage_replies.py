@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from pragworld_tasks.authoring.prompts import PromptText
-from pragworld_tasks.authoring.records import Dropped, Origin, Stage
-from pragworld_tasks.endpoint import Connection, MalformedReplyError, Request, UnansweredError
+from pragworld_tasks.authoring.records import Dropped, Objection, Origin, Stage
+from pragworld_tasks.endpoint import Connection, Request, UnansweredError, UnusableReplyError
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -28,11 +28,10 @@ class StageReply(Generic[Form]):
     problem: str = ""
     text: str = ""
 
-    def dropped(self, stage: Stage, number: int) -> Dropped:
-        """Return the record of the problem."""
-        return Dropped(
-            stage=stage, number=number, reason=self.problem, text=self.text, origin=self.origin
-        )
+    def dropped(self, stage: Stage, number: int, objection: Objection | None = None) -> Dropped:
+        """Return the record of what speaks against it; without an objection, of the problem."""
+        reason, text = objection or (self.problem, self.text)
+        return Dropped(stage=stage, number=number, reason=reason, text=text, origin=self.origin)
 
 
 async def ask_model(
@@ -61,9 +60,9 @@ async def ask_model(
     request = Request(label, model, prompt.system, prompt.user, temperature, draw)
     try:
         reply = await connection.ask_structured(request, form)
-    except MalformedReplyError as error:
+    except UnusableReplyError as error:
         origin = Origin(model=model, prompt=prompt.id, request=error.key)
-        return StageReply(None, origin, "the reply is malformed, and so is its repair", error.text)
+        return StageReply(None, origin, error.problem, error.text)
     except UnansweredError as error:
         return StageReply(
             None, Origin(model=model, prompt=prompt.id), "there is no reply", str(error)

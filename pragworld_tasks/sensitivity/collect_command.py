@@ -1,10 +1,12 @@
-"""The command `pragworld-tasks collect`."""
+"""The commands `pragworld-tasks collect` and `merge`."""
 
 import argparse
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
+from pragworld_tasks.sensitivity.collected_shards import merge_collected
 from pragworld_tasks.sensitivity.collection import CollectionSettings, collect
+from pragworld_tasks.shards import parse_shard
 
 
 def add_collect(commands: Commands) -> None:
@@ -16,8 +18,11 @@ def add_collect(commands: Commands) -> None:
         "run lm-eval on a few documents at a time, so that a long run can be resumed",
         description="It runs tasks that generate text and appends their samples to "
         "FOLDER/MODEL/samples_TASK.jsonl, which `pragworld-tasks decompose` reads. Rerun the same "
-        "command to resume an interrupted run.",
+        "command to resume an interrupted run. With --shard 1/4, it does a quarter of the run; "
+        "`merge` joins the quarters.",
         example="pragworld-tasks collect --tasks world_model --output_path runs --top_up 3 \\\n"
+        "  --model hf --model_args pretrained=… --apply_chat_template\n"
+        "pragworld-tasks collect --tasks world_model --output_path runs --shard 1/4 \\\n"
         "  --model hf --model_args pretrained=… --apply_chat_template",
     )
     command.argument_default = argparse.SUPPRESS  # the defaults are those of CollectionSettings
@@ -35,6 +40,12 @@ def add_collect(commands: Commands) -> None:
         metavar="ROUNDS",
         help="repeat prompts that lack readable responses, at most so many times; default: 0",
     )
+    command.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="do only part I of N, such as 1/4, in FOLDER/MODEL/shard-I-of-N, for `merge`; "
+        "default: do all",
+    )
     lm_eval = command.add_argument_group("options of lm_eval, which mean the same there")
     lm_eval.add_argument("--model", help="default: hf")
     lm_eval.add_argument("--model_args", help="such as pretrained=…,dtype=bfloat16, or JSON")
@@ -51,4 +62,23 @@ def add_collect(commands: Commands) -> None:
 
 def _collect(options: argparse.Namespace) -> None:
     settings = {name: value for name, value in vars(options).items() if name != "run"}
+    if "shard" in settings:
+        settings["shard"] = parse_shard(settings["shard"])
     collect(CollectionSettings(**settings))
+
+
+def add_merge(commands: Commands) -> None:
+    """Add the command to those of `pragworld-tasks`."""
+    command = add_command(
+        commands,
+        "merge",
+        lambda options: merge_collected(options.shards, options.out, options.overwrite),
+        "join the shards that `collect` wrote with --shard",
+        description="The folder holds what a run without --shard writes, byte for byte, if the "
+        "model gives the same responses.",
+        example="pragworld-tasks merge runs/MODEL/shard-*-of-4 --out runs/MODEL",
+    )
+    add = command.add_argument
+    add("shards", nargs="+", type=Path, metavar="SHARD", help="the folders of all shards of a run")
+    add("--out", required=True, type=Path, metavar="FOLDER", help="folder of the responses")
+    add("--overwrite", action="store_true", help="replace the responses there")

@@ -4,7 +4,7 @@ The model is loaded once, and lm-eval's own `evaluate` runs on a few documents a
 samples are appended, in lm-eval's format, to a file for each task; a resumed run skips the chunks
 that are there. Each chunk is seeded by its task, first document and round, not by what ran before
 it, so on one machine a model that samples with torch writes the same responses whether or not its
-run was interrupted.
+run was interrupted, or divided into shards of whole chunks.
 """
 
 import functools
@@ -15,7 +15,7 @@ import random
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from pragworld_tasks.files import json_object, read_json_lines, read_text, write
 from pragworld_tasks.journal import difference, exclusive, open_journal
 from pragworld_tasks.link import task_folder
 from pragworld_tasks.log import logger
+from pragworld_tasks.shards import Shard, check_enough_units
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
@@ -49,6 +50,7 @@ class CollectionSettings:
         output_path: The folder for the results; each model gets a folder in it.
         chunk: Documents at a time, which is what an interruption may cost.
         top_up: Rounds in which prompts that lack readable responses are repeated.
+        shard: The part of the chunks to evaluate, in a folder of its own; None for all of them.
 
     The others mean what lm-eval's options of the same names do.
     """
@@ -68,10 +70,11 @@ class CollectionSettings:
     seed: int = 1234
     chunk: int = 15
     top_up: int = 0
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class Chunk:
     """Documents that are evaluated together.
 
     Attributes:
@@ -101,11 +104,21 @@ def collect(settings: CollectionSettings) -> None:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError(
             "collect: runs in one process only; let the model use several devices "
-            "(parallelize=True, tensor_parallel_size=…) or serve it"
+            "(parallelize=True, tensor_parallel_size=…), serve it, or divide the run by --shard"
+        )
+    if settings.shard and settings.top_up:
+        raise InputError(
+            "--top_up: which prompts lack responses is known once all shards are merged; leave it "
+            "out, merge them, then rerun the command without --shard"
         )
     evaluator = _Evaluator(settings)
     tasks = _tasks(settings)
     folder = settings.output_path / _model_folder(settings)
+    if settings.shard:
+        folder /= settings.shard.name
+        for task in tasks.values():
+            chunks = first_round(len(task.eval_docs), task.config.repeats, settings.chunk)
+            check_enough_units(settings.shard, chunks, "a smaller --chunk")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -131,6 +144,8 @@ def _collect_task(
             plan = _plan(task, wanted, path, round_, settings.chunk)
             if not plan:
                 break
+            if settings.shard:
+                plan = [*settings.shard.units(plan)]
             prompts = sum(len(chunk.documents) for chunk in plan)
             label = name if round_ == 0 else f"{name}, topped up ({round_})"
             with tqdm(total=prompts, desc=label, unit="prompt", disable=None) as bar:
@@ -187,18 +202,26 @@ def _manager(folder: str | None, metadata: dict[str, Any], wanted: list[str]) ->
     return TaskManager(include_path=folder, metadata=metadata)
 
 
-def _plan(task: "Task", repeats: int, path: Path, round_: int, size: int) -> list[_Chunk]:
+def _plan(task: "Task", repeats: int, path: Path, round_: int, size: int) -> list[Chunk]:
     """Return the chunks of a round: all documents, later those that lack readable responses.
 
     A round depends on the rounds before it alone, so it is the same after an interruption.
     """
     if round_ == 0:
-        wanted = [(document, repeats) for document in range(len(task.eval_docs))]
-    else:
-        wanted = _lacking(path, repeats, round_)
+        return first_round(len(task.eval_docs), repeats, size)
+    return _chunks(round_, _lacking(path, repeats, round_), size)
+
+
+def first_round(documents: int, repeats: int, size: int) -> list[Chunk]:
+    """Return the chunks of the round in which each document gets `repeats` responses."""
+    return _chunks(0, [(document, repeats) for document in range(documents)], size)
+
+
+def _chunks(round_: int, wanted: Sequence[tuple[int, int]], size: int) -> list[Chunk]:
+    """Divide documents, and how many responses each gets, into chunks."""
     chunks = [wanted[start : start + size] for start in range(0, len(wanted), size)]
     return [
-        _Chunk(round_, tuple(document for document, _ in chunk), max(number for _, number in chunk))
+        Chunk(round_, tuple(document for document, _ in chunk), max(number for _, number in chunk))
         for chunk in chunks
     ]
 
@@ -246,7 +269,7 @@ class _Evaluator:
         }
         return self._kind.create_from_arg_obj(_arguments(settings.model_args), more)
 
-    def samples(self, name: str, task: "Task", chunk: _Chunk) -> list[dict[str, Any]]:
+    def samples(self, name: str, task: "Task", chunk: Chunk) -> list[dict[str, Any]]:
         """Return the samples of a chunk as lm-eval logs them, marked with chunk and round.
 
         Raises:
@@ -285,7 +308,7 @@ class _Evaluator:
         return samples
 
 
-def _seed(seed: int, task: str, chunk: _Chunk) -> None:
+def _seed(seed: int, task: str, chunk: Chunk) -> None:
     """Seed what a model may draw from. Without this, a round would repeat the one before it."""
     import numpy as np
     from lm_eval.utils import set_torch_seed
@@ -313,6 +336,10 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
         "versions": {name: version(name) for name in ("pragworld", "lm_eval")},
         "tasks": {name: _task_settings(task) for name, task in tasks.items()},
     }
+    if settings.shard:
+        now["shard"] = asdict(settings.shard)
+        for name, task in tasks.items():
+            now["tasks"][name]["prompts"] = len(task.eval_docs)
     now = json.loads(json.dumps(now))
     if path.exists() and any(file.stat().st_size for file in path.parent.glob("samples_*.jsonl")):
         before = json_object(read_text(path), str(path))

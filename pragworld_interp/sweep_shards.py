@@ -1,0 +1,158 @@
+"""The shards of a sweep: their files, and the report that they make together.
+
+A file has a line for the run and a line for each document, or for each pair of `patch`. The report
+follows from these lines as it does in a run that is not divided.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pragworld_interp.identities import DataIdentity, ModelIdentity
+from pragworld_interp.layer_report import DocumentResult, Intervention, SweepSettings
+from pragworld_interp.layer_statistics import report_from_results
+from pragworld_interp.patching_report import Method, PairEffect
+from pragworld_interp.reports import Ablated, Patched
+from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
+from pragworld_interp.targets import Target
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_json_lines, write_whole
+from pragworld_tasks.shards import Shard, check_shards
+
+SCHEMA = "pragworld-sweep-shard"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class SweepShard:
+    """What the first line of a shard's file says.
+
+    Attributes:
+        command: The command that wrote it.
+        shard: The shard.
+        results: How many lines follow.
+        run: What the results depend on: the model, the documents, the settings and the versions of
+            the libraries.
+    """
+
+    command: Literal["ablate", "patch"]
+    shard: Shard
+    results: int
+    run: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Ablation:
+    """What `SweepShard.run` says, among others, about a run of `ablate`."""
+
+    model: ModelIdentity
+    data: DataIdentity
+    intervention: Intervention
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True)
+class _Patching:
+    """What `SweepShard.run` says, among others, about a run of `patch`."""
+
+    model: ModelIdentity
+    data: DataIdentity
+    positions: str
+    method: Method
+
+
+def write_shard(
+    path: Path, head: SweepShard, results: Sequence[DocumentResult] | Sequence[PairEffect]
+) -> None:
+    """Write the file of a shard.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    content = {"schema": SCHEMA, "version": SCHEMA_VERSION, **encode(head)}
+    lines = [json.dumps(line, allow_nan=False) for line in (content, *map(encode, results))]
+    write_whole(path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def merge_shards(paths: Sequence[str | Path]) -> Ablated | Patched:
+    """Join what `pragworld-interp ablate` or `patch` wrote with `--shard`.
+
+    Args:
+        paths: The files of all shards, in any order.
+
+    Returns:
+        The report of the run, the same as if it had not been divided.
+
+    Raises:
+        InputError: A file is missing, malformed, cut off or of another version, or the files are
+            not all shards of one run, each once.
+    """
+    heads, results = {}, {}
+    for path in map(Path, paths):
+        if path in heads:
+            raise InputError(f"{path}: given twice; give each shard once")
+        heads[path], results[path] = _read_shard(path)
+    first, *_ = check_shards(
+        {path: head.shard for path, head in heads.items()},
+        {path: {"command": head.command, **head.run} for path, head in heads.items()},
+    )
+    # Each group is in one shard as a whole, and reports have the order of the groups.
+    joined = sorted(
+        (result for own in results.values() for result in own), key=lambda result: result.group
+    )
+    run = _run_of(heads[first])
+    if isinstance(run, _Patching):
+        return Patched(run.model, run.data, run.positions, tuple(joined), run.method)
+    try:
+        report = report_from_results(
+            tuple(joined), run.model, run.data, run.intervention, SweepSettings(), run.targets
+        )
+    except ValueError as error:
+        raise InputError(f"{first} and the other shards: {error}; write them again") from error
+    return Ablated(**vars(report))
+
+
+def _read_shard(path: Path) -> tuple[SweepShard, list[Any]]:
+    """Return what a file says about its shard, and its results."""
+    (_, content), *lines = read_json_lines(path)
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate --shard")
+    try:
+        head: SweepShard = decode(SweepShard, content, "")
+        run = _run_of(head)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path}, line 1: {error}; write the file again") from error
+    if head.results != len(lines):
+        raise InputError(
+            f"{path}: {len(lines)} results, but line 1 states {head.results}; is the file cut off?"
+        )
+    results = []
+    for where, record in lines:
+        try:
+            if isinstance(run, _Ablation):
+                result = decode(DocumentResult, record, "")
+                counts = len(result.gold), 1 + len(run.targets)
+                probabilities = result.gold
+            else:
+                result = decode(PairEffect, record, "")
+                counts = len(result.patched), run.model.layers
+                probabilities = (result.original_run, result.altered_run, *result.patched)
+        except (UnfitError, OverflowError) as error:
+            where.refuse(f"{error}; write the file again")
+        if counts[0] != counts[1] or not all(0 <= p <= 1 for p in probabilities):
+            where.refuse(f"not {counts[1]} probabilities; write the file again")
+        results.append(result)
+    return head, results
+
+
+def _run_of(head: SweepShard) -> _Ablation | _Patching:
+    """Return what a shard says about its run.
+
+    Raises:
+        UnfitError: It says something else.
+    """
+    run: _Ablation | _Patching = decode(
+        _Ablation if head.command == "ablate" else _Patching, head.run, "run"
+    )
+    return run

@@ -1,0 +1,81 @@
+"""Joining the shards of `pragworld-tasks collect`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import json_bytes, read_json, write_files
+from pragworld_tasks.sensitivity.collection import Chunk, first_round
+from pragworld_tasks.shards import Shard, check_shards
+
+
+def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False) -> None:
+    """Join the folders that `collect` wrote with `shard` to the one that it writes without.
+
+    Args:
+        folders: The folders of all shards, in any order.
+        out: The folder to write, in which `collect` can resume, for instance to top up.
+        overwrite: Whether it may hold responses already.
+
+    Raises:
+        InputError: A folder does not hold a shard, or not all of it, the folders are not all shards
+            of one run, each once, or the result cannot be written.
+    """
+    shards: dict[Path, Shard] = {}
+    settings: dict[Path, dict[str, Any]] = {}
+    for folder in folders:
+        if folder in shards:
+            raise InputError(f"{folder}: given twice; give each shard once")
+        shards[folder], settings[folder] = _read_settings(folder / "collect.json")
+    ordered = check_shards(shards, settings)
+    content = settings[ordered[0]]
+    files = {}
+    for name, task in content["tasks"].items():
+        plan = first_round(task.pop("prompts"), task["repeats"], content["chunk"])
+        parts: dict[str, bytes] = {}
+        for folder in ordered:
+            own = shards[folder].units(plan)
+            parts |= _read_chunks(folder / f"samples_{name}.jsonl", shards[folder], own)
+        files[out / f"samples_{name}.jsonl"] = b"".join(parts[chunk.name] for chunk in plan)
+    write_files({**files, out / "collect.json": json_bytes(content)}, overwrite)
+
+
+def _read_settings(path: Path) -> tuple[Shard, dict[str, Any]]:
+    """Return the shard that `collect` says it wrote, and what else it says."""
+    content = read_json(path)
+    try:
+        return Shard(**content.pop("shard")), content
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"{path}: not of a shard; give folders that `pragworld-tasks collect --shard` wrote"
+        ) from error
+
+
+def _read_chunks(path: Path, shard: Shard, chunks: Sequence[Chunk]) -> dict[str, bytes]:
+    """Return the lines of each chunk of a shard, by the name of the chunk.
+
+    Raises:
+        InputError: The file cannot be read, or chunks are missing or incomplete.
+    """
+    lines: dict[str, list[bytes]] = {chunk.name: [] for chunk in chunks}
+    try:
+        content = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            lines[json.loads(line)["chunk"]].append(line + b"\n")
+        except (LookupError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{path}, line {number}: not a response of shard {shard}; remove the line and "
+                "rerun the shard"
+            ) from error
+    done = [chunk for chunk in chunks if len(lines[chunk.name]) == len(chunk.documents)]
+    if len(done) < len(chunks):
+        raise InputError(
+            f"{path}: shard {shard} has {len(done)} of its {len(chunks)} chunks; rerun its command "
+            "to resume"
+        )
+    return {name: b"".join(own) for name, own in lines.items()}

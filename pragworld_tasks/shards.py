@@ -1,0 +1,122 @@
+"""Shards: parts of a long run that several machines do without talking to each other.
+
+A run is a sequence of units that are computed together, such as batches of groups, in an order that
+follows from the data and the settings. Shard i of n is every n-th unit from the i-th one on. No
+unit is cut, so that every number is computed exactly as in a run that is not divided.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.journal import difference
+
+Unit = TypeVar("Unit")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of a run.
+
+    Attributes:
+        number: Its number, from 1.
+        count: How many shards the run has.
+    """
+
+    number: int
+    count: int
+
+    def __post_init__(self) -> None:
+        """Refuse a number that is not from 1 to the count."""
+        if not 1 <= self.number <= self.count:
+            raise ValueError(f"there is no shard {self}")
+
+    def __str__(self) -> str:
+        """Return the shard as `--shard` takes it."""
+        return f"{self.number}/{self.count}"
+
+    def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Return those of a run's units that belong to the shard.
+
+        Examples:
+            >>> Shard(2, 3).units("abcdefg")
+            'be'
+        """
+        return units[self.number - 1 :: self.count]
+
+    @property
+    def name(self) -> str:
+        """What its file or folder is called, by itself or behind the name of the run's."""
+        return f"shard-{self.number}-of-{self.count}"
+
+
+def parse_shard(text: str) -> Shard:
+    """Return the shard that an option names.
+
+    Raises:
+        InputError: The text does not name a shard.
+
+    Examples:
+        >>> parse_shard("1/4")
+        Shard(number=1, count=4)
+    """
+    match = re.fullmatch(r"([1-9]\d{0,5})/(\d{1,6})", text, re.ASCII)
+    if not match or int(match[1]) > int(match[2]):
+        raise InputError(
+            f"--shard {text}: must be a number from 1, a slash, and how many shards there are, "
+            "such as 1/4"
+        )
+    return Shard(int(match[1]), int(match[2]))
+
+
+def check_enough_units(shard: Shard, units: Sequence[object], remedy: str) -> None:
+    """Refuse to divide a run among more shards than it has units.
+
+    Raises:
+        InputError: There are fewer units than shards.
+    """
+    if len(units) < shard.count:
+        raise InputError(
+            f"--shard {shard}: the run has {len(units)} batches, which cannot be cut; use at most "
+            f"{len(units)} shards, or {remedy}"
+        )
+
+
+def check_shards(
+    shards: Mapping[Path, Shard], identities: Mapping[Path, Mapping[str, Any]]
+) -> list[Path]:
+    """Check that files are all shards of one run, each once, and return them in their order.
+
+    Args:
+        shards: The shard that is in each file.
+        identities: What the results in each file depend on, as JSON values.
+
+    Raises:
+        InputError: A shard is of another run, occurs twice, or is missing.
+    """
+    first, *others = shards
+    count = shards[first].count
+    for path in others:
+        if changed := difference(identities[path], identities[first]):
+            raise InputError(
+                f"{path}: a shard of another run than {first}, with {changed}; give the shards of "
+                "one run"
+            )
+        if shards[path].count != count:
+            raise InputError(
+                f"{path}: shard {shards[path]}, but {first} is shard {shards[first]}; divide the "
+                "run once"
+            )
+    paths: dict[int, Path] = {}
+    for path, shard in shards.items():
+        if (other := paths.setdefault(shard.number, path)) != path:
+            raise InputError(f"{path}: shard {shard}, as is {other}; give each shard once")
+    if missing := [str(Shard(n, count)) for n in range(1, count + 1) if n not in paths]:
+        raise InputError(
+            f"shard {', '.join(missing)} of the run that {first} is of: missing; run it, or give "
+            "its file, too"
+        )
+    return [paths[number] for number in sorted(paths)]
