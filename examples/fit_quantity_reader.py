@@ -8,15 +8,15 @@ weights to all `tests/answers/quantities_*development.jsonl` with an L2 penalty,
 
 `--report` cross-validates: five folds at random, by question, and by source (file, and writer
 where a row names one); and a learning curve. `--effects` drops each family of features, refits, and
-reports the change in the answers read correctly; it takes minutes. `--score FILE …` scores files
-with the shipped weights, without fitting.
+reports the changes in answers read correctly and in their log-probability, both held out. `--score
+FILE …` scores files with the shipped weights, without fitting. Errors are counted by kind.
 """
 
 import argparse
 import operator
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,12 +45,13 @@ from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 ANSWERS = Path(__file__).parents[1] / "tests" / "answers"
 TOLERANCE = 0.01  # relative difference of a value that counts as read correctly
 LEAST_ANSWERS, LEAST_ANSWERS_OF_WORDS = 3, 15  # in which a feature must occur
-# Penalties on the squares of weights. Of a thousand plain words most say little.
+# Penalties on the squares of weights. Of the plain words, most say little.
 PENALTY, WORD_PENALTY, SCALE_PENALTY = 0.5, 4.0, 0.1
 SCALES = {"group: mean score", "group: least score", "group", "none"}
-WORD_PARTS = ("lead", "after", "none")
 CAUTION = 0.5  # added to the score of none: to read no answer is better than to invent one
 FOLDS, STEPS = 5, 200
+STEPS_OF_EFFECTS = 40  # from the weights with all features
+LEAST_PROBABILITY = 1e-3  # of a right value, when features are compared
 LEAST_WEIGHT = 0.02  # that is shipped
 LONG = 1200  # characters of a long answer
 FRACTIONS = (0.125, 0.25, 0.5, 1.0)  # of the answers, for the learning curve
@@ -92,93 +93,126 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
 # Fitting ------------------------------------------------------------------------------------------
 
 
+class Design:
+    """The options of answers as a matrix of features, to fit and to choose with."""
+
+    def __init__(self, answers: Sequence[LabelledAnswer], weights: Weights) -> None:
+        """Find the options. The weights decide which candidates are members of groups."""
+        self.answers = answers
+        self.options = [options_of(answer, weights) for answer in answers]
+        flat = [option for options in self.options for option in options]
+        counts = Counter(
+            name
+            for options in self.options
+            for name in {name for o in options for name, value in o.features.items() if value}
+        )
+        self.names = sorted(
+            name
+            for name, count in counts.items()
+            if count >= (LEAST_ANSWERS_OF_WORDS if is_word(name) else LEAST_ANSWERS)
+        )
+        numbers = {name: number for number, name in enumerate(self.names)}
+        entries = [
+            (row, numbers[name], value)
+            for row, option in enumerate(flat)
+            for name, value in option.features.items()
+            if value and name in numbers
+        ]
+        rows, columns, values = zip(*entries, strict=True)
+        shape = (len(flat), len(numbers))
+        self.features = sparse.csr_matrix((values, (rows, columns)), shape=shape, dtype=float)
+        self.penalties = np.array([penalty_of(name) for name in self.names])
+        self.owners = np.repeat(np.arange(len(answers)), list(map(len, self.options)))
+        self.is_right = np.array(
+            [
+                answer.is_right(option.value)
+                for answer, options in zip(answers, self.options, strict=True)
+                for option in options
+            ]
+        )
+        self.is_reachable = np.bincount(self.owners, self.is_right, len(answers)) > 0
+
+    def fit(
+        self,
+        is_used: np.ndarray,
+        dropped: Collection[str] = (),
+        start: Weights | None = None,
+        steps: int = STEPS,
+    ) -> dict[str, float]:
+        """Return the weights that make the right values of some answers most probable.
+
+        Args:
+            is_used: For each answer, whether it counts.
+            dropped: Features that are left out.
+            start: Weights to begin with.
+            steps: The most steps of the minimization.
+        """
+        kept = np.array([name not in dropped for name in self.names])
+        names = [name for name in self.names if name not in dropped]
+        rows = (is_used & self.is_reachable)[self.owners]
+        features, is_right, penalties = self.features[rows], self.is_right[rows], self.penalties
+        features, penalties = features[:, kept], penalties[kept]
+        transposed = features.T.tocsr()
+        _, starts, owners = np.unique(self.owners[rows], return_index=True, return_inverse=True)
+
+        def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+            """Return the negative log-probability of right options, penalized, and its gradient."""
+            scores = features @ weights
+            shares = np.exp(scores - np.maximum.reduceat(scores, starts)[owners])
+            right = shares * is_right
+            total, of_right = np.add.reduceat(shares, starts), np.add.reduceat(right, starts)
+            gradient = transposed @ (shares / total[owners] - right / of_right[owners])
+            penalized = penalties * weights
+            value = np.log(total / of_right).sum() + weights @ penalized / 2
+            return value, gradient + penalized
+
+        first = np.array([(start or {}).get(name, 0.0) for name in names])
+        result = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+        return dict(zip(names, result.x.tolist(), strict=True))
+
+    def score(self, is_used: np.ndarray, weights: Weights) -> tuple[int, float]:
+        """Return how many answers have a right option as the best, and the log-probability in bits.
+
+        A right value counts at least `LEAST_PROBABILITY`: no single answer decides about a feature.
+        """
+        scores = self.features @ np.array([weights.get(name, 0.0) for name in self.names])
+        starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
+        best = np.maximum.reduceat(scores, starts)
+        shares = np.exp(scores - best[self.owners])
+        probable = np.add.reduceat(shares * self.is_right, starts) / np.add.reduceat(shares, starts)
+        is_best = np.maximum.reduceat(np.where(self.is_right, scores, -np.inf), starts) >= best
+        bits = np.log2(np.maximum(probable, LEAST_PROBABILITY))[is_used].sum()
+        return int(is_best[is_used].sum()), float(bits)
+
+
 def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
     """Return the options of an answer. Which are groups' members depends on the weights."""
     groups = group_options(answer.answer, weights) if weights else []
     return [*candidate_options(answer.answer), *groups, answer.none]
 
 
-def fit(
-    answers: Sequence[LabelledAnswer], is_kept: Callable[[str], bool] = lambda name: True
-) -> dict[str, float]:
-    """Return the weights of features, fitted without groups first, and then with them."""
-    weights: dict[str, float] = {}
-    for _ in range(2):
-        weights = _fit(answers, [options_of(answer, weights) for answer in answers], is_kept)
-    return {**weights, "none": weights["none"] + CAUTION}
-
-
-def _fit(
-    answers: Sequence[LabelledAnswer],
-    options: Sequence[Sequence[Option]],
-    is_kept: Callable[[str], bool],
-) -> dict[str, float]:
-    counts = Counter(
-        name for several in options for name in {name for o in several for name in o.features}
-    )
-    names = sorted(
-        name for name, count in counts.items() if may_count(name, count) and is_kept(name)
-    )
-    numbers = {name: number for number, name in enumerate(names)}
-    reachable = [
-        (answer, several)
-        for answer, several in zip(answers, options, strict=True)
-        if any(answer.is_right(option.value) for option in several)
-    ]
-    flat = [option for _, several in reachable for option in several]
-    entries = [
-        (row, numbers[name], value)
-        for row, option in enumerate(flat)
-        for name, value in option.features.items()
-        if value and name in numbers
-    ]
-    rows, columns, values = zip(*entries, strict=True)
-    features = sparse.csr_matrix((values, (rows, columns)), shape=(len(flat), len(names)))
-    transposed = features.T.tocsr()
-    is_right = np.array(
-        [a.is_right(option.value) for a, several in reachable for option in several]
-    )
-    lengths = np.array([len(several) for _, several in reachable])
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    penalties = np.array([penalty_of(name) for name in names])
-
-    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-probability of right options, penalized, and its gradient."""
-        scores = features @ weights
-        shares = np.exp(scores - np.maximum.reduceat(scores, starts)[owner])
-        right = shares * is_right
-        total, of_right = np.add.reduceat(shares, starts), np.add.reduceat(right, starts)
-        gradient = transposed @ (shares / total[owner] - right / of_right[owner])
-        penalized = penalties * weights
-        value = np.log(total / of_right).sum() + weights @ penalized / 2
-        return value, gradient + penalized
-
-    start = np.zeros(len(names))
-    result = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-    return dict(zip(names, result.x.tolist(), strict=True))
-
-
 def is_word(name: str) -> bool:
-    """Return whether a feature is a plain word near a quantity, and not a cue."""
+    """Return whether a feature is a plain word before a quantity or in an answer, and not a cue."""
     part, _, word = name.partition(" ")
-    return (
-        part in (*WORD_PARTS, "group")
-        and bool(word)
-        and not (word.isupper() or word.startswith("of "))
-    )
-
-
-def may_count(name: str, answers: int) -> bool:
-    """Return whether a feature that occurs in some answers may have a weight."""
-    if is_word(name):
-        return answers >= LEAST_ANSWERS_OF_WORDS and not name.startswith("group ")
-    return answers >= LEAST_ANSWERS
+    return part in ("lead", "none") and bool(word) and not word.isupper()
 
 
 def penalty_of(name: str) -> float:
     """Return the penalty on a feature's weight."""
     return SCALE_PENALTY if name in SCALES else WORD_PENALTY if is_word(name) else PENALTY
+
+
+def fit(answers: Sequence[LabelledAnswer]) -> dict[str, float]:
+    """Return the weights of features, fitted without groups first, and then with them."""
+    weights: dict[str, float] = {}
+    for _ in range(2):
+        weights = Design(answers, weights).fit(np.full(len(answers), True))
+    return with_caution(weights)
+
+
+def with_caution(weights: Weights) -> dict[str, float]:
+    """Return weights that prefer none a little."""
+    return {**weights, "none": weights["none"] + CAUTION}
 
 
 # Reports ------------------------------------------------------------------------------------------
@@ -188,20 +222,37 @@ def count_right(answers: Sequence[LabelledAnswer], weights: Weights) -> Counter[
     """Return how many answers there are, how many are right, and how many values are invented."""
     counts: Counter[str] = Counter()
     for answer in answers:
-        value = choose(options_of(answer, weights), weights).value
+        options = options_of(answer, weights)
+        value = choose(options, weights).value
         right = answer.is_right(value)
         invented = answer.value is None and value is not None
         kind = {"all": 1, "right": right, "without": answer.value is None, "invented": invented}
         counts.update(kind)
         if answer.is_long:
             counts.update({"long": 1, "long right": right})
+        if not right:
+            counts[f"error: {kind_of_error(answer, options, value)}"] += 1
     return counts
+
+
+def kind_of_error(answer: LabelledAnswer, options: Sequence[Option], value: float | None) -> str:
+    """Return in what a value that was read differs from the right one."""
+    right = [option for option in options if answer.is_right(option.value)]
+    read = [option for option in options if option.value == value]
+    if answer.value is None or value is None:
+        return "no value read" if value is None else "a value where there is none"
+    if not right:
+        return "the value is not among the options"
+    if all("group" in option.features for option in right):
+        return "one value where alternatives are left open"
+    if all("group" in option.features for option in read):
+        return "the middle of alternatives where one value is meant"
+    return "an earlier value" if read[0].start < right[0].start else "a later value"
 
 
 def cross_validate(
     answers: Sequence[LabelledAnswer],
     fold_of: Callable[[LabelledAnswer], Hashable],
-    is_kept: Callable[[str], bool] = lambda name: True,
     fraction: float = 1.0,
 ) -> dict[Hashable, Counter[str]]:
     """Return the counts of each fold, read with weights fitted to (a part of) all others."""
@@ -212,7 +263,7 @@ def cross_validate(
     for fold, held_out in folds.items():
         rest = [answer for answer in answers if fold_of(answer) != fold]
         part = [answer for answer in rest if _draw(answer, "curve") < fraction]
-        results[fold] = count_right(held_out, fit(part, is_kept))
+        results[fold] = count_right(held_out, fit(part))
     return results
 
 
@@ -236,6 +287,13 @@ def shown(counts: Mapping[str, int]) -> str:
     )
 
 
+def print_errors(counts: Mapping[str, int]) -> None:
+    """Print how many answers were misread in each way, the most frequent first."""
+    errors = {name: count for name, count in counts.items() if name.startswith("error: ")}
+    for name, count in sorted(errors.items(), key=lambda error: -error[1]):
+        print(f"    {name.removeprefix('error: ')}: {count}")
+
+
 def total(results: Mapping[Hashable, Counter[str]]) -> Counter[str]:
     """Return the sum of the counts of all folds."""
     return sum(results.values(), Counter())
@@ -251,35 +309,62 @@ def report(answers: Sequence[LabelledAnswer]) -> None:
         print(f"\none {name} at a time held out:", shown(total(results)))
         for fold, counts in results.items():
             print(f"  {fold}: {shown(counts)}")
+            if name == "source":
+                print_errors(counts)
     print("\nlearning curve, five folds:")
     for fraction in FRACTIONS:
         counts = total(cross_validate(answers, random_fold, fraction=fraction))
         print(f"  fitted to {fraction * (1 - 1 / FOLDS):.0%} of the answers: {shown(counts)}")
 
 
-def families(weights: Iterable[str]) -> dict[str, set[str]]:
+def families(names: Iterable[str]) -> dict[str, set[str]]:
     """Return the features of each part, of each cue, and each other one, by family."""
     members: dict[str, set[str]] = defaultdict(set)
-    for name in weights:
+    for name in names:
         part, _, cue = name.partition(" ")
-        if is_word(name):
-            members[f"words: {part}"].add(name)
-        elif cue.isupper():
-            members[f"part: {part}"].add(name)
-            members[f"cue: {cue}"].add(name)
-        else:
-            members[name].add(name)
+        whole = f"words: {part}" if is_word(name) else name
+        for family in (f"part: {part}", f"cue: {cue}") if cue.isupper() else (whole,):
+            members[family].add(name)
     return members
 
 
-def report_effects(answers: Sequence[LabelledAnswer], weights: Weights) -> None:
-    """Print how many more answers are read correctly with each family of features than without."""
-    whole = total(cross_validate(answers, random_fold))
-    print(f"\nanswers right with all features: {whole['right']}; with each family, more by:")
-    for family, names in sorted(families(weights).items()):
-        rest = set(weights) - names
-        without = total(cross_validate(answers, random_fold, rest.__contains__))
-        print(f"  {family}: {whole['right'] - without['right']:+d}", flush=True)
+def report_effects(answers: Sequence[LabelledAnswer]) -> None:
+    """Print how much better answers are read with each family of features than without.
+
+    The answers are held out by question (in five parts) and by source. Each fit without a family
+    starts from the weights with all features, and groups keep the members that they have with all.
+    """
+    order = sorted({answer.question for answer in answers})
+    splits = {
+        "by question": [str(order.index(answer.question) % FOLDS) for answer in answers],
+        "by source": [answer.source for answer in answers],
+    }
+    folds = []
+    for split, numbers in splits.items():
+        for number in sorted(set(numbers)):
+            is_used = np.array([other != number for other in numbers])
+            design = Design(answers, Design(answers, {}).fit(is_used))
+            folds.append((split, is_used, design, design.fit(is_used)))
+
+    def held_out(dropped: Collection[str]) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for split, is_used, design, start in folds:
+            weights = design.fit(is_used, dropped, start, STEPS_OF_EFFECTS)
+            right, bits = design.score(~is_used, with_caution(weights))
+            counts.update({f"{split}: right": right, f"{split}: bits": bits})
+        return counts
+
+    whole = held_out(())
+    names = {name for _, _, design, _ in folds for name in design.names}
+    print(f"\nheld out, with all features: {_listed(whole, '')}; with each family, more by:")
+    for family, members in sorted(families(names - {"none"}).items()):
+        without = held_out(members)
+        difference = Counter({key: whole[key] - without[key] for key in whole})
+        print(f"  {family}: {_listed(difference, '+')}", flush=True)
+
+
+def _listed(counts: Mapping[str, float], sign: str) -> str:
+    return ", ".join(f"{name} {value:{sign}.0f}" for name, value in counts.items())
 
 
 def main() -> None:
@@ -293,7 +378,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.score:
         for path in arguments.score:
-            print(f"{path.name}: {shown(count_right(read_answers([path]), shipped_weights()))}")
+            counts = count_right(read_answers([path]), shipped_weights())
+            print(f"{path.name}: {shown(counts)}")
+            print_errors(counts)
         return
     paths = arguments.answers or sorted(ANSWERS.glob("quantities_*development.jsonl"))
     answers = read_answers(paths)
@@ -309,7 +396,7 @@ def main() -> None:
     if arguments.report:
         report(answers)
     if arguments.effects:
-        report_effects(answers, weights)
+        report_effects(answers)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,8 @@ def connection(reply: Reply) -> tuple[Connection, list[Request]]:
         asked.append(request)
         content = reply(request)
         if content is None:
-            raise UnusableReplyError("no JSON", "what?", request.key)
+            problem = "the reply is malformed, and so is its repair"
+            raise UnusableReplyError(problem, "what?", request.key, "no JSON")
         return StructuredReply(form.model_validate(content), request.key)
 
     stub = SimpleNamespace(endpoint=SimpleNamespace(model="writer"), ask_structured=ask_structured)

@@ -22,6 +22,7 @@ _CLAUSE_ENDS = pattern("clause_ends")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
 _TOPIC = re.compile(r"(?<![a-z])[a-z]{3,5}")
 _UNIT_LEFT_OUT, _PERIOD, _TERM = (pattern(name) for name in ("unit_left_out", "period", "term"))
+_PERIOD_AFTER, _LABEL_PER = pattern("period_after"), pattern("label_per")
 _IF = re.compile(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
 _MUCH = 100  # dollars
 
@@ -63,9 +64,12 @@ class Answer:
         self.layout = Layout(answer)
         self.cue_starts, self.cues = find_cues(self.text)
         self.cues_of = functools.cache(lambda text: find_cues(text[:_LONGEST_LEAD])[1])
-        self.preferred = tuple(name.lower() for name in pattern("prefers").findall(self.text))
-        words = _TOPIC.finditer(self.text.lower())
+        self.has_term_in = functools.cache(self._has_term_in)
+        self.preferred = tuple(pattern("prefers").findall(self.text))
+        words = _TOPIC.finditer(self.text)
         self._topic = [(word.start(), word[0]) for word in words if word[0] in target.topic]
+        has_periods = target.unit.per or target.horizon
+        self._periods = list(_PERIOD.finditer(self.text)) if has_periods else []
         numerals = list(find_numerals(self.text, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
         mentions = find_quantities(self.text, target.unit, numerals) if self.layout.lines else []
@@ -88,6 +92,10 @@ class Answer:
     def has_term(self, start: int, end: int) -> bool:
         """Return whether text[start:end] has a number of the prompt: `at 20 mg`."""
         return bisect.bisect_left(self._terms, start) < bisect.bisect_left(self._terms, end)
+
+    def _has_term_in(self, text: str) -> bool:
+        """Return whether a label or a heading has a number of the prompt."""
+        return any(number.value in self.target.numbers for number in find_numerals(text))
 
     def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
         """Yield the quantities, except those that number a list's items."""
@@ -140,15 +148,14 @@ class Answer:
         if per and unit.per is None and self.target.spans(per):
             per = None
         rate = unit.rate(per)
-        near = f"{lead[-_NEAR:]}|{tail[:_NEAR]}"
         if self.target.horizon:
-            features["horizon"] = bool(HORIZON.search(near))
-            yearly = per or _periods(candidate, lead)
+            features["horizon"] = bool(HORIZON.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}"))
+            yearly = per or self._periods_before(candidate)
             features["rate"] = bool(unit.kind == "money" and yearly and not features["horizon"])
         if rate is None:
             features["rate"] = 1
         if unit.per and mention.per is None:
-            features["over a term"] = bool(_TERM.search(near))
+            features["over a term"] = bool(_TERM.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}"))
         factor *= rate or 1.0
         candidate.low, candidate.high = abs(mention.low * factor), abs(mention.high * factor)
         candidate.sized = size is not None
@@ -175,7 +182,7 @@ class Answer:
             for text in (place.column, label, place.line.intro):
                 if match := pattern("scale_in_label").search(text):
                     scale = next(filter(None, match.groups()))
-                    return SCALES[scale.lower()] * unit.sized(unit.unit)
+                    return SCALES[scale] * unit.sized(unit.unit)
         named = unit.named_in(place.column) or unit.named_in(label)
         return unit.sized(named) if named else None
 
@@ -184,21 +191,22 @@ class Answer:
         if candidate.mention.per is not None:
             return candidate.mention.per
         unit, labels = self.target.unit, f"{candidate.place.column} {candidate.label}"
-        if unit.kind == "money" and (match := pattern("period_after").match(tail)):
+        if unit.kind == "money" and (match := _PERIOD_AFTER.match(tail)):
             return parse_period(match[1] or match[2])
-        if unit.per and (periods := _periods(candidate, lead)):
+        if unit.per and (periods := self._periods_before(candidate)):
             return parse_period(periods[-1])
-        match = pattern("label_per").search(labels)
+        match = _LABEL_PER.search(labels) if "per " in labels else None
         return (parse_period(match[1]) or match[1]) if match else None
 
-
-def _periods(candidate: Candidate, lead: str) -> list[str]:
-    """Return the periods before a quantity, the nearest last; for a row, also above its table."""
-    place = candidate.place
-    periods = _PERIOD.findall(f"{place.column} {candidate.label} {lead}")
-    if not periods and place.column:
-        periods = _PERIOD.findall(place.line.section)
-    return [adverb or noun for adverb, noun in periods]
+    def _periods_before(self, candidate: Candidate) -> list[str]:
+        """Return the periods before a quantity, the nearest last; in a table also in its labels."""
+        place = candidate.place
+        spans = (candidate.lead_start, candidate.mention.start)
+        first, last = (bisect.bisect_left(self._periods, at, key=re.Match.start) for at in spans)
+        matches = self._periods[first:last]
+        for labels in (f"{place.column} {candidate.label}", place.column and place.line.section):
+            matches = matches or list(_PERIOD.finditer(labels))
+        return [match[1] or match[2] for match in matches]
 
 
 def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:

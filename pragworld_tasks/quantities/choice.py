@@ -103,7 +103,7 @@ def read_sign(text: str, start: int, signs: Sequence[str]) -> int:
     negative, positive = (set(words.split()) for words in signs)
     distances = [
         (abs(word.start() - start), word[0])
-        for word in _WORD.finditer(text.lower())
+        for word in _WORD.finditer(text)
         if word[0] in negative or word[0] in positive
     ]
     return -1 if distances and min(distances)[1] in negative else 1
@@ -149,7 +149,7 @@ def _group(answer: Answer, kind: str, members: Sequence[tuple[float, Candidate]]
     count, line = len(members), candidates[0].place.line
     low = min(candidate.low for candidate in candidates)
     high = max(candidate.high for candidate in candidates)
-    features = {
+    features: dict[str, float] = {
         "group": 1,
         f"group of {min(count, _MOST)}": 1,
         f"group: {kind}": 1,
@@ -160,6 +160,7 @@ def _group(answer: Answer, kind: str, members: Sequence[tuple[float, Candidate]]
         "group: least score": min(scores) / _SCALE,
         "group: same": high <= low * (1 + _SAME),
         "group: far apart": high > low * _FAR,
-        **{f"group {cue}": 1 for cue in answer.cues_of(line.section) + answer.cues_of(line.intro)},
     }
+    cues = answer.cues_of(line.section) + answer.cues_of(line.intro)
+    features.update({f"group {cue}": 1 for cue in cues if cue.isupper()})
     return Option((low + high) / 2, features, candidates[0].mention.start)

@@ -6,64 +6,50 @@ to a quantity: `weights.json` holds the results. A word that is no cue stands fo
 
 import functools
 import re
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Mapping
 
 from pragworld_tasks.files import read_package_toml
 
 _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?|[≈~=+?%(]")
 _STEM = 6  # letters
-
-
-class _Phrases(NamedTuple):
-    cue: str  # of the first word alone
-    longer: tuple[tuple[list[str], str], ...] = ()  # the words after it, and the cue of all
+_Phrases = list[tuple[list[str], str]]  # the words after the first one, and the cue of all
 
 
 @functools.cache
-def _read_phrases() -> dict[str, _Phrases]:
+def _read_phrases() -> Mapping[str, _Phrases]:
     """Return the phrases of `cues.toml` by their first words, the longest first."""
-    cues: dict[str, str] = {}
-    longer: dict[str, list[tuple[list[str], str]]] = {}
-    for cue, lines in read_package_toml(__package__, "cues.toml").items():
-        for phrase in filter(str.strip, lines.replace("\n", ",").split(",")):
+    phrases = defaultdict[str, _Phrases](list)
+    for cue, written in read_package_toml(__package__, "cues.toml").items():
+        for phrase in filter(str.strip, written.replace("\n", ",").split(",")):
             first, *rest = phrase.split()
-            if rest:
-                longer.setdefault(first, []).append((rest, cue))
-            else:
-                cues[first] = cue
-    return {
-        word: _Phrases(
-            cues.get(word, word[:_STEM]),
-            tuple(sorted(longer.get(word, ()), key=lambda phrase: -len(phrase[0]))),
-        )
-        for word in cues.keys() | longer.keys()
-    }
+            phrases[first].append((rest, cue))
+    for word, several in phrases.items():
+        several.sort(key=lambda phrase: -len(phrase[0]))
+        several.append(([], word[:_STEM]))
+    return dict(phrases)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _phrases_of(word: str) -> _Phrases:
+    """Return the phrases that begin with a word or with its beginning, and its stem at last."""
     phrases = _read_phrases()
-    ends = (f"{word[:length]}*" for length in range(len(word), 2, -1))
-    return phrases.get(word) or next(
-        (phrases[end] for end in ends if end in phrases), _Phrases(word[:_STEM])
-    )
+    starts = (f"{word[:length]}*" for length in range(len(word), 2, -1))
+    stem: _Phrases = [([], word[:_STEM])]
+    return phrases.get(word) or next((phrases[start] for start in starts if start in phrases), stem)
 
 
 def find_cues(text: str) -> tuple[list[int], list[str]]:
     """Return the starts of a text's words and phrases, and the cue, or else the stem, of each."""
-    starts, words = [], []
-    for match in _WORD.finditer(text.lower()):
-        starts.append(match.start())
-        words.append(match[0])
-    kept, cues = [], []
+    matches = list(_WORD.finditer(text))
+    words = [match[0] for match in matches]
+    starts, cues = [], []
     after = 0  # the word after the last phrase
     for index, word in enumerate(words):
-        if index >= after:
-            cue, longer = _phrases_of(word)
-            for rest, name in longer:
-                if words[index + 1 : index + 1 + len(rest)] == rest:
-                    cue, after = name, index + 1 + len(rest)
-                    break
-            kept.append(starts[index])
-            cues.append(cue)
-    return kept, cues
+        for rest, cue in _phrases_of(word) if index >= after else ():
+            if words[index + 1 : index + 1 + len(rest)] == rest:
+                starts.append(matches[index].start())
+                cues.append(cue)
+                after = index + 1 + len(rest)
+                break
+    return starts, cues

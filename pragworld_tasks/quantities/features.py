@@ -1,25 +1,24 @@
 """Features of the candidates: cues around them, structure, arithmetic, and relations among them.
 
 What a feature is worth is learned: `weights.json` has a weight for each name. Names of cues begin
-with the place relative to the quantity (`before`, `lead`, `after`, `tail`, `label` and so on).
+with the place relative to the quantity (`lead`, `after`, `label` and so on).
 """
 
 import bisect
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 
 from pragworld_tasks.quantities.candidates import Answer, Candidate
-from pragworld_tasks.quantities.numerals import find_numerals
 from pragworld_tasks.quantities.plain_text import Span
 from pragworld_tasks.quantities.target import stems
 
 # A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
-_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:US)?[$]?$")
-_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:US)?[$\d]|\)? ?=(?!>)")
-_EQUALS_BEFORE = re.compile(r"[=≈→] ?(?:[~≈]|US\$|\$)?$")
+_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:us)?[$]?$")
+_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:us)?[$\d]|\)? ?=(?!>)")
+_EQUALS_BEFORE = re.compile(r"[=≈→] ?(?:[~≈]|us\$|\$)?$")
 # `n = 180` is not a computation.
-_ASSIGNED = re.compile(r"(?:^|(?<![\d+*÷/-])[ (,;])[a-zA-Z](?:_\w{1,6})? ?[=≈] ?(?:[~≈]|US\$|\$)?$")
+_ASSIGNED = re.compile(r"(?:^|(?<![\d+*÷/-])[ (,;])[a-z](?:_\w{1,6})? ?[=≈] ?(?:[~≈]|us\$|\$)?$")
 _CUT_OFF = re.compile(r"(?:[^\W_]|[-+*/=(,$:;÷])\s*$")
 _EQUATION = 80  # characters of an equation
 
@@ -28,8 +27,8 @@ _OPENING = 30  # characters of a sentence
 # Cues that name a quantity, of which the one nearest before it counts.
 _NAMING = frozenset(
     (
-        *("TOTAL", "BALANCE", "CONCLUSION", "JUDGEMENT", "ADVICE", "ESTIMATE", "SO", "PART"),
-        *("INPUT", "ASIDE", "ASSUMED", "RATE", "MARGIN", "HOLDS", "MEANS", "IDEAL", "COUNTRY"),
+        *("TOTAL", "CONCLUSION", "JUDGEMENT", "ADVICE", "ESTIMATE", "SO", "PART"),
+        *("INPUT", "ASIDE", "ASSUMED", "RATE", "MARGIN", "HOLDS", "MEANS", "IDEAL"),
         *("ELSE", "CASE"),
     )
 )
@@ -41,7 +40,6 @@ _FEW_WORDS, _LONG = 12, 40
 _MOST_TERMS = 12  # of a sum
 _LAST = 3  # lines
 _LONG_TEXT = 1000  # characters
-_MANY = 4  # quantities in one sentence
 _LARGE = 0.5  # of a price or an income in the prompt
 _MILLION, _LITTLE = 1e6, 0.1  # of the millions that the prompt asks for
 
@@ -80,9 +78,8 @@ def _add_cues(answer: Answer, candidate: Candidate) -> None:
     lead = answer.cues_between(candidate.lead_start, mention.start)[-_FAR:]
     tail = answer.cues_between(mention.end, candidate.tail_end)[:_FAR]
     features.update({f"lead {cue}": 1 for cue in lead})
-    features.update({f"after {cue}": 1 for cue in tail[:_NEAR]})
     parts = {
-        "tail": tail,
+        "after": tail[:_NEAR],
         "label": answer.cues_of(candidate.label),
         "heading": answer.cues_of(place.line.section),
     }
@@ -99,15 +96,13 @@ def _add_cues(answer: Answer, candidate: Candidate) -> None:
     )
     has_term = answer.has_term(candidate.lead_start, mention.start)
     features["alternative"] = features["labelled"] or has_term or not _MARKS.isdisjoint(lead + tail)
-    features["preferred"] = candidate.label.lower().startswith(answer.preferred)
+    features["preferred"] = candidate.label.startswith(answer.preferred)
     features["under an option"] = _is_option(answer, place.line.section)
 
 
 def _is_option(answer: Answer, heading: str) -> bool:
     """Return whether a heading names an option: `Scenario A`, `At 20 mg`, `Via Dubai`."""
-    values = [number.value for number in find_numerals(heading)] if heading else []
-    in_prompt = any(value in answer.target.numbers or "/" in heading for value in values)
-    return in_prompt or not _OPTION.isdisjoint(answer.cues_of(heading))
+    return answer.has_term_in(heading) or not _OPTION.isdisjoint(answer.cues_of(heading))
 
 
 def _add_topic(answer: Answer, candidate: Candidate) -> None:
@@ -120,8 +115,7 @@ def _add_topic(answer: Answer, candidate: Candidate) -> None:
     if section and target.topic:
         on_topic = not target.topic.isdisjoint(stems(section))
         features["heading on topic" if on_topic else "heading off topic"] = 1
-    label = candidate.label
-    if any(number.value in target.numbers for number in find_numerals(label)):
+    if answer.has_term_in(candidate.label):
         features["terms"] = 1
     features["question"] = answer.text.find("?", candidate.mention.end, candidate.place.end) >= 0
 
@@ -190,25 +184,20 @@ def _add_relations(candidates: Sequence[Candidate]) -> None:
     """Add what other candidates say of each: repeated, the sum of earlier ones, the only one."""
     sized = [candidate for candidate in candidates if candidate.sized]
     fresh = [candidate for candidate in sized if "input" not in candidate.features]
-    in_sentence = Counter(candidate.place.start for candidate in sized)
     rows: dict[int, set[int]] = defaultdict(set)
     for candidate in sized:
         rows[candidate.place.line.group].add(candidate.place.line.number)
     largest = max((candidate.value for candidate in fresh), default=0)
     earlier: list[float] = []
     later = sorted(candidate.value for candidate in sized)
-    values = list(later)
     for candidate in candidates:
         features, value, group = candidate.features, candidate.value, candidate.place.line.group
-        features["enumerated"] = in_sentence[candidate.place.start] >= _MANY
         features["part"] = group >= 0 and len(rows[group]) > 1
         if candidate.sized:
             del later[bisect.bisect_left(later, value)]
             features["only one"] = len(fresh) == 1 and candidate is fresh[0]
             features["largest"] = 0 < value >= largest
             features["last"] = candidate is sized[-1]
-            others = _count(values, candidate.low, candidate.high) - 1
-            features["contains others"] = candidate.low < candidate.high and others > 0
         near = _SAME * value
         features["repeated later"] = value > 0 and _count(later, value - near, value + near) > 0
         features["repeated earlier"] = value > 0 and _count(earlier, value - near, value + near) > 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pragworld_tasks.quantities.patterns import pattern
 from pragworld_tasks.quantities.plain_text import PlainText, Span
 
-_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)")
+_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-z][.)])[ \t]+(?=\S)")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
 _DIGIT, _DIGITS = re.compile(r"\d"), re.compile(r"\d+")
 _STEP, _TITLE, _ABBREVIATED = (pattern(name) for name in ("step_heading", "title", "abbreviated"))
@@ -18,11 +18,12 @@ _RULE = re.compile(r"[\s|:+=-]*$")
 _STOP = re.compile(r"(?<=[.!?])[)\"'\]]{0,2} +(?=[^ ,;)])")
 # The label of a list item or a paragraph: the words before a colon or a dash.
 _LABEL = re.compile(
-    r"(?!(?:To|If|When|Because|Since|As) )"
+    r"(?!(?:to|if|when|because|since|as) )"
     r"(?:[^:.!?\n]|\.(?=\w)|:(?=\d\d)|(?<=\b[ei]\.g)\.|(?<=\bvia)\.){1,90}?"
     r"(?:(?<=\.):|:(?!\d)| → )"
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
+_LABEL_ENDS = re.compile(r"[:→=]|[-—] ")  # to see fast that there is no label
 _DEPTHS = 100  # indentations of lists within lists, in characters
 _LONGEST_HEADING = 90  # characters
 _LONGEST_TITLE = 4  # words of `Tips:` and the like, which are headings without markup
@@ -108,9 +109,11 @@ class Layout:
         starts = self._sentences_of(line)
         index = max(0, bisect.bisect_right(starts, start) - 1)
         sentence_end = starts[index + 1] if index + 1 < len(starts) else line.end
-        match = _LABEL.match(self.text, starts[index], start)
-        if match is None and line.kind == "item":
-            match = _LABEL.match(self.text, line.start, start)
+        match = None
+        if _LABEL_ENDS.search(self.text, line.start, start):
+            match = _LABEL.match(self.text, starts[index], start)
+            if match is None and line.kind == "item":
+                match = _LABEL.match(self.text, line.start, start)
         label = match[0].strip(" :-—→=") if match else ""
         return Place(line, starts[index], max(sentence_end, end), label, "")
 

@@ -67,6 +67,8 @@ def find_quantities(
     for number in numerals:
         if number.start < clock_end:
             continue
+        if number.kind == "article" and number.scale == 1 and target.kind != "measure":
+            continue  # `a truck` is no quantity, but `an hour` is
         if clock := clocks.get(number.start):
             clock_end = clock.end()
             mention = _duration(text, clock, target)
@@ -99,8 +101,7 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
         return QuantityMention(start, end, value, value, None, per, number.scale, kind)
     part = AND_A_PART.match(text, unit.end) if target.kind == "measure" else None
     if number.kind == "article" and (
-        target.kind != "measure"
-        or _ON_A_DAY.match(text, max(0, start - 3))
+        _ON_A_DAY.match(text, max(0, start - 3))
         or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
     ):
         return None

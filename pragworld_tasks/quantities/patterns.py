@@ -11,7 +11,7 @@ _REFERENCE = re.compile(r"\{([a-z]\w*)\}")
 @functools.cache
 def pattern(name: str) -> re.Pattern[str]:
     """Compile the entry of `wording.toml` that has a name."""
-    return re.compile(source(name), re.IGNORECASE)
+    return re.compile(source(name))
 
 
 def source(name: str) -> str:

@@ -29,6 +29,7 @@ _REPLACED = {
     **dict.fromkeys("\u223c\u2243\u2245", "≈"),
     **dict.fromkeys(("™", "®", _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY), ""),
     "\N{HORIZONTAL BAR}": "—",
+    "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}": "i",  # it alone would be two in lower case
 }
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SPACED_THOUSANDS = re.compile(r"[\u00a0\u2009\u202f'\u2019](?=\d{3}(?!\d))(?<=\d.)")
@@ -82,7 +83,8 @@ class PlainText:
     """A response without markup.
 
     Attributes:
-        text: The text. Headings keep their `#`, list items their bullet, and table rows their `|`.
+        text: The text in lower case. Headings keep their `#`, list items their bullet, and table
+            rows their `|`.
         bold, boxed: The places in `text` that were bold or in a LaTeX box, in order.
     """
 
@@ -179,4 +181,5 @@ def _unmarked(text: str) -> PlainText:
             pieces.append("\n")
             length += 1
     pieces.append(text[last:])
-    return PlainText("".join(pieces).replace(_TIMES, "*"), spans[_BOLD], spans[_BOX_OPENS])
+    plain = "".join(pieces).replace(_TIMES, "*").lower()
+    return PlainText(plain, spans[_BOLD], spans[_BOX_OPENS])

@@ -78,4 +78,4 @@ def read_target(unit: str, prompt: str) -> QuantityTarget:
 @functools.lru_cache(maxsize=1 << 12)
 def stems(text: str) -> frozenset[str]:
     """Return the words of a text, cut to the letters that related words share."""
-    return frozenset(word[:_STEM] for word in _WORD.findall(text.lower()))
+    return frozenset(word[:_STEM] for word in _WORD.findall(text))

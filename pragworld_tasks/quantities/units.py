@@ -28,8 +28,9 @@ _SPELLINGS: dict[str, str] = {
 _ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
 _ARTICLE_RATE, _WHOLE = set(words("article_rate_words")), set(words("whole_target_words"))
 _CURRENCY_BEFORE, _CURRENCY_AFTER = pattern("currency_before"), pattern("currency_after")
+_CURRENCY_OF_RANGE = pattern("currency_of_range")
 _UNIT_AFTER, _PER = pattern("unit_after"), pattern("per")
-_SLANG = re.compile(r"(?:\d ?k|grand)$", re.IGNORECASE)  # dollars, if the target is money
+_SLANG = re.compile(r"(?:\d ?k|grand)$")  # dollars, if the target is money
 _IN_BRACKETS = 12  # characters of a number, or a range, in brackets
 
 
@@ -134,16 +135,16 @@ class TargetUnit:
         after = _CURRENCY_AFTER.match(text, end)
         if before:
             sign = before["sign"]
-            name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"].lower()]
-            if sign == "$" and before["country"] not in (None, "US", "U.S.", "USD"):
+            name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"]]
+            if sign == "$" and before["country"] not in (None, "us", "u.s.", "usd"):
                 name = "other_dollar"
             begin = before.start()
-        elif ranged := pattern("currency_of_range").search(text, max(0, start - 32), start):
+        elif ranged := _CURRENCY_OF_RANGE.search(text, max(0, start - 32), start):
             name, begin = _CURRENCY_SIGNS[ranged["sign"]], start
         elif _SLANG.search(text, max(start, end - 6), end):
             name, begin = "dollar", start
         elif after:
-            word = after["word"].lower()
+            word = after["word"]
             name, begin = _CURRENCY_SIGNS.get(word) or _SPELLINGS.get(word, word), start
         else:
             return None
@@ -172,14 +173,15 @@ class TargetUnit:
         """The length of an hour in the target unit, or None if that is not a unit of time."""
         return self.sized("hour") if self.kind == "measure" and _is_time(self.unit) else None
 
+    @functools.lru_cache(maxsize=1 << 12)  # noqa: B019 - few units
     def named_in(self, label: str) -> str | None:
         """Return the unit that a label names, as in `Time (min)`, if it can become the target."""
         if self.kind == "count":
-            return self.unit if re.search(rf"\b(?:{self.noun})\b", label, re.IGNORECASE) else None
+            return self.unit if re.search(rf"\b(?:{self.noun})\b", label) else None
         if self.kind == "money":
-            is_dollar = ("$" in label or "USD" in label) and _factor("dollar", self.unit)
+            is_dollar = ("$" in label or "usd" in label) and _factor("dollar", self.unit)
             return "dollar" if is_dollar else None
-        for word in re.findall(r"[a-zA-Zµ]{1,20}", label):
+        for word in re.findall(r"[a-zµ]{1,20}", label):
             name = _named(word) if len(word) > 1 else None
             if name and _factor(name, self.unit):
                 return name
@@ -204,11 +206,11 @@ def _per_at(text: str, end: int) -> tuple[str, int] | None:
     if not match:
         return None
     if match["adverb"]:
-        return _ADVERBS[match["adverb"].lower()], match.end()
+        return _ADVERBS[match["adverb"]], match.end()
     if match["each"]:
         return "each", match.end()
-    word = match["word"].lower()
-    by_article = match[0].lower().lstrip().startswith(("a ", "an "))
+    word = match["word"]
+    by_article = match[0].lstrip().startswith(("a ", "an "))
     if word in _WHOLE or (by_article and word not in _ARTICLE_RATE):
         return None
     return _named(word) or word, match.end()
@@ -233,7 +235,7 @@ def parse_period(word: str) -> str | None:
 @functools.cache
 def _counted(noun: str) -> re.Pattern[str]:
     end = rf" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
-    return re.compile(source("before_counted_noun") + end, re.IGNORECASE)
+    return re.compile(source("before_counted_noun") + end)
 
 
 def _noun_pattern(noun: str) -> str:
