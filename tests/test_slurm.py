@@ -17,7 +17,7 @@ from places import ROOT
 from pragworld_tasks.tiny import tiny_folder
 
 _DAEMONS = ("slurmctld", "slurmd")
-_METADATA = '{"split":"validation","groups":6}'
+_METADATA = '{"split":"validation","groups":12}'
 _CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -122,7 +122,7 @@ def test_a_preempted_study_ends_like_single_runs(slurm: Callable[..., str], tmp_
     assert (out / "board" / "index.html").exists()
 
 
-def _wait(condition: Callable[[], object], what: str, seconds: float = 120) -> None:
+def _wait(condition: Callable[[], object], what: str, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what} did not come"
