@@ -169,7 +169,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
             "among branches; use sdpa as the implementation of attention"
         )
     model.eval()
-    return Decoder(model, tokenizer, find_blocks(model), (), _window(model))
+    return Decoder(model, tokenizer, find_blocks(model), (), sliding_window(model))
 
 
 def with_adapter_inside(model: Any, adapter: str) -> Any:
@@ -226,7 +226,7 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
         if isinstance(modules, nn.ModuleList) and len(modules) and all(map(_has_matrix, modules))
     ]
     calls, logits = _record_calls(model)
-    if not _is_causal(logits):
+    if not (logits.is_meta or _is_causal(logits)):
         raise InputError(
             f"{name}: its attention is not causal: tokens see later ones; use a causal language "
             "model"
@@ -412,7 +412,8 @@ def _architecture(model: nn.Module) -> str:
     return getattr(config, "model_type", None) or type(model).__name__
 
 
-def _window(model: Any) -> int | None:
+def sliding_window(model: Any) -> int | None:
+    """Return how many tokens the layers with a sliding window see; None if all see all."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ()
     window = getattr(config, "sliding_window", None)

@@ -21,6 +21,7 @@ from pragworld_interp.alignment import (
 )
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.packing import (
+    Batch,
     Tokens,
     TokenTree,
     build_tree,
@@ -52,12 +53,64 @@ class PatchedLogits:
 
 
 @dataclass(frozen=True)
-class _PatchedRun:
-    """The place of a pair in the batch."""
+class PatchedRun:
+    """The place of a pair in a batch."""
 
     suffix: Suffix  # the original, from the first token whose residuals change
     source_row: int  # of the altered prompt
     alignment: Alignment  # patched places in the suffix, and columns of the altered prompt
+
+
+@dataclass(frozen=True)
+class PatchingBatch:
+    """The prompts of groups, and the runs of the originals of their pairs.
+
+    Attributes:
+        batch: The prompts.
+        runs: The run of each pair.
+        units: The numbers of the runs that go through a block together. Their suffixes have similar
+            lengths.
+    """
+
+    batch: Batch
+    runs: list[PatchedRun]
+    units: list[list[int]]
+
+
+def patching_batch(
+    groups: Sequence[Sequence[Tokens]],
+    pairs: Sequence[Sequence[PatchingPair]],
+    trees: bool,
+    dtype: torch.dtype,
+) -> PatchingBatch:
+    """Return the prompts of groups as a batch, and the patched runs of their pairs.
+
+    Args:
+        groups: The prompts of each group.
+        pairs: Pairs of these prompts, by group.
+        trees: Whether the prompts of a group form a tree and patched runs start where something
+            changes (`agreement.tree_obstacle`), or all rows are padded and run from the beginning.
+        dtype: The type of the residuals.
+    """
+    if trees:
+        forest = [build_tree(prompts) for prompts in groups]
+        batch = pack_trees(forest, dtype)
+        runs = [
+            _in_tree(pair, tree, row)
+            for row, (tree, own) in enumerate(zip(forest, pairs, strict=True))
+            for pair in own
+        ]
+    else:
+        batch = pad_prompts([prompt for prompts in groups for prompt in prompts])
+        starts = accumulate(map(len, groups[:-1]), initial=0)
+        runs = [
+            _in_rows(pair, prompts, start, batch.ids.shape[1])
+            for start, prompts, own in zip(starts, groups, pairs, strict=True)
+            for pair in own
+        ]
+    lengths = [len(run.suffix.columns) for run in runs]
+    units = list(token_batches([(1, length) for length in lengths], sum(lengths)))
+    return PatchingBatch(batch, runs, units)
 
 
 @torch.inference_mode()
@@ -74,33 +127,15 @@ def patched_logits(
         decoder: The model.
         groups: The prompts of each group.
         pairs: Pairs of these prompts, by group.
-        trees: Whether the prompts of a group form a tree and patched runs start where something
-            changes (`agreement.tree_obstacle`), or all rows are padded and run from the beginning.
+        trees: See `patching_batch`.
         chunk: Roughly how many tokens go through a block at a time.
 
     Returns:
         The logits of each group.
     """
-    if trees:
-        forest = [build_tree(prompts) for prompts in groups]
-        batch = pack_trees(forest, decoder.dtype)
-        runs = [
-            _in_tree(pair, tree, row)
-            for row, (tree, own) in enumerate(zip(forest, pairs, strict=True))
-            for pair in own
-        ]
-    else:
-        batch = pad_prompts([prompt for prompts in groups for prompt in prompts])
-        starts = accumulate(map(len, groups[:-1]), initial=0)
-        runs = [
-            _in_rows(pair, prompts, start, batch.ids.shape[1])
-            for start, prompts, own in zip(starts, groups, pairs, strict=True)
-            for pair in own
-        ]
+    patching = patching_batch(groups, pairs, trees, decoder.dtype)
+    batch, runs, units = patching.batch, patching.runs, patching.units
     layers, device = len(decoder.blocks), decoder.device
-    lengths = [len(run.suffix.columns) for run in runs]
-    # Suffixes of similar lengths run together.
-    units = list(token_batches([(1, length) for length in lengths], sum(lengths)))
     patches = [_Patch([runs[number] for number in unit], device) for unit in units]
     stacks: list[Tensor] = []  # of each patch, [layers, pairs, length, width]
     plain = torch.empty(0)
@@ -143,7 +178,7 @@ def patched_logits(
 class _Patch:
     """What replaces residuals at each layer for some pairs."""
 
-    def __init__(self, runs: Sequence[_PatchedRun], device: torch.device) -> None:
+    def __init__(self, runs: Sequence[PatchedRun], device: torch.device) -> None:
         self.suffixes = pad_suffixes([run.suffix for run in runs], device)
         patched = [
             (number, target, run.source_row, source)
@@ -160,14 +195,14 @@ class _Patch:
         branches[pairs, targets] = hidden[source_rows, sources]
 
 
-def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> _PatchedRun:
+def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> PatchedRun:
     original, altered = tree.paths[pair.original], tree.paths[pair.altered]
     # Positions that share a node have the same residuals in both prompts. The last token must run
     # in any case, to answer.
     changed = [target for target, source in pair.alignment if original[target] != altered[source]]
     start = min([len(original) - 1, *changed])
     later = [(target, source) for target, source in pair.alignment if target >= start]
-    return _PatchedRun(
+    return PatchedRun(
         Suffix(row, original[:start], original[start:], len(original) - 1 - start),
         row,
         [(target - start, altered[source]) for target, source in later],
@@ -176,9 +211,9 @@ def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> _PatchedRun:
 
 def _in_rows(
     pair: PatchingPair, prompts: Sequence[Tokens], first_row: int, length: int
-) -> _PatchedRun:
+) -> PatchedRun:
     end = len(prompts[pair.original]) - 1
-    return _PatchedRun(
+    return PatchedRun(
         Suffix(first_row + pair.original, [], [*range(length)], end),
         first_row + pair.altered,
         pair.alignment,

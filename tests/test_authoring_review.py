@@ -209,9 +209,14 @@ def _type(page: Any, *keys: str) -> None:
 
 
 def _reload(page: Any) -> None:
-    """Reload the page once the browser has stored what it keeps, which it does a little later."""
-    page.wait_for_timeout(500)
-    page.reload()
+    """Reload the page, until a busy browser has stored what the page keeps."""
+    stored = "JSON.stringify(Object.entries(localStorage).sort())"
+    kept = page.evaluate(stored)
+    for _ in range(20):
+        page.reload()
+        if page.evaluate(stored) == kept:
+            break
+        page.wait_for_timeout(500)
 
 
 def _sign(page: Any, name: str) -> None:

@@ -20,7 +20,7 @@ from pragworld_interp.ablation import (
     build_ablation,
     gold_by_group,
 )
-from pragworld_interp.agreement import _holds, _probe, supports_rows, supports_trees
+from pragworld_interp.agreement import _holds, probe_prompts, supports_rows, supports_trees
 from pragworld_interp.alignment import align_tokens
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
@@ -172,9 +172,9 @@ def test_a_probe_takes_as_many_prompts_as_fit(most: int, error: str | None) -> N
     decoder = from_model(small_model("qwen2"), LabelsOnly())
     if error:
         with pytest.raises(InputError, match=error):
-            _holds(supports, decoder, _probe([group.prompts for group in groups()]))
+            _holds(supports, decoder, probe_prompts([group.prompts for group in groups()]))
     else:
-        assert _holds(supports, decoder, _probe([group.prompts for group in groups()]))
+        assert _holds(supports, decoder, probe_prompts([group.prompts for group in groups()]))
     assert tried == [6, 3]
 
 
