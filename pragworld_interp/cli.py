@@ -2,7 +2,6 @@
 
 import argparse
 import importlib
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from pragworld_tasks.command_line import (
     add_command,
     add_commands,
     clean_exit,
+    round_repeatably,
     run_command,
 )
 from pragworld_tasks.data.documents import Document
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command with the given arguments, or with those of the command line."""
     words = sys.argv[1:] if arguments is None else arguments
-    # The kernels that torch multiplies matrices with on CPUs would otherwise round differently
-    # with the place of a matrix in memory, and processes that share a sweep would, too.
-    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+    round_repeatably()
     if words[:1] == ["lm_eval"]:
         with clean_exit():
             _lm_eval(words[1:])

@@ -37,6 +37,15 @@ def clean_exit() -> Iterator[None]:
         sys.exit(128 + signal.SIGINT)
 
 
+def round_repeatably() -> None:
+    """Let matrix products on CPUs round in one way. Call it before torch multiplies anything.
+
+    MKL, which torch multiplies with, otherwise rounds differently with the place of a matrix in
+    memory. A run that is resumed or divided among processes would then differ in the last bits.
+    """
+    os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 

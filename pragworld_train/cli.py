@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pragworld_tasks.command_line import clean_exit
+from pragworld_tasks.command_line import clean_exit, round_repeatably
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import DEFAULTS, TrainArguments, make_parser, parse_settings
 from pragworld_train.experiments.arms import ARMS
@@ -75,6 +75,7 @@ _TRL_SETTINGS: dict[str, tuple[str, Any]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command with these arguments, or with those of the command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    round_repeatably()
     with clean_exit():
         if words[:1] == ["study"]:
             _study(words[1:])

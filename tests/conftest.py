@@ -14,9 +14,11 @@ from hypothesis import settings
 from lm_eval_runs import Evaluation, LmEval, run_lm_eval
 from places import ROOT, SAMPLES
 
+from pragworld_tasks.command_line import round_repeatably
 from pragworld_tasks.tiny import tiny_folder
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+round_repeatably()  # as our commands do, for tests that compare bits
 # Last, because some benchmarks share their names with installed packages.
 sys.path.append(str(ROOT / "benchmarks"))
 # No deadlines: a busy machine is no error. Half of the usual examples keep the suite short.
