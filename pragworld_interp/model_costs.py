@@ -233,9 +233,8 @@ def _bytes_of_a_token(decoder: Decoder) -> tuple[int, int]:
             stack.callback(block.module.register_forward_hook(end).remove)
         _run(decoder, 1)
     cache = _run(decoder, 1, use_cache=True).past_key_values
-    layers = [
-        layer for layer in cache.layers if hasattr(layer, "keys")
-    ]  # of linear attention: none
+    # Linear attention has none.
+    layers = [layer for layer in cache.layers if hasattr(layer, "keys")]
     return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers), most
 
 

@@ -209,7 +209,7 @@ def plan_tree_likelihoods(inputs: PlanInputs) -> Workload:
         shape = _Shape.of(batch, inputs.decoder)
         total.add_input(shape)
         total.add(shape, last_alone=shape.ends)
-        total.add_flops(len(batch.ends) * costs.unembedding)
+        total.flops += len(batch.ends) * costs.unembedding
         total.need(shape.tokens * (costs.activation_bytes + 3 * total.residual) + shape.mask(costs))
     # There is a request for each of the two labels, and the three longest are tried.
     requests = [prompt for prompt in prompts for _ in range(2)]
@@ -302,7 +302,7 @@ def plan_attribution(inputs: PlanInputs) -> Workload:
         if answers:
             length = next(len(own) for document, own in group.pairs if document.is_original)
             scores = round(_SCORES_BACKWARD * length**2)
-            total.add_flops(len(answers) * costs.flops(length, scores))
+            total.flops += len(answers) * costs.flops(length, scores)
             # What the backward pass needs of each block.
             total.need(len(costs.blocks) * length * (costs.activation_bytes + 2 * total.residual))
     total.add_probe([group.prompts for group in inputs.groups])
@@ -395,10 +395,6 @@ class Total:
         rest: Cost = block.whole - block.attention - block.mlp
         self.flops += rest.flops(shape.tokens, shape.scores)
         self.block_tokens += shape.tokens
-
-    def add_flops(self, flops: int) -> None:
-        """Count other FLOPs."""
-        self.flops += flops
 
     def add_probe(self, groups: Sequence[Sequence[Tokens]]) -> None:
         """Count the runs that show whether prompts can be packed: see `agreement`."""
