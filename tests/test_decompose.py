@@ -2,14 +2,16 @@
 
 import json
 import math
+import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_runs import KILLED, Program, run_command
 from command_runs import refused as command_refused
-from command_runs import run_command
 from servers import serve
 
 from pragworld_tasks.cli import main
@@ -68,6 +70,11 @@ def found_in(path: Path) -> list[tuple[float, int, int]]:
                 value = float(words[words.index("about") + 1])
                 found.append((value, document["paraphrase"], document["intent"]))
     return found
+
+
+def count_lines(path: Path) -> int:
+    """Return the number of whole lines of a file."""
+    return path.read_bytes().count(b"\n")
 
 
 def run(*arguments: str | Path) -> tuple[str, dict[str, Any]]:
@@ -184,13 +191,25 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
         line["resps"] = [[f"{one} => {one.split()[4]}" for one in line["resps"][0]]]
     lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 1 hour. => None"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    log = tmp_path / "server.log"
+    killed_log, log = tmp_path / "killed.log", tmp_path / "server.log"
+    with serve("chat_server.py", "--log", str(killed_log), "--delay", "0.2") as address:
+        llm = ("--extractor", "llm", "--base-url", address, "--model", "org/reader")
+        program = Program("pragworld-tasks", "decompose", path, *llm, log=tmp_path / "output")
+        while not (kept := [*path.parent.glob("*.journal")]) or count_lines(kept[0]) < 10:
+            assert program.runs(), (tmp_path / "output").read_text()
+            time.sleep(0.01)
+        assert program.stop(signal.SIGKILL) == KILLED
+    (journal,) = kept
+    answered = count_lines(journal) - 1  # after its settings
+    distinct = {response for line in lines for response in line["resps"][0]}
+    assert 9 <= answered < len(distinct)
+    with journal.open("ab") as stream:
+        stream.write(b'{"key": "caf\xc3')  # as a kill in the middle of writing leaves it
     for _ in range(2):  # the second time nothing is asked
         with serve("chat_server.py", "--log", str(log)) as address:
-            llm = ("--extractor", "llm", "--base-url", address, "--model", "org/reader")
-            text, found = run(path, *llm)
+            text, found = run(path, *llm[:3], address, *llm[4:])
     requests = [line for line in log.read_text().splitlines() if '"number"' in line]
-    assert len(requests) == len({one for line in lines for one in line["resps"][0]})
+    assert len(requests) == len(distinct) - answered
     (task,) = found["tasks"]
     assert task["agreement"] == {
         "extractor": "org/reader",
