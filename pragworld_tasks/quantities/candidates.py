@@ -1,18 +1,17 @@
 """Candidates for the final number: the quantities of an answer, converted, with their contexts."""
 
 import bisect
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pragworld_tasks.quantities.cues import find_cues
-from pragworld_tasks.quantities.layout import Layout, Place
+from pragworld_tasks.quantities.layout import NOWHERE, Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
 from pragworld_tasks.quantities.numerals import SCALES, find_numerals
 from pragworld_tasks.quantities.patterns import pattern
-from pragworld_tasks.quantities.plain_text import PlainText
-from pragworld_tasks.quantities.target import HORIZON, QuantityTarget
+from pragworld_tasks.quantities.plain_text import PlainText, Span
+from pragworld_tasks.quantities.target import HORIZON, STEM, QuantityTarget
 from pragworld_tasks.quantities.units import parse_period
 
 _LONGEST_LEAD, _LONGEST_TAIL, _NEAR = 200, 120, 60  # characters of a context
@@ -20,9 +19,10 @@ _LONGEST_LEAD, _LONGEST_TAIL, _NEAR = 200, 120, 60  # characters of a context
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 _CLAUSE_ENDS = pattern("clause_ends")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
-_TOPIC = re.compile(r"(?<![a-z])[a-z]{3,5}")
-_UNIT_LEFT_OUT, _PERIOD, _TERM = (pattern(name) for name in ("unit_left_out", "period", "term"))
-_PERIOD_AFTER, _LABEL_PER = pattern("period_after"), pattern("label_per")
+_UNIT_LEFT_OUT, _PERIOD = pattern("unit_left_out"), pattern("period")
+_PERIOD_AFTER, _LABEL_PER, _SCALE_IN_LABEL = (
+    pattern(name) for name in ("period_after", "label_per", "scale_in_label")
+)
 _IF = re.compile(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
 _MUCH = 100  # dollars
 
@@ -34,9 +34,11 @@ class Candidate:
     Attributes:
         mention, place: The quantity, and its place.
         lead_start, tail_end: Where the words about it begin and end.
-        label: The label of its item, row or paragraph, if that is about it, or "".
+        label: The place of the label of its item, row or paragraph, if that is about it.
         low, high: Its ends in the target unit, without a sign.
         sized: Whether it has a unit, if only in its label.
+        labelled, alternative: Whether its label, or any words around it, mark an alternative.
+        under_option: Whether it stands under the heading of an option.
         features: Its features, by name.
     """
 
@@ -44,10 +46,13 @@ class Candidate:
     place: Place
     lead_start: int
     tail_end: int
-    label: str
+    label: Span
     low: float = 0.0
     high: float = 0.0
     sized: bool = False
+    labelled: bool = False
+    alternative: bool = False
+    under_option: bool = False
     features: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -63,10 +68,8 @@ class Answer:
         self.plain, self.text, self.target = answer, answer.text, target
         self.layout = Layout(answer)
         self.cue_starts, self.cues = find_cues(self.text)
-        self.cues_of = functools.cache(lambda text: find_cues(text[:_LONGEST_LEAD])[1])
-        self.has_term_in = functools.cache(self._has_term_in)
         self.preferred = tuple(pattern("prefers").findall(self.text))
-        words = _TOPIC.finditer(self.text)
+        words = STEM.finditer(self.text)
         self._topic = [(word.start(), word[0]) for word in words if word[0] in target.topic]
         has_periods = target.unit.per or target.horizon
         self._periods = list(_PERIOD.finditer(self.text)) if has_periods else []
@@ -84,6 +87,10 @@ class Answer:
         first = bisect.bisect_left(self.cue_starts, start)
         return self.cues[first : bisect.bisect_left(self.cue_starts, end, first)]
 
+    def written(self, span: Span) -> str:
+        """Return what stands at a place, without blanks around it."""
+        return self.text[slice(*span)].strip()
+
     def topic_between(self, start: int, end: int) -> set[str]:
         """Return the stems of the prompt's words in text[start:end]."""
         first = bisect.bisect_left(self._topic, (start, ""))
@@ -92,10 +99,6 @@ class Answer:
     def has_term(self, start: int, end: int) -> bool:
         """Return whether text[start:end] has a number of the prompt: `at 20 mg`."""
         return bisect.bisect_left(self._terms, start) < bisect.bisect_left(self._terms, end)
-
-    def _has_term_in(self, text: str) -> bool:
-        """Return whether a label or a heading has a number of the prompt."""
-        return any(number.value in self.target.numbers for number in find_numerals(text))
 
     def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
         """Yield the quantities, except those that number a list's items."""
@@ -125,7 +128,7 @@ class Answer:
         bracketed = bracket > text.rfind(")", start, mention.start)
         end = max(mention.end, min(following, place.end, mention.end + _LONGEST_TAIL))
         clause = _CLAUSE_ENDS.search(text, mention.end, end)
-        label = "" if bracketed else place.label
+        label = NOWHERE if bracketed else place.label
         start, end = bracket if bracketed else start, clause.start() if clause else end
         return Candidate(mention, place, start, end, label, features={"brackets": bracketed})
 
@@ -136,12 +139,10 @@ class Answer:
         tail = self.text[mention.end : candidate.tail_end]
         factor, size = 1.0, mention.size
         if size is None:
-            in_label = self._size_in_label(candidate)
-            left_out = None if in_label else self._size_left_out(candidate, previous, lead, tail)
-            size = in_label or left_out
-            features[
-                "unit in label" if in_label else "unit left out" if left_out else "no unit"
-            ] = 1
+            size = self._size_in_label(candidate) or self._size_left_out(
+                candidate, previous, lead, tail
+            )
+            features["no unit"] = size is None
             # 4,000,000 where the target is in millions does not mean millions of millions.
             factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
         per = self._per(candidate, lead, tail)
@@ -149,13 +150,11 @@ class Answer:
             per = None
         rate = unit.rate(per)
         if self.target.horizon:
-            features["horizon"] = bool(HORIZON.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}"))
+            in_all = HORIZON.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}")
             yearly = per or self._periods_before(candidate)
-            features["rate"] = bool(unit.kind == "money" and yearly and not features["horizon"])
+            features["rate"] = unit.kind == "money" and bool(yearly) and not in_all
         if rate is None:
             features["rate"] = 1
-        if unit.per and mention.per is None:
-            features["over a term"] = bool(_TERM.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}"))
         factor *= rate or 1.0
         candidate.low, candidate.high = abs(mention.low * factor), abs(mention.high * factor)
         candidate.sized = size is not None
@@ -177,36 +176,39 @@ class Answer:
         return 1.0 if unit.kind == "count" and announced else None
 
     def _size_in_label(self, candidate: Candidate) -> float | None:
-        unit, place, label = self.target.unit, candidate.place, candidate.label
+        unit, place = self.target.unit, candidate.place
+        labels = (place.column, candidate.label, place.line.intro)
         if unit.kind == "money":
-            for text in (place.column, label, place.line.intro):
-                if match := pattern("scale_in_label").search(text):
+            for label in labels:
+                if match := _SCALE_IN_LABEL.search(self.text, *label):
                     scale = next(filter(None, match.groups()))
                     return SCALES[scale] * unit.sized(unit.unit)
-        named = unit.named_in(place.column) or unit.named_in(label)
+        named = next(filter(None, (unit.named_in(self.written(label)) for label in labels[:2])), "")
         return unit.sized(named) if named else None
 
     def _per(self, candidate: Candidate, lead: str, tail: str) -> str | None:
         """Return what a quantity is per by its unit, its label, or the words around it, or None."""
         if candidate.mention.per is not None:
             return candidate.mention.per
-        unit, labels = self.target.unit, f"{candidate.place.column} {candidate.label}"
+        unit = self.target.unit
         if unit.kind == "money" and (match := _PERIOD_AFTER.match(tail)):
             return parse_period(match[1] or match[2])
         if unit.per and (periods := self._periods_before(candidate)):
             return parse_period(periods[-1])
-        match = _LABEL_PER.search(labels) if "per " in labels else None
-        return (parse_period(match[1]) or match[1]) if match else None
+        for label in (candidate.place.column, candidate.label):
+            if match := _LABEL_PER.search(self.written(label)):
+                return parse_period(match[1]) or match[1]
+        return None
 
     def _periods_before(self, candidate: Candidate) -> list[str]:
         """Return the periods before a quantity, the nearest last; in a table also in its labels."""
-        place = candidate.place
-        spans = (candidate.lead_start, candidate.mention.start)
-        first, last = (bisect.bisect_left(self._periods, at, key=re.Match.start) for at in spans)
-        matches = self._periods[first:last]
-        for labels in (f"{place.column} {candidate.label}", place.column and place.line.section):
-            matches = matches or list(_PERIOD.finditer(labels))
-        return [match[1] or match[2] for match in matches]
+        place, lead = candidate.place, (candidate.lead_start, candidate.mention.start)
+        section = place.line.section if place.column != NOWHERE else NOWHERE
+        for span in (lead, candidate.label, place.column, section):
+            first, last = (bisect.bisect_left(self._periods, at, key=re.Match.start) for at in span)
+            if first < last:
+                return [match[1] or match[2] for match in self._periods[first:last]]
+        return []
 
 
 def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:
@@ -217,7 +219,10 @@ def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list
         if last and bool(last.size) == bool(mention.size) and mention.low >= last.high:
             left, right = (layout.place(end.start, end.end) for end in (last, mention))
             same_row = left.line is right.line and right.line.kind == "row"
-            ends = pattern("low_end").search(left.column), pattern("high_end").search(right.column)
+            ends = (
+                pattern("low_end").search(layout.text, *left.column),
+                pattern("high_end").search(layout.text, *right.column),
+            )
             if same_row and all(ends):
                 merged[-1] = mention._replace(start=last.start, low=last.low)
                 continue

@@ -25,9 +25,8 @@ _SAME = 0.005  # relative difference of equal values
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
 _FAR = 10  # times the least value of a group
-_MOST = 4  # members that are told apart
 # No member of a group of alternatives has one of these features.
-_NEVER_IN_GROUPS = ("rate", "input", "operand", "question", "one unit", "no unit", "over a term")
+_NEVER_IN_GROUPS = ("rate", "input", "operand", "one unit", "no unit")
 
 
 class Option(NamedTuple):
@@ -122,12 +121,10 @@ def group_options(answer: Answer, weights: Weights) -> list[Option]:
             continue
         start, points = candidate.mention.start, total_weight(features, weights)
         spots = {
-            ("option", 0): line.section_number if features["under an option"] else None,
+            ("option", 0): line.section_number if candidate.under_option else None,
             ("list", line.group): line.number if line.group >= 0 else None,
-            ("labelled", 0): start if features["labelled"] else None,
-            ("paragraph", line.number): start
-            if features["alternative"] and line.group < 0
-            else None,
+            ("labelled", 0): start if candidate.labelled else None,
+            ("paragraph", line.number): start if candidate.alternative and line.group < 0 else None,
         }
         for group, spot in spots.items():
             if spot is not None:
@@ -151,16 +148,14 @@ def _group(answer: Answer, kind: str, members: Sequence[tuple[float, Candidate]]
     high = max(candidate.high for candidate in candidates)
     features: dict[str, float] = {
         "group": 1,
-        f"group of {min(count, _MOST)}": 1,
-        f"group: {kind}": 1,
-        "group: alternatives": sum(candidate.features["alternative"] for candidate in candidates)
-        / count,
+        "group: labelled": kind == "labelled",
+        "group: alternatives": sum(candidate.alternative for candidate in candidates) / count,
         "group: topic": sum(candidate.features["topic"] for candidate in candidates) / count,
         "group: mean score": sum(scores) / count / _SCALE,
         "group: least score": min(scores) / _SCALE,
         "group: same": high <= low * (1 + _SAME),
         "group: far apart": high > low * _FAR,
     }
-    cues = answer.cues_of(line.section) + answer.cues_of(line.intro)
+    cues = answer.cues_between(*line.section) + answer.cues_between(*line.intro)
     features.update({f"group {cue}": 1 for cue in cues if cue.isupper()})
     return Option((low + high) / 2, features, candidates[0].mention.start)

@@ -24,6 +24,7 @@ _LABEL = re.compile(
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
 _LABEL_ENDS = re.compile(r"[:→=]|[-—] ")  # to see fast that there is no label
+NOWHERE = (0, 0)  # the place of what there is not
 _DEPTHS = 100  # indentations of lists within lists, in characters
 _LONGEST_HEADING = 90  # characters
 _LONGEST_TITLE = 4  # words of `Tips:` and the like, which are headings without markup
@@ -40,8 +41,7 @@ class Line:
         indent, ordinal: For an item, its indentation in characters and the number in its bullet.
         cells: For a row, the places of its cells.
         group: A number that neighbouring items of one depth, or rows of one table, share; else -1.
-        header: For a row, the texts of its table's first row.
-        last: For a row, whether it ends its table.
+        header: For a row, the cells of its table's first row.
         section, section_number: The heading above it, and how many have come so far.
         intro: The line before its list or paragraph, if that ends with a colon.
     """
@@ -54,11 +54,10 @@ class Line:
     ordinal: int = 0
     cells: list[Span] = field(default_factory=list)
     group: int = -1
-    header: list[str] = field(default_factory=list)
-    last: bool = False
-    section: str = ""
+    header: list[Span] = field(default_factory=list)
+    section: Span = NOWHERE
     section_number: int = 0
-    intro: str = ""
+    intro: Span = NOWHERE
 
 
 class Place(NamedTuple):
@@ -67,15 +66,16 @@ class Place(NamedTuple):
     Attributes:
         line: Its line.
         start, end: The place of its sentence, or of its cell in a table.
-        label: The words before a colon in its item or paragraph, or its row's first cell, or "".
-        column: The header of its column, or "".
+        label: The place of the words before a colon in its item or paragraph, or of its row's
+            first cell.
+        column: The place of the header of its column.
     """
 
     line: Line
     start: int
     end: int
-    label: str
-    column: str
+    label: Span
+    column: Span
 
 
 class Layout:
@@ -103,8 +103,8 @@ class Layout:
         line = self.lines[max(0, bisect.bisect_right(self._starts, start) - 1)]
         number = bisect.bisect_right(line.cells, (start, len(self.text) + 1)) - 1
         if number >= 0:
-            column = line.header[number] if number < len(line.header) else ""
-            label = self.text[slice(*line.cells[0])].strip() if number else ""
+            column = line.header[number] if number < len(line.header) else NOWHERE
+            label = line.cells[0] if number else NOWHERE
             return Place(line, *line.cells[number], label, column)
         starts = self._sentences_of(line)
         index = max(0, bisect.bisect_right(starts, start) - 1)
@@ -114,8 +114,8 @@ class Layout:
             match = _LABEL.match(self.text, starts[index], start)
             if match is None and line.kind == "item":
                 match = _LABEL.match(self.text, line.start, start)
-        label = match[0].strip(" :-—→=") if match else ""
-        return Place(line, starts[index], max(sentence_end, end), label, "")
+        label = match.span() if match else NOWHERE
+        return Place(line, starts[index], max(sentence_end, end), label, NOWHERE)
 
     def _sentences_of(self, line: Line) -> list[int]:
         if line.number not in self._sentences:
@@ -155,7 +155,7 @@ class Layout:
 
     def _link(self) -> None:
         """Set the group, header, section and intro of each line."""
-        section = intro = ""
+        section = intro = NOWHERE
         groups = sections = 0
         last: Line | None = None
         for line in self.lines:
@@ -163,26 +163,26 @@ class Layout:
             if line.kind == "row":
                 if last is None or before != "row":
                     groups += 1
-                    line.header = [self.text[slice(*cell)].strip() for cell in line.cells]
+                    line.header = line.cells
                 else:
-                    line.header, last.last = last.header, False
-                line.group, line.last = groups, True
+                    line.header = last.header
+                line.group = groups
             elif line.kind == "item":
                 groups += before != "item" and line.ordinal < 2  # others go on with a list
                 line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
             elif line.kind == "heading":
-                section, sections, intro = written, sections + 1, ""
+                section, sections, intro = (line.start, line.end), sections + 1, NOWHERE
             else:
                 announces = written.endswith(":")
                 if before != "text":
-                    intro = ""
+                    intro = NOWHERE
                 if announces and len(written.split()) <= _LONGEST_TITLE:
-                    section, sections, announces = written, sections + 1, False
+                    section, sections, announces = (line.start, line.end), sections + 1, False
                 elif self._is_bold(line.start, line.end):
-                    section = ""  # `**Estimated time: 2 hours**` below a list of factors
+                    section = NOWHERE  # `**Estimated time: 2 hours**` below a list of factors
             line.section, line.section_number, line.intro = section, sections, intro
             if line.kind == "text":
-                intro = written if announces else ""
+                intro = (line.start, line.end) if announces else NOWHERE
             last = line
 
 

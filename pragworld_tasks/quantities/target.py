@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.patterns import pattern, words
+from pragworld_tasks.quantities.patterns import pattern, source
 from pragworld_tasks.quantities.plain_text import to_plain_text
 from pragworld_tasks.quantities.units import TargetUnit, parse_unit, period_in_days
 
 HORIZON = pattern("horizon")
 _SPAN = 0.05  # relative difference of equal spans of time: a month and 30 days
-_WORD = re.compile(r"[a-z]{3,40}")
-_STEM = 5  # letters by which related words are compared: `estimate` and `estimating`
-_NO_TOPIC = frozenset(word[:_STEM] for word in words("no_topic_words"))
+# The letters by which related words are compared: `estimate` and `estimating`.
+STEM = re.compile(r"(?<![a-z])[a-z]{3,5}")
+_NO_TOPIC = frozenset(STEM.findall(source("no_topic_words")))
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class QuantityTarget:
         unit: The unit in which the value is returned.
         inputs: The quantities in the prompt that can be converted into that unit.
         numbers: All numbers in the prompt.
-        words, topic: The stems of the prompt's words, and of those that say what it is about.
+        topic: The stems of the words that say what the prompt is about.
         days: The lengths in days of the spans of time in the prompt.
         horizon: Whether the prompt asks for a sum over several years, not for a rate.
     """
@@ -34,7 +34,6 @@ class QuantityTarget:
     unit: TargetUnit
     inputs: Sequence[QuantityMention]
     numbers: frozenset[float]
-    words: frozenset[str]
     topic: frozenset[str]
     days: Sequence[float]
     horizon: bool
@@ -68,14 +67,7 @@ def read_target(unit: str, prompt: str) -> QuantityTarget:
         numbers=frozenset(
             number.value for number in find_numerals(text) if number.kind in ("digits", "words")
         ),
-        words=stems(text),
-        topic=stems(text) - _NO_TOPIC,
+        topic=frozenset(STEM.findall(text)) - _NO_TOPIC,
         days=[span.low for span in find_quantities(text, parse_unit("day")) if span.size],
         horizon=target_unit.per is None and bool(HORIZON.search(text)),
     )
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def stems(text: str) -> frozenset[str]:
-    """Return the words of a text, cut to the letters that related words share."""
-    return frozenset(word[:_STEM] for word in _WORD.findall(text))
