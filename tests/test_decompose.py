@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_runs import KILLED, Program, run_command
+from command_runs import Program, run_command
 from command_runs import refused as command_refused
 from servers import serve
+from warm_client import KILLED
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
