@@ -24,7 +24,8 @@ class DeviceNeed:
     """What a command needs of a device.
 
     Attributes:
-        devices: The least number of devices whose memory suffices; None if no number does.
+        devices: The least number of devices whose memory suffices; None if that is more than the
+            model has layers, none of which is divided.
         seconds: The time on as many, or on one if None.
     """
 
@@ -32,7 +33,9 @@ class DeviceNeed:
     seconds: float
 
 
-def device_need(work: Workload, device: Device, utilization: float, is_single: bool) -> DeviceNeed:
+def device_need(
+    work: Workload, device: Device, utilization: float, is_single: bool, layers: int
+) -> DeviceNeed:
     """Estimate the devices and the time that a command needs.
 
     Args:
@@ -40,15 +43,17 @@ def device_need(work: Workload, device: Device, utilization: float, is_single: b
         device: The device.
         utilization: The share of its peak that it reaches.
         is_single: Whether the weights are in float32.
+        layers: The number of the model's layers.
 
     Examples:
         >>> from pragworld_interp.workload import Phase, Workload
         >>> work = Workload("ablate", 10, 100, (Phase(312 * 10**12),), 100 * 10**9, 10**9)
-        >>> device_need(work, DEVICES["a100"], utilization=0.5, is_single=False)
+        >>> device_need(work, DEVICES["a100"], utilization=0.5, is_single=False, layers=4)
         DeviceNeed(devices=2, seconds=2.0)
     """
     free = _USABLE * device.memory - work.working_bytes
-    devices = math.ceil(work.held_bytes / free) if free > 0 else None
+    count = math.ceil(work.held_bytes / free) if free > 0 else math.inf
+    devices = int(count) if count <= layers else None
     peak = device.single if is_single and not work.is_training else device.half
     seconds = sum(
         max(phase.flops / peak, phase.read_bytes / device.bandwidth) for phase in work.phases
@@ -88,7 +93,8 @@ class RunPlan:
 
     def need(self, work: Workload, device: str) -> DeviceNeed:
         """Return what a command needs of a device."""
-        return device_need(work, DEVICES[device], self.utilization, self.dtype == "float32")
+        is_single, layers = self.dtype == "float32", len(self.costs.blocks)
+        return device_need(work, DEVICES[device], self.utilization, is_single, layers)
 
     def to_text(self) -> str:
         """Return the plan as two tables."""
@@ -132,8 +138,8 @@ class RunPlan:
         )
         if any(cell.startswith("-") for row in estimates for cell in row[1:]):
             lines.append(
-                "-: other memory alone is larger than the device. A sweep then runs less at a time "
-                "until it fits; plan for fewer --batch-tokens.\n"
+                "-: beside the other memory, the device has no room for a layer. A sweep then runs "
+                "less at a time until it fits; plan for fewer --batch-tokens.\n"
             )
         return "\n".join(lines)
 

@@ -349,12 +349,13 @@ def test_devices_and_time_follow_from_the_work() -> None:
     work = Workload("evaluate", 1, 1, phases, 100 * 10**9, 22 * 10**9)
     a100 = DEVICES["a100"]
     # 50 of the 72 GB that can be used are left for a half of the weights each.
-    assert device_need(work, a100, 0.5, is_single=False) == DeviceNeed(2, 6.0)
-    single = device_need(work, a100, 1.0, is_single=True)
+    assert device_need(work, a100, 0.5, is_single=False, layers=2) == DeviceNeed(2, 6.0)
+    assert device_need(work, a100, 0.5, is_single=False, layers=1) == DeviceNeed(None, 6.0)
+    single = device_need(work, a100, 1.0, is_single=True, layers=2)
     assert single.seconds == pytest.approx(312 / 19.5 + 2)
-    assert device_need(replace(work, working_bytes=72 * 10**9), a100, 1.0, False).devices is None
+    assert device_need(replace(work, working_bytes=72 * 10**9), a100, 1.0, False, 2).devices is None
     training = replace(work, phases=phases[:1], is_training=True)
-    assert device_need(training, a100, 1.0, is_single=True) == DeviceNeed(2, 0.5)
+    assert device_need(training, a100, 1.0, is_single=True, layers=2) == DeviceNeed(2, 0.5)
 
 
 @pytest.mark.parametrize(
