@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from importlib import metadata
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -17,8 +18,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from places import ROOT, SAMPLES
+from servers import serve
 
-TASK = "pragworld_manual_mc"
+TASK, COMMUTE = "pragworld_manual_mc", "world_model_travel_commute"
+TINY = ROOT / "pragworld_tasks" / "tiny"
 PACKAGES = ("pragworld_tasks", "pragworld_interp", "pragworld_train")
 
 
@@ -123,12 +126,69 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
     assert not folder.exists()
 
 
+def run_api(environment: Environment) -> subprocess.CompletedProcess[str]:
+    """Evaluate a model behind an API, with lm-eval."""
+    assert environment.run("pragworld-tasks", "link").returncode == 0
+    with serve("answer_server.py") as address:
+        model = f"model=known,base_url={address}/v1/chat/completions"
+        api = ("--model", "local-chat-completions", "--model_args", model, "--apply_chat_template")
+        return environment.run("lm_eval", *api, "--tasks", COMMUTE, "--limit", "3")
+
+
+def run_hf(environment: Environment) -> subprocess.CompletedProcess[str]:
+    """Evaluate the small model, with lm-eval."""
+    assert environment.run("pragworld-tasks", "link").returncode == 0
+    model = ("--model", "hf", "--model_args", f"pretrained={TINY}")
+    return environment.run("lm_eval", *model, "--tasks", "pragworld_generated", "--limit", "8")
+
+
+def run_interp(environment: Environment) -> subprocess.CompletedProcess[str]:
+    """Ablate each layer of the small model."""
+    documents = ("--split", "generated", "--metadata", '{"groups": 2}')
+    model = ("--model", str(TINY))
+    return environment.run("pragworld-interp", "ablate", *model, *documents, "--out", "layers.json")
+
+
+def run_train(environment: Environment) -> subprocess.CompletedProcess[str]:
+    """Fine-tune the small model for a step."""
+    model = ("--model_name_or_path", str(TINY), "--useful_layers", "1", "--use_peft")
+    run = ("--dataset_config", '{"groups": 2}', "--max_steps", "1", "--output_dir", "tuned")
+    return environment.run("pragworld-train", *model, *run)
+
+
 def package_files(folder: Path) -> set[str]:
     """Return the files of the three packages and the task files, as the wheel names them."""
     paths = [path for package in PACKAGES for path in (folder / package).rglob("*")]
     names = {path.relative_to(folder).as_posix() for path in paths if path.is_file()}
     tasks = {f"pragworld_tasks/task_configs/{p.name}" for p in (folder / "task_configs").iterdir()}
     return {name for name in names | tasks if "__pycache__" not in name}
+
+
+@pytest.mark.skipif(
+    "PRAGWORLD_LONG" not in os.environ, reason="installs torch three times; set PRAGWORLD_LONG"
+)
+@pytest.mark.parametrize(
+    ("extras", "run", "printed"),
+    [
+        ("", run_api, "|mvs "),
+        ("[hf]", run_hf, "robust_acc"),
+        ("[interp]", run_interp, "useful, by sign"),
+        ("[train]", run_train, "tuned"),
+    ],
+)
+def test_each_extra_is_enough_for_its_command(
+    extras: str,
+    run: Callable[[Environment], subprocess.CompletedProcess[str]],
+    printed: str,
+    distributions: Path,
+    tmp_path: Path,
+) -> None:
+    (wheel,) = distributions.glob("pragworld-*.whl")
+    environment = Environment(tmp_path / "environment")
+    environment.install(f"{wheel}{extras}")
+    process = run(environment)
+    assert process.returncode == 0, process.stderr
+    assert printed in process.stdout + process.stderr
 
 
 def test_the_wheel_holds_the_packages_with_their_data_and_nothing_else(distributions: Path) -> None:
