@@ -29,6 +29,7 @@ _OPTIONS = {
     "--data-parallel-size": int,
     "--tensor-parallel-size": int,
     "--max-model-len": int,
+    "--seed": int,
 }
 
 
