@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from lm_eval_runs import LmEval
 from places import ROOT
 
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
+from pragworld_tasks.tiny import tiny_folder
 
 LABEL, LIKELIER = "pragworld_generated_label", "pragworld_generated_mc"
 QUESTION = "world_model_travel_commute"
@@ -60,6 +62,9 @@ class Study:
         """Serve the model, and end the server if it still runs."""
         self._requests.unlink(missing_ok=True)
         process = self.start("serve.sh", "--max-model-len", "4096")
+        while not self._requests.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
         yield
         if process.poll() is None:
             self.kill_server()
@@ -107,21 +112,32 @@ class Study:
 
 
 @pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small model that comes with pragworld, with a chat template."""
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    shutil.copytree(tiny_folder(), folder)
+    (folder / "chat_template.jinja").write_text(
+        "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """The arguments of a greedy run of `collect` on three prompts, in as many chunks."""
     path = tmp_path_factory.mktemp("few") / "few.jsonl"
     path.write_text(json.dumps({"text": shipped_paraphrases("travel_commute")[0].text}) + "\n")
     metadata = json.dumps({"paraphrases": str(path)})
-    greedy = "temperature=0,do_sample=False,max_gen_toks=8"
+    greedy = "temperature=0,do_sample=False,max_gen_toks=16"
     return "--gen_kwargs", greedy, "--chunk", "1", "--metadata", metadata
 
 
 @pytest.fixture(scope="module")
 def single(
-    tiny_model: Path, collected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+    model: Path, collected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Study:
     """A study with one copy of the model, and one request at a time."""
-    study = Study(tiny_model, tmp_path_factory.mktemp("single"), copies=1, concurrent=1)
+    study = Study(model, tmp_path_factory.mktemp("single"), copies=1, concurrent=1)
     with study.serve():
         study.run("evaluate.sh", *GENERATED)
         study.run("collect.sh", *collected)
@@ -129,9 +145,9 @@ def single(
 
 
 @pytest.fixture
-def several(tiny_model: Path, tmp_path: Path) -> Study:
+def several(model: Path, tmp_path: Path) -> Study:
     """A study with two copies of the model, and several requests at a time."""
-    return Study(tiny_model, tmp_path, copies=2, concurrent=CONCURRENT)
+    return Study(model, tmp_path, copies=2, concurrent=CONCURRENT)
 
 
 def test_an_evaluation_that_lost_its_server_ends_like_one_without_concurrency(
@@ -149,6 +165,7 @@ def test_an_evaluation_that_lost_its_server_ends_like_one_without_concurrency(
     for task in (LABEL, LIKELIER):
         assert several.metrics(task) == single.metrics(task)
         assert several.samples(task) == single.samples(task)
+    assert len({sample["resps"][0][0] for sample in single.samples(LABEL)}) > 1
 
 
 def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
@@ -167,6 +184,8 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
         several.run("collect.sh", *collected)
     assert len(several.requests()) == (3 - kept) * 50
     assert found.read_bytes() == expected.read_bytes()
+    responses = [json.loads(line)["resps"][0][0] for line in found.read_text().splitlines()]
+    assert len(set(responses)) > 1
 
 
 def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
@@ -182,10 +201,29 @@ def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
         assert metrics == pytest.approx({f"{n},none": v for n, v in inside.metrics(task).items()})
     for found, expected in zip(single.samples(LABEL), inside.samples(LABEL), strict=True):
         assert found["filtered_resps"] == expected["filtered_resps"]
-    assert _likelihoods(single.samples(LIKELIER)) == pytest.approx(
-        _likelihoods(inside.samples(LIKELIER)), abs=1e-4
-    )
+    _assert_equal_likelihoods(single.samples(LIKELIER), inside.samples(LIKELIER))
 
 
-def _likelihoods(samples: list[dict[str, Any]]) -> list[float]:
-    return [float(pair[0]) for sample in samples for pair in sample["filtered_resps"]]
+def test_a_served_base_model_has_the_likelihoods_of_the_same_model_in_the_process(
+    single: Study, lm_eval: LmEval
+) -> None:
+    task = ("--tasks", LIKELIER, "--log_samples", *GENERATED)
+    inside = lm_eval("--model", "hf", "--model_args", f"pretrained={single.model}", *task)
+    assert inside.returncode == 0, inside.log
+    address = f"model={single.model},base_url={single.server}/v1/completions,num_concurrent=8"
+    tokens = "tokenizer_backend=huggingface,add_bos_token=True"
+    with single.serve():
+        single.run("collect.sh", "--help")  # waits for the server
+        served = lm_eval(
+            "--model", "local-completions", "--model_args", f"{address},{tokens}", *task
+        )
+    assert served.returncode == 0, served.log
+    _assert_equal_likelihoods(served.samples(LIKELIER), inside.samples(LIKELIER))
+
+
+def _assert_equal_likelihoods(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
+    pairs = [
+        [float(value) for sample in samples for value, _ in sample["filtered_resps"]]
+        for samples in (found, expected)
+    ]
+    assert pairs[0] == pytest.approx(pairs[1], abs=1e-4)
