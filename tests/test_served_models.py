@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_runs import programs
-from lm_eval_runs import LmEval
+from lm_eval_runs import Evaluation, LmEval
 from places import ROOT
 
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
@@ -40,12 +40,12 @@ class Study:
         program.write_text(f'#!/bin/sh\nexec "{programs()}/python" "{script}" "$@"\n')
         program.chmod(0o755)
         with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.server = f"http://127.0.0.1:{port}"
+            self._port = str(free.getsockname()[1])
+        self.server = f"http://127.0.0.1:{self._port}"
         self._environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(folder), str(programs()), os.environ["PATH"]]),
-            **{"PORT": str(port), "COPIES": str(copies), "GPUS": "2"},
+            **{"COPIES": str(copies), "GPUS": "2"},
             **{"OUT": str(folder / "out"), "SERVER": self.server, "CONCURRENT": str(concurrent)},
             **{"WRITTEN": LABEL, "LIKELIHOODS": LIKELIER, "TASKS": QUESTION},
             "LOG": str(self._requests),
@@ -61,14 +61,16 @@ class Study:
     def serve(self) -> Iterator[None]:
         """Serve the model, and end the server if it still runs."""
         self._requests.unlink(missing_ok=True)
-        process = self.start("serve.sh", "--max-model-len", "4096")
+        process = self.start("serve.sh", "--port", self._port)
         while not self._requests.exists():
             assert process.poll() is None
             time.sleep(0.01)
-        yield
-        if process.poll() is None:
-            self.kill_server()
-        process.wait()
+        try:
+            yield
+        finally:
+            if process.poll() is None:
+                self.kill_server()
+            process.wait()
 
     def kill_server(self) -> None:
         """Kill the first of the server's processes, whose end ends the others."""
@@ -191,39 +193,38 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
 def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
     single: Study, lm_eval: LmEval
 ) -> None:
-    inside = lm_eval(
-        *("--model", "hf", "--model_args", f"pretrained={single.model}", "--batch_size", "16"),
-        *("--tasks", f"{LABEL},{LIKELIER}", "--apply_chat_template", "--log_samples", *GENERATED),
-    )
-    assert inside.returncode == 0, inside.log
+    inside = _evaluate(lm_eval, "hf", f"pretrained={single.model}", "--apply_chat_template")
     for task in (LABEL, LIKELIER):
         metrics = {name: value for name, value in single.metrics(task).items() if "," in name}
         assert metrics == pytest.approx({f"{n},none": v for n, v in inside.metrics(task).items()})
-    for found, expected in zip(single.samples(LABEL), inside.samples(LABEL), strict=True):
-        assert found["filtered_resps"] == expected["filtered_resps"]
-    _assert_equal_likelihoods(single.samples(LIKELIER), inside.samples(LIKELIER))
+    _assert_equal_samples(single, inside)
 
 
-def test_a_served_base_model_has_the_likelihoods_of_the_same_model_in_the_process(
+def test_a_served_base_model_has_the_samples_of_the_same_model_in_the_process(
     single: Study, lm_eval: LmEval
 ) -> None:
-    task = ("--tasks", LIKELIER, "--log_samples", *GENERATED)
-    inside = lm_eval("--model", "hf", "--model_args", f"pretrained={single.model}", *task)
-    assert inside.returncode == 0, inside.log
     address = f"model={single.model},base_url={single.server}/v1/completions,num_concurrent=8"
     tokens = "tokenizer_backend=huggingface,add_bos_token=True"
     with single.serve():
         single.run("collect.sh", "--help")  # waits for the server
-        served = lm_eval(
-            "--model", "local-completions", "--model_args", f"{address},{tokens}", *task
-        )
-    assert served.returncode == 0, served.log
-    _assert_equal_likelihoods(served.samples(LIKELIER), inside.samples(LIKELIER))
+        served = _evaluate(lm_eval, "local-completions", f"{address},{tokens}")
+    _assert_equal_samples(served, _evaluate(lm_eval, "hf", f"pretrained={single.model}"))
 
 
-def _assert_equal_likelihoods(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    pairs = [
-        [float(value) for sample in samples for value, _ in sample["filtered_resps"]]
-        for samples in (found, expected)
-    ]
-    assert pairs[0] == pytest.approx(pairs[1], abs=1e-4)
+def _evaluate(lm_eval: LmEval, kind: str, arguments: str, *more: str) -> Evaluation:
+    evaluation = lm_eval(
+        *("--model", kind, "--model_args", arguments, "--tasks", f"{LABEL},{LIKELIER}"),
+        *("--log_samples", *GENERATED, *more),
+    )
+    assert evaluation.returncode == 0, evaluation.log
+    return evaluation
+
+
+def _assert_equal_samples(found: Study | Evaluation, expected: Evaluation) -> None:
+    texts, likelihoods = (
+        [[sample["filtered_resps"] for sample in run.samples(task)] for run in (found, expected)]
+        for task in (LABEL, LIKELIER)
+    )
+    assert texts[0] == texts[1]
+    values = [[float(value) for pairs in run for value, _ in pairs] for run in likelihoods]
+    assert values[0] == pytest.approx(values[1], abs=1e-4)

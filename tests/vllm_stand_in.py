@@ -43,10 +43,6 @@ class Engine:
         self._lock = threading.Lock()
         self._generated: dict[tuple[int, ...], str] = {}
 
-    def encode(self, prompt: str | list[int]) -> list[int]:
-        """Return the tokens of a prompt; a text gets the tokenizer's special tokens."""
-        return self.tokenizer(prompt).input_ids if isinstance(prompt, str) else prompt
-
     def generate(self, tokens: Sequence[int], count: int, stop: Sequence[str]) -> str:
         """Return the greedy continuation of a prompt, without special tokens."""
         key = (*tokens, count)
@@ -63,7 +59,7 @@ class Engine:
         return min((text.partition(word)[0] for word in stop), key=len, default=text)
 
     def log_probabilities(self, tokens: Sequence[int]) -> dict[str, list[Any]]:
-        """Return those of a prompt's tokens and of the greedy next one, as vLLM lays them out."""
+        """Return those of a prompt's tokens and of the greedy next one, in vLLM's layout."""
         with self._lock, torch.inference_mode():
             logits = self.model(torch.tensor([tokens])).logits[0]
         rows = logits.log_softmax(-1)
@@ -74,7 +70,7 @@ class Engine:
         tops: list[dict[str, float] | None] = [None]
         for row, token, top in zip(rows, echoed[1:], best, strict=True):
             values.append(float(row[token]))
-            tops.append({name(one): float(row[one]) for one in (token, top)})
+            tops.append({name(index): float(row[index]) for index in (token, top)})
         return {"tokens": name(echoed), "token_logprobs": values, "top_logprobs": tops}
 
 
@@ -93,13 +89,11 @@ class Handler(JsonHandler):
         """Reply to a request for a completion."""
         asked = {name: body[name] for name in ("temperature", "seed", "max_tokens")}
         _append(self.log, {"copy": self.copy, "path": self.path, **asked})
-        if body["model"] != self.engine.name:
-            message = f"The model `{body['model']}` does not exist."
-            self.reply(404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
-        elif self.path == "/v1/chat/completions":
+        assert body["model"] == self.engine.name
+        if self.path == "/v1/chat/completions":
             self._chat(body)
         elif self.path == "/v1/completions":
-            self._complete(body)
+            self._continue(body)
         else:
             self.reply(404, {"detail": "Not Found"})
 
@@ -111,12 +105,9 @@ class Handler(JsonHandler):
         text = engine.generate(tokens, body["max_tokens"], body["stop"])
         self.complete(text, len(tokens))
 
-    def _complete(self, body: Any) -> None:
-        prompts = body["prompt"]
-        if isinstance(prompts, str) or isinstance(prompts[0], int):
-            prompts = [prompts]
+    def _continue(self, body: Any) -> None:
         choices: list[dict[str, Any]] = []
-        for prompt in map(self.engine.encode, prompts):
+        for prompt in body["prompt"]:
             if body.get("echo"):
                 assert (body["logprobs"], body["max_tokens"]) == (1, 1)
                 shown = self.engine.log_probabilities(prompt)
@@ -153,9 +144,9 @@ def main() -> None:
         parser.add_argument(name, type=kind)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    Handler.engine = Engine(options.model)
     Handler.log = Path(os.environ["LOG"])
     _append(Handler.log, os.getpid())
+    Handler.engine = Engine(options.model)
     pairs = [
         socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for _ in range(options.data_parallel_size)

@@ -4,8 +4,8 @@
 #
 #   OUT=study examples/vllm/evaluate.sh Qwen/Qwen2.5-72B-Instruct
 #
-# Rerun it to resume: lm-eval takes the responses so far from OUT/cache. Further arguments are passed
-# to lm_eval.
+# Rerun it to resume: lm-eval takes the responses so far from OUT/cache, and a kind of tasks that has
+# results is left out. Further arguments are passed to lm_eval.
 #
 # Settings and their defaults:
 #
@@ -19,7 +19,7 @@ model=$1
 name=${model//\//__}
 server=${SERVER:-http://127.0.0.1:8000}
 
-# Evaluate tasks with a kind of model and its arguments, unless that is done.
+# Evaluate tasks with a kind of model and its arguments, unless there are results.
 evaluate() {
   local out=$OUT/results/$name/$1
   if [[ -z $(find "$out" -name 'results_*.json' -print -quit 2>/dev/null) ]]; then

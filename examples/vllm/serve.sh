@@ -3,15 +3,10 @@
 #
 #   COPIES=2 GPUS=4 examples/vllm/serve.sh Qwen/Qwen2.5-72B-Instruct --max-model-len 8192
 #
-# Further arguments are passed to vLLM. Each start has a seed of its own: with vLLM's fixed one, a
-# server that is restarted would draw the numbers for its first responses again.
-#
-# Settings and their defaults:
-#
-#   COPIES=1         data-parallel copies of the model
-#   GPUS=1           GPUs that each copy is divided among
-#   HOST=127.0.0.1   the address to listen on
-#   PORT=8000        the port to listen on
+# COPIES is the number of data-parallel copies, and GPUS how many each is divided among. Both are 1 by
+# default. Further arguments are passed to vLLM. Only this machine can reach the server, unless you
+# pass --host 0.0.0.0. Each start has a seed of its own: with vLLM's fixed one, a server that is
+# restarted would draw the numbers for its first responses again.
 set -euo pipefail
-exec vllm serve "$1" --host "${HOST:-127.0.0.1}" --port "${PORT:-8000}" \
-  --data-parallel-size "${COPIES:-1}" --tensor-parallel-size "${GPUS:-1}" --seed "$RANDOM" "${@:2}"
+exec vllm serve "$1" --host 127.0.0.1 --data-parallel-size "${COPIES:-1}" \
+  --tensor-parallel-size "${GPUS:-1}" --seed "$RANDOM" "${@:2}"
