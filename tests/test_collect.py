@@ -41,7 +41,7 @@ def with_small_model(few: Path, output: Path, *more: str) -> tuple[str, ...]:
 
 
 def over_http(server: str, few: Path, output: Path, *more: str) -> tuple[str, ...]:
-    address = f"model=known,base_url={server}/v1/chat/completions,num_concurrent=4"
+    address = f"model=known,base_url={server}/v1/chat/completions,num_concurrent=4,auth_token=key"
     return (
         *("collect", "--tasks", TASK, "--output_path", str(output), "--chunk", "3"),
         *("--model", "local-chat-completions", "--model_args", address, "--apply_chat_template"),
@@ -132,6 +132,7 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
             assert process.returncode == 0, process.stderr
             assert asked() == 6 * 50
         assert len(samples(tmp_path)) == 6
+        assert "auth_token" not in next(tmp_path.rglob("collect.json")).read_text()
 
         process = run_program("pragworld-tasks", *arguments, "--top_up", "9")
         assert process.returncode == 0, process.stderr

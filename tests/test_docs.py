@@ -44,7 +44,7 @@ CHECKOUT = (
 )
 # Programs of others, and what is done in their place.
 PROGRAMS = {
-    **dict.fromkeys(("git", "hf", "inspect", "pip", "pytest", "transformers", "vllm"), ""),
+    **dict.fromkeys(("curl", "git", "hf", "inspect", "pip", "pytest", "transformers", "vllm"), ""),
     "sbatch": "echo 1",
     "make": 'exec /usr/bin/make --dry-run "$@" > /dev/null',
     # What they launch is the module behind -m.
@@ -289,6 +289,7 @@ def test_options_exist(helps: dict[str, str], shell: Shell) -> None:
     known = set(re.findall(r"--[a-z][\w-]*", "\n".join([*helps.values(), *more])))
     known |= {"--nproc_per_node", "--config_file"}  # torchrun's and accelerate's
     known |= {"--array", "--requeue"}  # sbatch's
+    known |= {"--generation-config", "--host", "--no-enable-prefix-caching"}  # vllm's
     for page in PAGES:
         for code in _INLINE_CODE.findall(prose(page)):
             shown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code))

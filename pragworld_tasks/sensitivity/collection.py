@@ -7,14 +7,16 @@ it, so on one machine a model that samples with torch writes the same responses 
 run was interrupted, or divided into shards of whole chunks.
 """
 
+import contextlib
 import functools
 import hashlib
 import json
+import logging
 import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 # secrets.
 _NOT_KEPT = (
     *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
-    *("token", "api_key", "header"),
+    *("verify_certificate", "ca_cert_path", "token", "auth_token", "api_key", "header"),
 )
 
 
@@ -283,14 +285,15 @@ class _Evaluator:
             model = self._model
             _seed(self._settings.seed, name, chunk)
             task.set_config("repeats", chunk.repeats)
-            results = evaluate(
-                lm=model,
-                task_dict={"tasks": {name: task}, "groups": {}},
-                samples={name: list(chunk.documents)},
-                bootstrap_iters=0,
-                system_instruction=self._settings.system_instruction,
-                apply_chat_template=self._settings.apply_chat_template,
-            )
+            with _each_error_once():
+                results = evaluate(
+                    lm=model,
+                    task_dict={"tasks": {name: task}, "groups": {}},
+                    samples={name: list(chunk.documents)},
+                    bootstrap_iters=0,
+                    system_instruction=self._settings.system_instruction,
+                    apply_chat_template=self._settings.apply_chat_template,
+                )
         except Exception as error:  # whatever a model, its server or lm-eval may raise
             logger.debug("collect", exc_info=True)
             message = " ".join(str(error).split())
@@ -306,6 +309,23 @@ class _Evaluator:
             json.dumps(marked, default=handle_non_serializable)
         )
         return samples
+
+
+@contextlib.contextmanager
+def _each_error_once() -> Iterator[None]:
+    """Keep lm-eval from logging what a server answers again for each of hundreds of requests."""
+    log, logged = logging.getLogger("lm_eval.models.api_models"), set[str]()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        before = len(logged)
+        logged.add(record.getMessage())
+        return len(logged) > before
+
+    log.addFilter(is_new)
+    try:
+        yield
+    finally:
+        log.removeFilter(is_new)
 
 
 def _seed(seed: int, task: str, chunk: Chunk) -> None:

@@ -1,0 +1,230 @@
+"""The vLLM examples, against a server of several processes that is called and answers as vLLM."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runs import programs
+from lm_eval_runs import Evaluation, LmEval
+from places import ROOT
+
+from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
+from pragworld_tasks.tiny import tiny_folder
+
+LABEL, LIKELIER = "pragworld_generated_label", "pragworld_generated_mc"
+QUESTION = "world_model_travel_commute"
+GENERATED = ("--metadata", '{"groups": 2}')
+DOCUMENTS = 14
+CONCURRENT = 8
+
+
+class Study:
+    """Runs of the examples, in a folder of their own, with a server that can be killed."""
+
+    def __init__(self, model: Path, folder: Path, copies: int, concurrent: int) -> None:
+        self.answers = folder / "out" / "answers"
+        self.model = str(model)
+        self._results = folder / "out" / "results"
+        self._requests = folder / "requests.jsonl"
+        program = folder / "vllm"
+        script = ROOT / "tests" / "vllm_stand_in.py"
+        program.write_text(f'#!/bin/sh\nexec "{programs()}/python" "{script}" "$@"\n')
+        program.chmod(0o755)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = str(free.getsockname()[1])
+        self.server = f"http://127.0.0.1:{self._port}"
+        self._environment = {
+            **os.environ,
+            "PATH": os.pathsep.join([str(folder), str(programs()), os.environ["PATH"]]),
+            **{"COPIES": str(copies), "GPUS": "2"},
+            **{"OUT": str(folder / "out"), "SERVER": self.server, "CONCURRENT": str(concurrent)},
+            **{"WRITTEN": LABEL, "LIKELIHOODS": LIKELIER, "TASKS": QUESTION},
+            "LOG": str(self._requests),
+        }
+
+    def start(self, script: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        """Start one of the examples."""
+        path = ROOT / "examples" / "vllm" / script
+        command = [str(path), self.model, *arguments]
+        return subprocess.Popen(command, env=self._environment, text=True, **options)
+
+    @contextmanager
+    def serve(self) -> Iterator[None]:
+        """Serve the model, and end the server if it still runs."""
+        self._requests.unlink(missing_ok=True)
+        process = self.start("serve.sh", "--port", self._port)
+        while not self._requests.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        try:
+            yield
+        finally:
+            if process.poll() is None:
+                self.kill_server()
+            process.wait()
+
+    def kill_server(self) -> None:
+        """Kill the first of the server's processes, whose end ends the others."""
+        os.kill(json.loads(self._requests.read_text().split("\n")[0]), signal.SIGKILL)
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Return the requests to the server that was started last."""
+        lines = self._requests.read_text().splitlines() if self._requests.exists() else []
+        return [json.loads(line) for line in lines[1:]]
+
+    def run(self, script: str, *arguments: str) -> None:
+        """Run one of the examples to its end."""
+        process = self.start(script, *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+
+    def lose_server(self, after: int, script: str, *arguments: str) -> str:
+        """Run one of the examples, kill the server after some requests; return what is printed."""
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with self.serve():
+            process = self.start(script, *arguments, **pipes)
+            while len(self.requests()) < after:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.01)
+            self.kill_server()
+            _, errors = process.communicate()
+        assert process.returncode != 0
+        return errors
+
+    def metrics(self, task: str) -> dict[str, Any]:
+        """Return the metrics of a task."""
+        files = [json.loads(path.read_text()) for path in self._results.rglob("results_*.json")]
+        (found,) = (file["results"][task] for file in files if task in file["results"])
+        return {name: value for name, value in found.items() if name != "sample_len"}
+
+    def samples(self, task: str) -> list[dict[str, Any]]:
+        """Return a task's samples, in the order of the documents."""
+        (path,) = self._results.rglob(f"samples_{task}_2*.jsonl")
+        lines = map(json.loads, path.read_text().splitlines())
+        return sorted(lines, key=lambda sample: sample["doc_id"])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small model that comes with pragworld, with a chat template."""
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    shutil.copytree(tiny_folder(), folder)
+    (folder / "chat_template.jinja").write_text(
+        "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The arguments of a greedy run of `collect` on three prompts, in as many chunks."""
+    path = tmp_path_factory.mktemp("few") / "few.jsonl"
+    path.write_text(json.dumps({"text": shipped_paraphrases("travel_commute")[0].text}) + "\n")
+    metadata = json.dumps({"paraphrases": str(path)})
+    greedy = "temperature=0,do_sample=False,max_gen_toks=16"
+    return "--gen_kwargs", greedy, "--chunk", "1", "--metadata", metadata
+
+
+@pytest.fixture(scope="module")
+def single(
+    model: Path, collected: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
+) -> Study:
+    """A study with one copy of the model, and one request at a time."""
+    study = Study(model, tmp_path_factory.mktemp("single"), copies=1, concurrent=1)
+    with study.serve():
+        study.run("evaluate.sh", *GENERATED)
+        study.run("collect.sh", *collected)
+    return study
+
+
+@pytest.fixture
+def several(model: Path, tmp_path: Path) -> Study:
+    """A study with two copies of the model, and several requests at a time."""
+    return Study(model, tmp_path, copies=2, concurrent=CONCURRENT)
+
+
+def test_an_evaluation_that_lost_its_server_ends_like_one_without_concurrency(
+    several: Study, single: Study
+) -> None:
+    several.lose_server(DOCUMENTS // 2, "evaluate.sh", *GENERATED)
+    answered = len(several.requests())
+    with several.serve():
+        several.run("evaluate.sh", *GENERATED)
+    requests = several.requests()
+    assert {request["copy"] for request in requests} == {0, 1}
+    # Each document has one request of the first task, and two of the second.
+    assert len(requests) <= 3 * DOCUMENTS - answered + CONCURRENT
+    assert {(request["temperature"], request["seed"]) for request in requests} == {(0, 1234)}
+    for task in (LABEL, LIKELIER):
+        assert several.metrics(task) == single.metrics(task)
+        assert several.samples(task) == single.samples(task)
+    assert len({sample["resps"][0][0] for sample in single.samples(LABEL)}) > 1
+
+
+def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
+    several: Study, single: Study, collected: tuple[str, ...]
+) -> None:
+    errors = several.lose_server(51, "collect.sh", *collected)
+    *_, last = errors.splitlines()
+    assert last.startswith(f"{QUESTION}: lm_eval failed with ")
+    assert last.endswith("; correct that, then rerun the command to resume")
+    # Each of fifty requests fails three times, in a few ways.
+    assert 0 < errors.count("retrying.") < 10
+    (found,), (expected,) = (study.answers.rglob("samples_*") for study in (several, single))
+    kept = len(found.read_text().splitlines())
+    assert 0 < kept < 3
+    with several.serve():
+        several.run("collect.sh", *collected)
+    assert len(several.requests()) == (3 - kept) * 50
+    assert found.read_bytes() == expected.read_bytes()
+    responses = [json.loads(line)["resps"][0][0] for line in found.read_text().splitlines()]
+    assert len(set(responses)) > 1
+
+
+def test_a_served_model_has_the_results_of_the_same_model_in_the_process(
+    single: Study, lm_eval: LmEval
+) -> None:
+    inside = _evaluate(lm_eval, "hf", f"pretrained={single.model}", "--apply_chat_template")
+    for task in (LABEL, LIKELIER):
+        metrics = {name: value for name, value in single.metrics(task).items() if "," in name}
+        assert metrics == pytest.approx({f"{n},none": v for n, v in inside.metrics(task).items()})
+    _assert_equal_samples(single, inside)
+
+
+def test_a_served_base_model_has_the_samples_of_the_same_model_in_the_process(
+    single: Study, lm_eval: LmEval
+) -> None:
+    address = f"model={single.model},base_url={single.server}/v1/completions,num_concurrent=8"
+    tokens = "tokenizer_backend=huggingface,add_bos_token=True"
+    with single.serve():
+        single.run("collect.sh", "--help")  # waits for the server
+        served = _evaluate(lm_eval, "local-completions", f"{address},{tokens}")
+    _assert_equal_samples(served, _evaluate(lm_eval, "hf", f"pretrained={single.model}"))
+
+
+def _evaluate(lm_eval: LmEval, kind: str, arguments: str, *more: str) -> Evaluation:
+    evaluation = lm_eval(
+        *("--model", kind, "--model_args", arguments, "--tasks", f"{LABEL},{LIKELIER}"),
+        *("--log_samples", *GENERATED, *more),
+    )
+    assert evaluation.returncode == 0, evaluation.log
+    return evaluation
+
+
+def _assert_equal_samples(found: Study | Evaluation, expected: Evaluation) -> None:
+    texts, likelihoods = (
+        [[sample["filtered_resps"] for sample in run.samples(task)] for run in (found, expected)]
+        for task in (LABEL, LIKELIER)
+    )
+    assert texts[0] == texts[1]
+    values = [[float(value) for pairs in run for value, _ in pairs] for run in likelihoods]
+    assert values[0] == pytest.approx(values[1], abs=1e-4)
