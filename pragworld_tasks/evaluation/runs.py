@@ -238,12 +238,7 @@ def _limit(results: Path) -> Any:
 def _answers_questions(path: Path) -> bool:
     """Return whether samples answer each question once: not in ten wordings, nor perplexity."""
     _, record = next(iter(read_json_lines(path)))
-    responses = record.get("filtered_resps")
-    is_perplexity = (
-        isinstance(responses, list)
-        and len(responses) == 1
-        and not isinstance(responses[0], str | None)
-    )
+    is_perplexity = "word_perplexity" in record.get("metrics", [])
     return "wording" not in record["doc"] and not is_perplexity
 
 
