@@ -108,7 +108,7 @@ def _positions(records: Sequence[Mapping[str, Any]], text: object) -> list[int]:
     """Return the positions of a shard's records.
 
     Raises:
-        InputError: There is no such shard, or it has no groups.
+        InputError: There is no such shard, or there are fewer groups than shards.
     """
     shard = parse_shard(str(text), "--metadata: shard")
     if "group" not in records[0]:
@@ -116,13 +116,13 @@ def _positions(records: Sequence[Mapping[str, Any]], text: object) -> list[int]:
             f"--metadata: shard {shard}: the prompts of the world_model tasks have no groups; "
             "divide them by `pragworld-tasks collect --shard`"
         )
-    positions = shard.positions([record["group"] for record in records])
-    if not positions:
+    groups = [record["group"] for record in records]
+    if len({*groups}) < shard.count:
         raise InputError(
-            f"--metadata: shard {shard}: there are fewer than {shard.number} groups; use fewer "
-            "shards"
+            f"--metadata: shard {shard}: there are {len({*groups})} groups, which cannot be cut; "
+            f"use at most {len({*groups})} shards"
         )
-    return positions
+    return shard.positions(groups)
 
 
 # Data sets ----------------------------------------------------------------------------------------

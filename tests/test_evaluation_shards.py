@@ -145,11 +145,11 @@ LABEL = "samples_pragworld_generated_label_*"
         ("results_*", lambda content: content["configs"]["pragworld_generated_label"]["metadata"].update(shard="1/2"), "results_.*: not of a shard"),
         ("results_*", lambda content: [config["metadata"].update(shard="1/2") for config in content["configs"].values()], "shard 1/2, as is .*first"),
         ("results_*", lambda content: content.pop("config"), "results_.*: not of a shard"),
-        (LABEL, lambda sample: sample["doc"].update(answer="maybe"), "line 1.*: another document than row"),
+        (LABEL, lambda sample: sample["doc"].update(answer="maybe"), "line 1.*: another one than document"),
         (LABEL, lambda sample: sample.update(doc_id=99), "line 1.*: not a document of shard 2/2"),
-        (LABEL, lambda sample: sample.update(resps=[["I don't know."]]), "pragworld_generated_label, row .*: filtered_resps of the sample is not what its responses give"),
-        (LABEL, lambda sample: sample.update(unreadable=0.5), "row .*: unreadable of the sample is not"),
-        (LABEL, lambda sample: sample.update(resps=5), "row .*: not lm-eval's 'resps'"),
+        (LABEL, lambda sample: sample.update(resps=[["I don't know."]]), "pragworld_generated_label, document .*: filtered_resps of the sample is not what its responses give"),
+        (LABEL, lambda sample: sample.update(unreadable=0.5), "document .*: unreadable of the sample is not"),
+        (LABEL, lambda sample: sample.update(resps=5), "document .*: not lm-eval's 'resps'"),
     ],
 )  # fmt: skip
 def test_a_foreign_or_damaged_shard_is_named(
@@ -198,7 +198,7 @@ def test_each_group_is_in_one_shard() -> None:
     [
         ("3/2", "--metadata: shard 3/2: must be a number from 1"),
         (2, "--metadata: shard 2: must be"),
-        ("3/3", "shard 3/3: there are fewer than 3 groups"),
+        ("1/3", "shard 1/3: there are 2 groups, which cannot be cut; use at most 2 shards"),
     ],
 )
 def test_what_is_no_shard_is_refused(shard: object, message: str) -> None:

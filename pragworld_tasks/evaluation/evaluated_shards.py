@@ -194,7 +194,7 @@ def _join(task: "Task", shards: Iterable[tuple[Path, Shard]]) -> list[dict[str, 
                 where.refuse(f"document {number} occurs twice; rerun the shard")
             if sample.get("doc") != documents[position]:
                 where.refuse(
-                    f"another document than row {position} of {name} here; merge with the "
+                    f"another one than document {position} of {name} here; merge with the "
                     "version and the data that lm_eval ran with"
                 )
             samples[position] = {**sample, "doc_id": position}
@@ -226,7 +226,7 @@ def _check_scores(
             if part not in _OF_THE_REQUEST and expected.get(part) != logged.get(part)
         ]:
             raise InputError(
-                f"{name}, row {logged['doc_id']}: {changed[0]} of the sample is not what its "
+                f"{name}, document {logged['doc_id']}: {changed[0]} of the sample is not what its "
                 "responses give; merge with the version that lm_eval ran with, or rerun the shard"
             )
 
@@ -264,6 +264,6 @@ class _Logged(LM):
                 responses.append(read(self._samples[name][number]["resps"][request.idx][0]))
             except (LookupError, TypeError, ValueError) as error:
                 raise InputError(
-                    f"{name}, row {number}: not lm-eval's 'resps'; rerun the shard"
+                    f"{name}, document {number}: not lm-eval's 'resps'; rerun the shard"
                 ) from error
         return responses
