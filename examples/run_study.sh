@@ -65,7 +65,7 @@ sweep() {
 train() {
   local folder=trained/$1 checkpoint copying
   for checkpoint in "$OUT/checkpoints/$1"/*/complete; do
-    if [[ -e $checkpoint ]]; then cp -r "$(dirname "$checkpoint")" "$work/$folder"; fi
+    if [[ -e $checkpoint ]]; then cp -r "${checkpoint%/*}" "$work/$folder"; fi
   done
   copy_checkpoints "$1" &
   copying=$!
@@ -81,8 +81,8 @@ copy_checkpoints() {
   local state folder name
   while sleep "${SECONDS_BETWEEN_COPIES:-60}"; do
     for state in "$work/trained/$1"/checkpoint-*/trainer_state.json; do
-      folder=$(dirname "$state")
-      name=checkpoints/$1/$(basename "$folder")
+      folder=${state%/*}
+      name=checkpoints/$1/${folder##*/}
       if [[ -s $state && ! -e $OUT/$name/complete ]]; then
         keep "$folder" "$name" || true # the training may have removed it meanwhile
       fi
