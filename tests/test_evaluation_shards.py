@@ -84,7 +84,9 @@ def results(folder: Path) -> Path:
 
 
 def test_merged_shards_are_a_single_run_although_one_was_killed(runs: Path, tmp_path: Path) -> None:
-    main(["merge", str(runs / "second"), str(runs / "first"), "--out", str(tmp_path / "merged")])
+    second = shutil.copytree(runs / "second", tmp_path / "second")
+    edit(results(second), lambda content: content["config"].update(device="another machine's"))
+    main(["merge", str(second), str(runs / "first"), "--out", str(tmp_path / "merged")])
     merged, whole = results(tmp_path / "merged"), results(runs / "whole")
 
     def by_task(file: Path) -> dict[str, bytes]:
