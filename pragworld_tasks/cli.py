@@ -29,7 +29,8 @@ from pragworld_tasks.leaderboard.dataset_command import add_dataset
 from pragworld_tasks.leaderboard.export_command import add_export_lm_eval
 from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
-from pragworld_tasks.sensitivity.collect_command import add_collect, add_merge
+from pragworld_tasks.merge_command import add_merge
+from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 

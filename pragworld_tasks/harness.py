@@ -48,6 +48,7 @@ from pragworld_tasks.sensitivity.world_model_tasks import (
     unreadable,
     unreadable_stderr,
 )
+from pragworld_tasks.shards import parse_shard
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -84,6 +85,7 @@ def _data_set(
     """Return a function for `custom_dataset`: the records as the data set `test`.
 
     lm-eval passes all of `--metadata` and `--model_args` along; the functions read what is theirs.
+    `shard`, such as 1/4, is for all of them: the data set has the records of that shard's groups.
     """
 
     @functools.wraps(records)
@@ -91,11 +93,36 @@ def _data_set(
         from datasets import Dataset
 
         try:
-            return {"test": Dataset.from_list(list(records(*args, **kwargs)))}
+            rows = list(records(*args, **kwargs))
+            test = Dataset.from_list(rows)
+            if "shard" in kwargs:
+                test = test.select(_positions(rows, kwargs["shard"]))
         except InputError as error:
             raise SystemExit(str(error)) from error
+        return {"test": test}
 
     return data_set
+
+
+def _positions(records: Sequence[Mapping[str, Any]], text: object) -> list[int]:
+    """Return the positions of a shard's records.
+
+    Raises:
+        InputError: There is no such shard, or there are fewer groups than shards.
+    """
+    shard = parse_shard(str(text), "--metadata: shard")
+    if "group" not in records[0]:
+        raise InputError(
+            f"--metadata: shard {shard}: the prompts of the world_model tasks have no groups; "
+            "divide them by `pragworld-tasks collect --shard`"
+        )
+    groups = [record["group"] for record in records]
+    if len({*groups}) < shard.count:
+        raise InputError(
+            f"--metadata: shard {shard}: there are {len({*groups})} groups, which cannot be cut; "
+            f"use at most {len({*groups})} shards"
+        )
+    return shard.positions(groups)
 
 
 # Data sets ----------------------------------------------------------------------------------------

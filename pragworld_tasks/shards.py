@@ -6,7 +6,7 @@ unit is cut, so that every number is computed exactly as in a run that is not di
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,14 +47,31 @@ class Shard:
         """
         return units[self.number - 1 :: self.count]
 
+    def positions(self, groups: Sequence[Hashable]) -> list[int]:
+        """Return the positions of those of a run's documents whose group belongs to the shard.
+
+        Args:
+            groups: The group of each document. Groups are counted in the order of their first ones.
+
+        Examples:
+            >>> Shard(1, 2).positions("aabbac")
+            [0, 1, 4, 5]
+        """
+        own = set(self.units([*dict.fromkeys(groups)]))
+        return [position for position, group in enumerate(groups) if group in own]
+
     @property
     def name(self) -> str:
         """What its file or folder is called, by itself or behind the name of the run's."""
         return f"shard-{self.number}-of-{self.count}"
 
 
-def parse_shard(text: str) -> Shard:
+def parse_shard(text: str, option: str = "--shard") -> Shard:
     """Return the shard that an option names.
+
+    Args:
+        text: What the option says.
+        option: Its name, for the message.
 
     Raises:
         InputError: The text does not name a shard.
@@ -66,7 +83,7 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"([1-9]\d{0,5})/(\d{1,6})", text, re.ASCII)
     if not match or int(match[1]) > int(match[2]):
         raise InputError(
-            f"--shard {text}: must be a number from 1, a slash, and how many shards there are, "
+            f"{option} {text}: must be a number from 1, a slash, and how many shards there are, "
             "such as 1/4"
         )
     return Shard(int(match[1]), int(match[2]))

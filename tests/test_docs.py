@@ -44,7 +44,9 @@ CHECKOUT = (
 )
 # Programs of others, and what is done in their place.
 PROGRAMS = {
-    **dict.fromkeys(("curl", "git", "hf", "inspect", "pip", "pytest", "transformers", "vllm"), ""),
+    **dict.fromkeys(
+        ("curl", "git", "hf", "inspect", "pip", "pytest", "sky", "transformers", "vllm"), ""
+    ),
     "sbatch": "echo 1",
     "make": 'exec /usr/bin/make --dry-run "$@" > /dev/null',
     # What they launch is the module behind -m.

@@ -18,6 +18,7 @@ from pragworld_tasks.evaluation.prompts import (
     evaluation_prompt,
     label_prompt,
 )
+from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
 from pragworld_tasks.tiny import tiny_folder
@@ -102,6 +103,14 @@ def test_accuracy_is_broken_down_by_turns_ago(fresh: Evaluation, task: str) -> N
     for name, turns in TURNS_AGO.items():
         correct = [item for turn, items in by_turns.items() if turn in turns for item in items]
         assert shown[name] == pytest.approx(sum(correct) / len(correct))
+
+
+def test_perplexity_is_no_run_of_answers(fresh: Evaluation) -> None:
+    samples = fresh.samples_file("pragworld_generated_perplexity")
+    with pytest.raises(InputError, match="or measures perplexity"):
+        find_runs([str(samples)], None)
+    tasks = {run.name.partition("/")[2] for run in find_runs([str(samples.parent)], "generated")}
+    assert tasks == {*TASKS}
 
 
 def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:

@@ -208,15 +208,15 @@ def _published_runs(name: str, split: str) -> list[RunSource]:
 def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     """Return a run for each file of samples below a folder of lm-eval's results.
 
-    Runs on a part of the documents are left out with a warning.
+    Runs on a part of the documents, by `--limit` or a shard, are left out with a warning.
     """
     runs = []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
             task, date = task_and_date(path)
-            if limit := _limit(path.with_name(f"results_{date}.json")):
-                logger.warning("%s: run with --limit %s; it is left out", path, limit)
+            if part := _part(task, path.with_name(f"results_{date}.json")):
+                logger.warning("%s: %s; it is left out", path, part)
             else:
                 runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
     if not runs:
@@ -228,22 +228,33 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     return runs
 
 
-def _limit(results: Path) -> Any:
-    """Return lm-eval's `--limit` of a run by its results file; None without it or the file."""
+def _part(task: str, results: Path) -> str:
+    """Return what restricted a run to a part of the documents; "" if nothing did.
+
+    Args:
+        task: the task.
+        results: the results file of the run, if there is one.
+    """
     content = read_json(results) if results.is_file() else None
-    config = content.get("config") if isinstance(content, dict) else None
-    return config.get("limit") if isinstance(config, dict) else None
+    settings = content if isinstance(content, dict) else {}
+    if limit := _within(settings, "config", "limit"):
+        return f"run with --limit {limit}"
+    if shard := _within(settings, "configs", task, "metadata", "shard"):
+        return f"shard {shard} of a run, to be joined by `pragworld-tasks merge`"
+    return ""
+
+
+def _within(content: Any, *names: str) -> Any:
+    """Return what stands at the end of a path of names; None where the path ends early."""
+    for name in names:
+        content = content.get(name) if isinstance(content, dict) else None
+    return content
 
 
 def _answers_questions(path: Path) -> bool:
     """Return whether samples answer each question once: not in ten wordings, nor perplexity."""
     _, record = next(iter(read_json_lines(path)))
-    responses = record.get("filtered_resps")
-    is_perplexity = (
-        isinstance(responses, list)
-        and len(responses) == 1
-        and not isinstance(responses[0], str | None)
-    )
+    is_perplexity = "word_perplexity" in record.get("metrics", [])
     return "wording" not in record["doc"] and not is_perplexity
 
 

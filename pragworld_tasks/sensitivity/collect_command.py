@@ -1,10 +1,9 @@
-"""The commands `pragworld-tasks collect` and `merge`."""
+"""The command `pragworld-tasks collect`."""
 
 import argparse
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.sensitivity.collected_shards import merge_collected
 from pragworld_tasks.sensitivity.collection import CollectionSettings, collect
 from pragworld_tasks.shards import parse_shard
 
@@ -65,20 +64,3 @@ def _collect(options: argparse.Namespace) -> None:
     if "shard" in settings:
         settings["shard"] = parse_shard(settings["shard"])
     collect(CollectionSettings(**settings))
-
-
-def add_merge(commands: Commands) -> None:
-    """Add the command to those of `pragworld-tasks`."""
-    command = add_command(
-        commands,
-        "merge",
-        lambda options: merge_collected(options.shards, options.out, options.overwrite),
-        "join the shards that `collect` wrote with --shard",
-        description="The folder holds what a run without --shard writes, byte for byte, if the "
-        "model gives the same responses.",
-        example="pragworld-tasks merge runs/MODEL/shard-*-of-4 --out runs/MODEL",
-    )
-    add = command.add_argument
-    add("shards", nargs="+", type=Path, metavar="SHARD", help="the folders of all shards of a run")
-    add("--out", required=True, type=Path, metavar="FOLDER", help="folder of the responses")
-    add("--overwrite", action="store_true", help="replace the responses there")

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Evaluate models, sweep their layers, fine-tune each on its layers, evaluate it again, and draw the
+# leaderboard:
+#
+#   OUT=/study examples/run_study.sh Qwen/Qwen2.5-0.5B-Instruct Qwen/Qwen2.5-1.5B-Instruct
+#
+# Rerun the same command to resume, also on another machine that sees OUT. OUT may be a mounted
+# bucket: commands write to a folder of this machine, and a step's files are copied to OUT once it is
+# done. So are the checkpoints of a training. What is lost with a machine is one step, or what was
+# trained after the last checkpoint. Choose another OUT for other settings.
+#
+# Settings and their defaults:
+#
+#   SHARDS=4                             steps that divide each evaluation and each sweep
+#   TASKS=pragworld_manual               tasks to evaluate
+#   METADATA='{"split": "validation"}'   generated documents to sweep
+#   TRAIN='--use_peft'                   further options of pragworld-train
+#   SECONDS_BETWEEN_COPIES=60            how often to look for checkpoints to copy
+set -euo pipefail
+: "${OUT:?set OUT to a folder that outlives the machine}" "${1:?name one or more models}"
+SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual} METADATA=${METADATA:-'{"split": "validation"}'}
+TRAIN=${TRAIN---use_peft}
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# Copy the files of a folder to the one of a name in OUT, and mark them as complete.
+keep() {
+  rm -rf "${OUT:?}/$2" && mkdir -p "$OUT/$2" && cp -r "$1/." "$OUT/$2" && echo >"$OUT/$2/complete"
+}
+
+# Run a command that writes to a folder in $work, and keep that, unless it has been kept before.
+step() {
+  if [[ -e $OUT/$1/complete ]]; then return; fi
+  echo "$(date +%T) $1"
+  mkdir -p "$work/$1"
+  "${@:2}"
+  keep "$work/$1" "$1"
+}
+
+# Evaluate a model in shards: its name in OUT, and lm-eval's arguments for it.
+evaluate() {
+  local number shard
+  for number in $(seq "$SHARDS"); do
+    shard=evaluations/$1/shard-$number
+    step "$shard" lm_eval --model hf --model_args "$2" --include_path "$tasks" --tasks "$TASKS" \
+      --batch_size 16 --metadata "{\"shard\": \"$number/$SHARDS\"}" --log_samples \
+      --output_path "$work/$shard"
+  done
+  step "results/$1" pragworld-tasks merge "$OUT/evaluations/$1"/shard-* --out "$work/results/$1"
+}
+
+# Sweep a model's layers in shards: its name in OUT, and the model.
+sweep() {
+  local number shard
+  for number in $(seq "$SHARDS"); do
+    shard=sweeps/$1/shard-$number
+    step "$shard" pragworld-interp ablate --model "$2" --split generated --metadata "$METADATA" \
+      --out "$work/$shard/layers.json" --shard "$number/$SHARDS"
+  done
+  step "layers/$1" pragworld-interp merge "$OUT/sweeps/$1"/shard-*/layers.json.* \
+    --out "$work/layers/$1/layers.json"
+}
+
+# Fine-tune a model on its layers, from the last checkpoint in OUT if there is one.
+train() {
+  local folder=trained/$1 checkpoint copying
+  for checkpoint in "$OUT/checkpoints/$1"/*/complete; do
+    if [[ -e $checkpoint ]]; then cp -r "${checkpoint%/*}" "$work/$folder"; fi
+  done
+  copy_checkpoints "$1" &
+  copying=$!
+  # shellcheck disable=SC2086  # TRAIN holds several options
+  pragworld-train --model_name_or_path "$2" --layers "$OUT/layers/$1/layers.json" \
+    --output_dir "$work/$folder" --resume_from_checkpoint last $TRAIN
+  kill "$copying" || true
+  rm -rf "$work/$folder"/checkpoint-*
+}
+
+# Keep each new checkpoint of a training. The state of the trainer is the last file it writes.
+copy_checkpoints() {
+  local state folder name
+  while sleep "${SECONDS_BETWEEN_COPIES:-60}"; do
+    for state in "$work/trained/$1"/checkpoint-*/trainer_state.json; do
+      folder=${state%/*}
+      name=checkpoints/$1/${folder##*/}
+      if [[ -s $state && ! -e $OUT/$name/complete ]]; then
+        keep "$folder" "$name" || true # the training may have removed it meanwhile
+      fi
+    done
+  done
+}
+
+tasks=$(pragworld-tasks path)
+for model in "$@"; do
+  name=${model//\//__}
+  evaluate "$name" "pretrained=$model"
+  sweep "$name" "$model"
+  step "trained/$name" train "$name" "$model"
+  rm -rf "${OUT:?}/checkpoints/$name"
+  trained=$OUT/trained/$name
+  if [[ -e $trained/adapter_config.json ]]; then
+    evaluate "$name-trained" "pretrained=$model,peft=$trained"
+  else
+    evaluate "$name-trained" "pretrained=$trained"
+  fi
+done
+pragworld-tasks board "$OUT/results" --layers "$OUT"/layers/*/layers.json --out "$work/board"
+keep "$work/board" board
