@@ -47,6 +47,8 @@ board: setup
 
 # Two tests run at a time, each with one thread: more threads would slow each other down.
 test: export OMP_NUM_THREADS ?= 1
+# Each module is compiled once, not by every process that the tests start.
+test: export PYTHONDONTWRITEBYTECODE =
 test: check
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 

@@ -1,15 +1,14 @@
 """Models behind an API: the real lm_eval command against a real OpenAI-compatible server process."""
 
-import os
+import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import requests
+from command_runs import Program
 from lm_eval_runs import LmEval
 from places import SAMPLES
 
@@ -20,15 +19,13 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(tiny_model)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
     log = tmp_path_factory.mktemp("server") / "log"
-    with log.open("w") as stream:
-        process = subprocess.Popen(command, stdout=stream, stderr=stream, env=dict(os.environ))
+    command = ("-m", "transformers.cli.transformers", "serve", tiny_model, "--device", "cpu")
+    process = Program("python", *command, "--host", "127.0.0.1", "--port", str(port), log=log)
     try:
         for _ in range(600):
             time.sleep(0.1)
-            assert process.poll() is None, log.read_text()
+            assert process.runs(), log.read_text()
             try:
                 requests.get(f"http://127.0.0.1:{port}/health", timeout=5)
                 break
@@ -36,8 +33,7 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 continue
         yield f"http://127.0.0.1:{port}/v1/chat/completions"
     finally:
-        process.terminate()
-        process.wait()
+        process.stop(signal.SIGTERM)
 
 
 def evaluate_both(lm_eval: LmEval, server: str, model: Path, task: str, data: Path) -> None:

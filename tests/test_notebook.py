@@ -40,7 +40,7 @@ from pragworld_interp.loading import Model, load_decoder, model_identity
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
-SETTINGS: dict[str, Any] = {"seed": 3, "groups": 4}
+SETTINGS: dict[str, Any] = {"seed": 40, "groups": 4}  # whose dialogues are short
 DOCUMENTS = pt.generate(**SETTINGS)
 KINDS: dict[str, tuple[Any, Any]] = {
     "ablate": (ablate, read_layers),
@@ -181,7 +181,7 @@ def test_a_report_lists_its_layers(report: Ablated) -> None:
 
 
 def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_path: Path) -> None:
-    patched = patch(*loaded, pt.generate(groups=5, seed=5))
+    patched = patch(*loaded, DOCUMENTS)
     reports: tuple[tuple[Any, Any], ...] = ((report, read_layers), (patched, read_patching))
     for shown, read in reports:
         image = shown.plot()._repr_png_()

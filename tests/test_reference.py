@@ -101,13 +101,24 @@ def _nothing_is_printed(
 # A plain loop with hooks --------------------------------------------------------------------------
 
 
-@torch.inference_mode()
 def label_logits(decoder: Decoder, prompt: Tokens) -> Tensor:
-    for module in decoder.model.modules():
-        if getattr(module, "rope_type", None) == "dynamic":  # remembers the prompt before
-            module(torch.zeros(1), torch.zeros(1, 1))
-    logits: Tensor = decoder.model(input_ids=torch.tensor([prompt]), use_cache=False).logits
-    return logits[0, -1, list(decoder.labels)]
+    return logits_of_copies(decoder, prompt, 1)[0]
+
+
+@torch.inference_mode()
+def logits_of_copies(decoder: Decoder, prompt: Tokens, copies: int) -> Tensor:
+    """Compute [copies, 2] logits of a batch in which a prompt is repeated."""
+    for module in dynamic_ropes(decoder):  # remember the prompt before
+        module(torch.zeros(1), torch.zeros(1, 1))
+    ids = torch.tensor([prompt] * copies)
+    logits: Tensor = decoder.model(input_ids=ids, use_cache=False).logits
+    return logits[:, -1, list(decoder.labels)]
+
+
+@cache
+def dynamic_ropes(decoder: Decoder) -> list[nn.Module]:
+    modules = decoder.model.modules()
+    return [module for module in modules if getattr(module, "rope_type", None) == "dynamic"]
 
 
 def ablated_by_hooks(
@@ -116,14 +127,13 @@ def ablated_by_hooks(
     ablation: Ablation,
     chosen: Sequence[Set[int]] | None = None,
 ) -> Tensor:
-    """Compute [1 + targets, prompts, 2] logits."""
+    """Compute [1 + targets, prompts, 2] logits, with a copy of the prompt for each target."""
     columns = []
     for number, prompt in enumerate(prompts):
-        column = [label_logits(decoder, prompt)]
         history = pad_prompts([prompt]).history[0].tolist()
         positions = sorted(range(len(prompt)) if chosen is None else chosen[number])
-        for target in ablation.targets:
-            with ExitStack() as stack:
+        with ExitStack() as stack:
+            for copy_number, target in enumerate(ablation.targets, 1):
                 for layer in target.layers:
                     instead = torch.zeros(len(prompt), WIDTH)
                     if ablation.outputs is not None:
@@ -132,32 +142,36 @@ def ablated_by_hooks(
                     block = decoder.blocks[layer]
                     if target.head is None:
                         module = ablated_module(block, ablation.module)
-                        hook = module.register_forward_hook(returning(instead, positions))
+                        hook = module.register_forward_hook(
+                            returning(instead, copy_number, positions)
+                        )
                     else:
                         own = slice(8 * target.head, 8 * target.head + 8)
                         hook = projection(block.module).register_forward_pre_hook(
-                            reading(instead, positions, own)
+                            reading(instead, copy_number, positions, own)
                         )
                     stack.enter_context(hook)
-                column.append(label_logits(decoder, prompt))
-        columns.append(torch.stack(column))
+            columns.append(logits_of_copies(decoder, prompt, 1 + len(ablation.targets)))
     return torch.stack(columns, 1)
 
 
-def returning(instead: Tensor, positions: Sequence[int]) -> Callable[..., Any]:
+def returning(instead: Tensor, copy_number: int, positions: Sequence[int]) -> Callable[..., Any]:
     def hook(_: nn.Module, __: Any, output: Any) -> Any:
         replaced = first_tensor(output).clone()
-        replaced.view(len(instead), WIDTH)[positions] = instead[positions]
+        replaced.view(-1, *instead.shape)[copy_number, positions] = instead[positions]
         is_several = isinstance(output, tuple | list)
         return type(output)([replaced, *output[1:]]) if is_several else replaced
 
     return hook
 
 
-def reading(instead: Tensor, positions: Sequence[int], columns: slice) -> Callable[..., Any]:
+def reading(
+    instead: Tensor, copy_number: int, positions: Sequence[int], columns: slice
+) -> Callable[..., Any]:
     def hook(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         replaced = inputs[0].clone()
-        replaced.view(len(instead), WIDTH)[positions, columns] = instead[positions, columns]
+        own = replaced.view(-1, *instead.shape)[copy_number]
+        own[positions, columns] = instead[positions, columns]
         return (replaced,)
 
     return hook

@@ -99,6 +99,7 @@ def _import_all() -> None:
     for name, _ in MAINS.values():
         importlib.import_module(name)
     _describe_no_machine()
+    _name_no_method()
     gc.freeze()  # forks that collect garbage need not look for any among the modules
 
 
@@ -127,6 +128,12 @@ def _scan_our_tasks_only() -> None:
 def _describe_no_machine() -> None:
     """Keep lm-eval from describing the machine in its results, with programs that take a second."""
     mock.patch("torch.utils.collect_env.get_pretty_env_info", return_value="").start()
+
+
+def _name_no_method() -> None:
+    """Keep torchrun from finding out for its log which method runs, which takes it a second."""
+    rendezvous = "torch.distributed.elastic.rendezvous.dynamic_rendezvous"
+    mock.patch(f"{rendezvous}.get_method_name", return_value="").start()
 
 
 def _answer(connection: socket.socket) -> NoReturn:
