@@ -286,7 +286,8 @@ def build_ablation(
         return torch.stack([rows.cpu() for rows in outputs])
 
     with rope_of_each_row(decoder.model):
-        outputs = torch.cat(divide_prompts(len(numbers), measure, replacement), 1)
+        by_prompt = divide_prompts(len(numbers), measure, replacement, decoder.is_divided)
+    outputs = torch.cat(by_prompt, 1)
     if replacement == "mean":
         # Some devices have no float64.
         outputs = (outputs.double().sum(1, keepdim=True) / sum(map(len, prompts))).float()

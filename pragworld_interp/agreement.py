@@ -105,7 +105,7 @@ def _holds(
     supports: Callable[[Decoder, Sequence[Tokens]], bool], decoder: Decoder, probe: list[Tokens]
 ) -> bool:
     """Return what a probe says, from its last three prompts if the memory is short."""
-    for prompts in (probe, probe[-3:]):
+    for prompts in (probe,) if decoder.is_divided else (probe, probe[-3:]):
         try:
             return supports(decoder, prompts)
         except (RuntimeError, MemoryError) as error:
@@ -113,8 +113,8 @@ def _holds(
                 raise
         clear_device_cache(garbage_collection=True)
     raise InputError(
-        "out of memory on the longest prompt; use a smaller dtype, quantize the model, or use a "
-        "larger device"
+        "out of memory on the longest prompt; use a smaller dtype, quantize the model, or use "
+        + ("more processes" if decoder.is_divided else "a larger device")
     )
 
 

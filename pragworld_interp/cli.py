@@ -278,8 +278,11 @@ def _trace(options: argparse.Namespace) -> None:
     sweep = _load(options, select_pair(documents, options.row), generator)
 
     from pragworld_interp.pipeline import trace_layers
+    from pragworld_interp.runs import process_state
 
     report = trace_layers(sweep)
+    if not process_state().is_main_process:
+        return
     print(report.to_text())
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -316,6 +319,12 @@ def _add_model(command: argparse.ArgumentParser) -> None:
         "--device-map",
         help="'auto' to spread the model over all devices, or a device such as cuda:0; default: "
         "the accelerator if there is one, else the CPU",
+    )
+    add(
+        "--tensor-parallel",
+        action="store_true",
+        help="divide the model among the processes that torchrun starts; without, each has a model "
+        "of its own, and they divide the run",
     )
     add("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes; default: none")
     add(

@@ -30,6 +30,8 @@ class Model:
         adapter: The name or folder of a PEFT adapter on top of the model.
         dtype: "float32", "bfloat16" or "float16"; "auto" keeps the type of the weights.
         device_map: "auto" spreads the model over all devices; or a device, such as "cuda:0".
+        tensor_parallel: Whether to divide the model among the processes that torchrun started, by
+            the plan that transformers has for its architecture.
         quantization: Quantization by bitsandbytes, which must be installed.
         attn_implementation: An implementation of attention, as transformers names them; None for
             the one that transformers chooses.
@@ -42,6 +44,7 @@ class Model:
     adapter: str | None = None
     dtype: str = "auto"
     device_map: str | None = None
+    tensor_parallel: bool = False
     quantization: Quantization | None = None
     attn_implementation: str | None = None
     chat_template: bool = False
@@ -57,6 +60,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     Raises:
         InputError: The model or its adapter is missing, incomplete, or cannot be swept.
     """
+    placement = _placement(model)
     shared: dict[str, Any] = {
         "revision": model.revision,
         "trust_remote_code": model.trust_remote_code,
@@ -71,9 +75,9 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
         network, info = AutoModelForCausalLM.from_pretrained(
             model.name,
             dtype=model.dtype,
-            device_map=model.device_map or str(process_state().device),
             use_safetensors=True,
             output_loading_info=True,
+            **placement,
             **_quantization_config(model.quantization),
             **_attention_setting(model.attn_implementation),
             **shared,
@@ -84,6 +88,11 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
         elif "model.safetensors" in reason:
             reason += "; only weights in safetensors format are supported"
+        elif "has no `tp_plan`" in reason:
+            reason = (
+                "transformers has no plan for tensor parallelism of its architecture; use "
+                "--device-map auto instead of --tensor-parallel"
+            )
         elif model.attn_implementation and re.search("attention|attn|kernels", str(error), re.I):
             raise _attention_error(model, error) from error
         raise InputError(f"model {model.name}: {reason}") from error
@@ -102,6 +111,12 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     try:
         decoder = from_model(network, tokenizer, model.chat_template)
     except RuntimeError as error:  # such as flash attention in float32
+        if model.tensor_parallel and "shape" in str(error):
+            raise InputError(
+                f"model {model.name}: its attention heads cannot be divided among "
+                f"{process_state().num_processes} processes; use a number that divides those of "
+                "its keys"
+            ) from error
         if model.attn_implementation is None or is_out_of_memory(error):
             raise
         raise _attention_error(model, error) from error
@@ -174,6 +189,36 @@ def _adapter_identity(model: Any, name: str | None) -> str | None:
             digest.update(".".join(part for part in parts if part not in active).encode())
             digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return f"{(name or '+'.join(active)).rstrip('/')}@{digest.hexdigest()[:8]}"
+
+
+def _placement(model: Model) -> dict[str, Any]:
+    """Return the settings that place a model on devices."""
+    processes = process_state().num_processes
+    if not model.tensor_parallel:
+        return {"device_map": model.device_map or str(process_state().device)}
+    if processes == 1:
+        raise InputError(
+            "--tensor-parallel divides a model among processes, and there is one; start more, as "
+            "in `torchrun --nproc_per_node 2 -m pragworld_interp ablate --tensor-parallel …`"
+        )
+    for option in ("device_map", "quantization"):
+        if getattr(model, option):
+            raise InputError(
+                f"--tensor-parallel and --{option.replace('_', '-')} exclude each other; leave out "
+                "one of them"
+            )
+    if model.adapter:
+        raise InputError(
+            f"adapter {model.adapter}: it cannot be used with --tensor-parallel; merge it into the "
+            "model, as peft's `merge_and_unload` does"
+        )
+    try:
+        from transformers.distributed import DistributedConfig, tensor_parallel  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "--tensor-parallel needs transformers 5.17 or newer: pip install -U transformers"
+        ) from error
+    return {"distributed_config": DistributedConfig(tp_size=processes, tp_plan="auto")}
 
 
 def _attention_setting(name: str | None) -> dict[str, str]:

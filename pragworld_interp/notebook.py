@@ -17,7 +17,7 @@ from pragworld_interp.patching_report import CHECKED_PAIRS, Method
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.reports import Ablated, Patched, check_choice
-from pragworld_interp.runs import process_state
+from pragworld_interp.runs import from_first, process_state
 from pragworld_interp.targets import Layers, Module
 from pragworld_interp.trace_files import Traced
 from pragworld_interp.trace_report import select_pair
@@ -101,7 +101,7 @@ def ablate(
     with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
         sweep, folder = prepared
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
-    return Ablated(**vars(report))
+    return Ablated(**vars(from_first(report)))
 
 
 def patch(
@@ -166,7 +166,7 @@ def patch(
         sweep, folder = prepared
         file = folder / "patching.jsonl"
         report = pipeline.patch_layers(sweep, positions, file, method, check_pairs)
-    return Patched(**vars(report))
+    return Patched(**vars(from_first(report)))
 
 
 def trace(
@@ -310,10 +310,6 @@ def _prepared(
             f"{type(model).__name__}: not a causal language model in memory; load it with "
             "AutoModelForCausalLM.from_pretrained"
         )
-    if process_state().num_processes > 1:
-        raise InputError(
-            "a model in memory is swept by one process; for several, use `pragworld-interp`"
-        )
     modes = [(module, module.training) for module in model.modules()]
     try:
         swept: Sequence[Document | OwnPrompt]
@@ -323,6 +319,11 @@ def _prepared(
         else:
             swept = listed
             decoder = from_model(model, tokenizer, chat_template)
+        if process_state().num_processes > 1 and not decoder.is_divided:
+            raise InputError(
+                "a model in memory is swept by one process, unless it is divided among all by "
+                "tensor parallelism; for several, use `pragworld-interp`"
+            )
         config = model.config.get_text_config()
         identity = model_identity(
             decoder,

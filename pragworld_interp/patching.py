@@ -159,8 +159,8 @@ def patched_logits(
     sweep_layers(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
     ends = [plain.new_empty(layers, 0, plain.shape[2])]
     for stack, patch in zip(stacks, patches, strict=True):
-        pair = torch.arange(stack.shape[1], device=device)
-        ends.append(stack[:, pair, patch.suffixes.ends])
+        pair = torch.arange(stack.shape[1], device=stack.device)
+        ends.append(stack[:, pair, patch.suffixes.ends.to(stack.device)])
     order = torch.tensor([number for unit in units for number in unit], dtype=torch.long)
     patched_ends = torch.cat(ends, 1)[:, order.argsort().to(plain.device)]
     rows, columns = batch.ends.unbind(1)

@@ -97,6 +97,8 @@ def prepare_sweep(
     Raises:
         InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
     """
+    if model.tensor_parallel and engine == "pyvene":
+        raise InputError("--engine pyvene takes whole models; leave out --tensor-parallel")
     decoder, identity = loading.load_decoder(model)
     sweep = inputs_of(decoder, identity, documents, generator, engine, budget)
     sweep.run_identity["weights"] = loading.weight_files(model)
@@ -115,6 +117,7 @@ def inputs_of(
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
     trees = engine == "sweep" and _takes_trees(decoder, model, groups, "all")
+    processes = runs.process_state().num_processes
     data = data_identity(documents, label_texts(documents), generator)
     on_cpu = decoder.device.type == "cpu"
     budget = budget or runs.default_budget(decoder.device)
@@ -125,6 +128,7 @@ def inputs_of(
         "data": asdict(data),
         "engine": engine,
         "attention": decoder.attention,
+        "tensor_parallel": processes if decoder.is_divided else None,
         "trees": trees,
         "batch_tokens": budget,
     }
@@ -141,18 +145,20 @@ def _takes_trees(
     """
     prompts = [group.prompts for group in groups]
     longest = packing.longest_tree(groups, positions)
-    reason = agreement.tree_obstacle(decoder, prompts, longest)
+    # Processes that share a run must pack alike.
+    reason = runs.from_first(agreement.tree_obstacle(decoder, prompts, longest))
     if reason is None:
         return True
-    if not agreement.rows_agree(decoder, prompts):
+    if not runs.from_first(agreement.rows_agree(decoder, prompts)):
         raise InputError(
             f"{model.name}: its residuals in a batch are not those of each prompt, so it cannot be "
             "swept in one pass; use `pragworld-interp` with --engine pyvene"
         )
-    print(
-        f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
-        file=sys.stderr,
-    )
+    if runs.process_state().is_main_process:
+        print(
+            f"{model.name}: prompts are padded to one length, not packed as trees: {reason}",
+            file=sys.stderr,
+        )
     return False
 
 
@@ -232,9 +238,16 @@ def ablate_layers(
 
     with _without_useless_journals(out):
         results = runs.run_units(
-            units, work, decode_group, out, run_identity, sweep.budget, intervention.name
+            units,
+            work,
+            decode_group,
+            out,
+            run_identity,
+            sweep.budget,
+            intervention.name,
+            sweep.decoder.is_divided,
         )
-    if results is None:
+    if results is None or not runs.process_state().is_main_process:
         return None
     by_group = _in_order(units, results)
     documents = [document for group, _ in by_group for document in group.documents]
@@ -294,19 +307,28 @@ def patch_layers(
 
     with _without_useless_journals(out):
         results = runs.run_units(
-            units, work, decode_group, out, run_identity, sweep.budget, "patching"
+            units,
+            work,
+            decode_group,
+            out,
+            run_identity,
+            sweep.budget,
+            "patching",
+            sweep.decoder.is_divided,
         )
     if results is None:
         return None
     pairs = tuple(effect for _, effects in _in_order(units, results) for effect in effects)
+    sample = sample_pairs(pairs, check_pairs) if method == "attribution" and not shard else []
+    checked = _check_estimates(sweep, positions, sample) if sample else None
+    if not runs.process_state().is_main_process:
+        return None
+    report = None
     if shard:
         _write_shard("patch", shard, run_identity, pairs, out)
-        runs.remove_journals(out)
-        return None
-    sample = sample_pairs(pairs, check_pairs) if method == "attribution" else []
-    checked = _check_estimates(sweep, positions, sample) if sample else None
-    report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
-    write_patching(report, out)
+    else:
+        report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
+        write_patching(report, out)
     runs.remove_journals(out)
     return report
 
@@ -364,7 +386,12 @@ def _check_estimates(sweep: SweepInputs, positions: str, sample: Sequence[PairEf
     groups = {group.documents[0].group: group for group in sweep.groups}
     alone = [_one_pair(groups[pair.group], pair) for pair in sample]
     work = _patching_work(sweep, positions, "exact")
-    memory = runs.MemoryLimit(work, sweep.budget, lambda group: place_of(group.documents[1]))
+    memory = runs.MemoryLimit(
+        work,
+        sweep.budget,
+        lambda group: place_of(group.documents[1]),
+        adapts=not sweep.decoder.is_divided,
+    )
     exact: dict[int, PairEffect] = {}
     for unit in packing.work_units(alone, sweep.trees, sweep.budget):
         for (effect,) in memory.work(unit):
@@ -468,12 +495,13 @@ def trace_layers(sweep: SweepInputs) -> TraceReport:
         sweep: The model, and an original with one altered variant.
 
     Raises:
-        InputError: Several processes run this, the engine is not installed, logits are not finite,
-            or the memory does not suffice.
+        InputError: Several processes run this, each with a model of its own; the engine is not
+            installed, logits are not finite, or the memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
-    if runs.process_state().num_processes > 1:
+    is_divided = sweep.decoder.is_divided
+    if runs.process_state().num_processes > 1 and not is_divided:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups
     layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
@@ -494,9 +522,14 @@ def trace_layers(sweep: SweepInputs) -> TraceReport:
         return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
 
     place = place_of(group.documents[plan.altered])
-    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place)
+    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place, adapts=not is_divided)
     results: list[tuple[torch.Tensor, torch.Tensor]] = []
-    with tqdm(total=len(plan.pairs), desc="tracing", unit="position", disable=None) as progress:
+    with tqdm(
+        total=len(plan.pairs),
+        desc="tracing",
+        unit="position",
+        disable=None if runs.process_state().is_local_main_process else True,
+    ) as progress:
         for portion in tracing.portions(plan, sweep.trees, sweep.budget):
             results += memory.work(portion)
             progress.update(len(portion))

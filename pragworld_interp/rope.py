@@ -64,7 +64,7 @@ def _by_row(forward: Callable[..., Any]) -> Callable[..., Any]:
             return parts[0][1]
         order = torch.cat([rows for rows, _ in parts]).argsort()
         return tuple(
-            torch.cat([output[number] for _, output in parts])[order]
+            torch.cat([output[number] for _, output in parts])[order.to(parts[0][1][number].device)]
             for number in range(len(parts[0][1]))
         )
 

@@ -2,17 +2,22 @@
 
 Before anything runs, the groups are divided into units of work by a budget in tokens. The results
 therefore depend neither on interruptions nor on how many processes share the run.
+
+Several processes share either the run, each with a model of its own, or a model that is divided
+among them. In the latter case all do the same units in the same order, and the first keeps the
+journal.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
+from accelerate.utils import broadcast_object_list, gather_object
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from tqdm import tqdm
@@ -28,6 +33,7 @@ ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 
 # A function from some groups and a budget in tokens to a result for each group, as JSON data.
 Work = Callable[[Sequence[PromptGroup], int], list[Any]]
@@ -41,10 +47,12 @@ def run_units(
     identity: Mapping[str, Any],
     budget: int,
     description: str,
+    is_divided: bool = False,
 ) -> list[Any] | None:
     """Do the work on all units, or on those that an interrupted run has left.
 
-    Several processes divide the units among them. Each keeps a journal beside `target`.
+    Several processes divide the units among them. Each keeps a journal beside `target`. Processes
+    among which the model is divided all do every unit, and the first keeps a journal.
 
     Args:
         units: Groups that run together.
@@ -55,16 +63,20 @@ def run_units(
         identity: What the results depend on; a journal with another identity is refused.
         budget: The tokens that go through a layer at a time.
         description: The text beside the progress bar.
+        is_divided: Whether the model is divided among the processes.
 
     Returns:
-        The decoded results of all groups, in order; None in all processes but the first.
+        The decoded results of all groups, in order. In all processes but the first, None, unless
+        the model is divided among them.
 
     Raises:
         InputError: The journal has another identity, or a single group does not fit into memory.
     """
     state = process_state()
-    memory = MemoryLimit(work, budget, lambda group: f"group {group.documents[0].group}")
-    mine = range(state.process_index, len(units), state.num_processes)
+    memory = MemoryLimit(
+        work, budget, lambda group: f"group {group.documents[0].group}", adapts=not is_divided
+    )
+    mine = own_share(len(units), is_divided)
     path = target.with_name(f"{_prefix(target)}{state.process_index}")
 
     def decode_unit(record: Any) -> tuple[int, list[Any]]:
@@ -75,11 +87,14 @@ def run_units(
             decode(group, result) for group, result in zip(units[number], results, strict=True)
         ]
 
-    with open_journal(path, identity, decode_unit) as journal:
-        done = _read_journals(target, identity, decode_unit)
+    keeps_journal = state.is_main_process or not is_divided
+    with open_journal(path, identity, decode_unit) if keeps_journal else nullcontext() as journal:
+        finished = {*_read_journals(target, identity, decode_unit)} if keeps_journal else set()
+        if is_divided:
+            finished = from_first(finished)
         progress = tqdm(
             total=sum(_count_documents(units[number]) for number in mine),
-            initial=sum(_count_documents(units[number]) for number in mine if number in done),
+            initial=sum(_count_documents(units[number]) for number in mine if number in finished),
             desc=description,
             unit="document",
             smoothing=0,
@@ -87,36 +102,60 @@ def run_units(
         )
         with progress:
             for number in mine:
-                if number not in done:
-                    journal.append([number, memory.work(units[number])])
+                if number not in finished:
+                    results = memory.work(units[number])
+                    if journal is not None:
+                        journal.append([number, results])
                     progress.update(_count_documents(units[number]))
         state.wait_for_everyone()
-    if not state.is_main_process:
-        return None
-    done = _read_journals(target, identity, decode_unit)
-    return [result for number in range(len(units)) for result in done[number]]
+    everything: list[Any] | None = None
+    if state.is_main_process:
+        done = _read_journals(target, identity, decode_unit)
+        everything = [result for number in range(len(units)) for result in done[number]]
+    return from_first(everything) if is_divided else everything
 
 
-def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) -> list[Tensor]:
+def divide_prompts(
+    count: int, work: Callable[[int], Tensor], description: str, is_divided: bool = False
+) -> list[Tensor]:
     """Do the work on prompts, which several processes divide among them.
 
     Args:
         count: How many prompts there are.
         work: A function from the number of a prompt to a tensor on the CPU.
         description: The text beside the progress bar.
+        is_divided: Whether the model is divided among the processes, so that all work on every
+            prompt. The tensors may differ between them.
 
     Returns:
         The tensors in the order of the prompts, in all processes.
     """
-    state = process_state()
     mine = tqdm(
-        range(state.process_index, count, state.num_processes),
+        own_share(count, is_divided),
         desc=description,
         unit="prompt",
-        disable=None if state.is_local_main_process else True,
+        disable=None if process_state().is_local_main_process else True,
     )
-    done = dict(gather_object([(number, work(number)) for number in mine]))
+    results = [(number, work(number)) for number in mine]
+    done = dict(results if is_divided else gather_object(results))
     return [done[number] for number in range(count)]
+
+
+def own_share(count: int, is_divided: bool) -> range:
+    """Return the numbers of what this process does of `count` things.
+
+    Args:
+        count: How many things there are.
+        is_divided: Whether the model is divided among the processes, so that each does everything.
+    """
+    state = process_state()
+    return range(count) if is_divided else range(state.process_index, count, state.num_processes)
+
+
+def from_first(value: Value) -> Value:
+    """Return the value that the first process has, in all processes."""
+    result: Value = broadcast_object_list([value])[0]
+    return result
 
 
 def default_budget(device: torch.device) -> int:
@@ -153,7 +192,7 @@ def _journals(target: Path) -> list[Path]:
     prefix = _prefix(target)
     return sorted(
         path
-        for path in target.parent.iterdir()
+        for path in target.parent.glob("*")
         if path.name.startswith(prefix) and path.name.removeprefix(prefix).isdigit()
     )
 
@@ -169,6 +208,8 @@ class MemoryLimit(Generic[Item]):
         work: A function from some items and a budget in tokens to a result for each item.
         budget: The tokens that go through a layer at a time.
         name: What an error calls an item.
+        adapts: Whether less is tried when memory is short. The processes of a divided model cannot:
+            the others wait for what the one without memory has to send.
     """
 
     def __init__(
@@ -176,18 +217,20 @@ class MemoryLimit(Generic[Item]):
         work: Callable[[Sequence[Item], int], list[Any]],
         budget: int,
         name: Callable[[Item], str],
+        adapts: bool = True,
     ) -> None:
         """Set the work."""
         self._work = work
         self._budget = budget
         self._name = name
+        self._adapts = adapts
         self._most: int | None = None
 
     def work(self, items: Sequence[Item]) -> list[Any]:
         """Return the results of items; out of memory, halve the items and tokens at a time.
 
         Raises:
-            InputError: A single item does not fit into memory.
+            InputError: A single item does not fit into memory, or less cannot be tried.
         """
         results: list[Any] = []
         while len(results) < len(items):
@@ -212,6 +255,11 @@ class MemoryLimit(Generic[Item]):
             return None
 
     def _reduce(self, items: Sequence[Item]) -> None:
+        if not self._adapts:
+            raise InputError(
+                f"out of memory on {self._name(items[0])} with {self._budget} tokens at a time; "
+                "use a smaller --batch-tokens, or divide the model among more processes"
+            )
         clear_device_cache(garbage_collection=True)
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(

@@ -5,6 +5,9 @@ far therefore go through a block together, and at every layer a new branch forks
 the work of L(L+1)/2 blocks instead of L times L. The sweep takes place inside the model's own
 forward call. The arguments of a block are captured there, never rebuilt, so the engine works for
 any architecture. Only the last position of each prompt is read out.
+
+The blocks of a model may be on several devices. What goes into a block is moved to its device once,
+however many branches run through it.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,6 +47,10 @@ class Suffixes:
     columns: Tensor  # [n, length]
     are_keys: Tensor  # [n, p + length] false for padding
     ends: Tensor  # [n]
+
+    def to(self, device: torch.device) -> "Suffixes":
+        """Return the suffixes on a device."""
+        return Suffixes(*(tensor.to(device) for tensor in vars(self).values()))
 
 
 def pad_suffixes(suffixes: Sequence[Suffix], device: torch.device) -> Suffixes:
@@ -93,6 +100,7 @@ class LiveBlock:
             hidden: [n, length, width] residuals before the block, which become those after it.
             rows: [n] the row of the batch that each belongs to, for its mask and positions.
         """
+        rows = rows.to(hidden.device)
         for part in self._chunks(hidden):
             arguments = _map((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
             hidden[part] = self._call(hidden[part], arguments, self._ends[rows[part]])
@@ -105,6 +113,7 @@ class LiveBlock:
                 after it. The n suffixes take turns.
             suffixes: The place of each suffix in the batch.
         """
+        suffixes = suffixes.to(hidden.device)
         take = partial(self._taker, suffixes=suffixes)
         takers = _map((self._args, self._kwargs), take)
         numbers = torch.arange(len(hidden), device=hidden.device) % len(suffixes.rows)
@@ -142,19 +151,19 @@ class LiveBlock:
             return value
         if is_bias and self.block.folded:
             by_row = value.view(count, -1, *value.shape[1:])
-            return by_row[rows.to(value.device)].flatten(0, 1)
+            return by_row[rows].flatten(0, 1)
         if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:
-            return value[rows.to(value.device)]
+            return value[rows]
         return None if isinstance(value, Cache) else value
 
     def _taker(self, value: Any, suffixes: Suffixes) -> Callable[[Tensor], Any]:
         """Return a function from numbers of suffixes to the part of an argument for them."""
         if isinstance(value, Cache):
             plain = value.layers[self.number]
-            device = plain.keys.device
-            rows, prefixes = suffixes.rows[:, None].to(device), suffixes.prefixes.to(device)
+            rows = suffixes.rows[:, None]
             keys, values = (
-                kept[rows, :, prefixes].transpose(1, 2) for kept in (plain.keys, plain.values)
+                kept[rows, :, suffixes.prefixes].transpose(1, 2)
+                for kept in (plain.keys, plain.values)
             )
             return lambda numbers: _PrefixCache(keys[numbers], values[numbers])
         parts = self._of_suffixes(value, suffixes) if isinstance(value, Tensor) else None
@@ -163,8 +172,7 @@ class LiveBlock:
     def _of_suffixes(self, value: Tensor, suffixes: Suffixes) -> Tensor | None:
         """Return the parts of a mask, positions or their embeddings for suffixes, else None."""
         count, length = self._batch.ids.shape
-        device = value.device
-        rows, columns = suffixes.rows[:, None].to(device), suffixes.columns.to(device)
+        rows, columns = suffixes.rows[:, None], suffixes.columns
         if value.ndim == 1 and len(value) == length:
             return value[columns]
         if value.ndim > 1 and value.shape[0] == 1:
@@ -172,11 +180,9 @@ class LiveBlock:
         elif value.ndim < 2 or value.shape[0] != count:
             return None
         if value.ndim == 4 and value.shape[2:] == (length, length):
-            keys = torch.cat([suffixes.prefixes, suffixes.columns], 1).to(device)
+            keys = torch.cat([suffixes.prefixes, suffixes.columns], 1)
             mask = value[rows[:, None], :, columns[:, :, None], keys[:, None]].permute(0, 3, 1, 2)
-            return mask.masked_fill_(
-                ~suffixes.are_keys[:, None, None].to(device), torch.finfo(mask.dtype).min
-            )
+            return mask.masked_fill_(~suffixes.are_keys[:, None, None], torch.finfo(mask.dtype).min)
         return value[rows, columns] if value.ndim in (2, 3) and value.shape[1] == length else None
 
 
@@ -194,7 +200,7 @@ def _at_ends(ends: Tensor, length: int, mlp: Callable[..., Any], inputs: Tensor)
         inputs: [rows, length, width] or [rows times length, width].
     """
     starts = torch.arange(0, len(ends) * length, length, device=inputs.device)
-    places = (starts[:, None] + ends.to(inputs.device)).flatten()
+    places = (starts[:, None] + ends).flatten()
     output = mlp(inputs.flatten(0, -2)[places][None])
     at_ends = first_tensor(output).view(len(places), -1)
     everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
@@ -220,6 +226,11 @@ def _map(value: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return {name: _map(item, function) for name, item in value.items()}
     return function(value)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """Return a tensor on a device, and anything else as it is."""
+    return value.to(device) if isinstance(value, Tensor) else value
 
 
 class _PrefixCache(Cache):
@@ -250,7 +261,7 @@ def sweep_layers(
         decoder: The model.
         batch: Its input.
         at_layer: Called with the block and the plain run's residuals before it, [rows, length,
-            width]; returns the residuals after it.
+            width], on the block's device; returns the residuals after it.
         chunk: Roughly how many tokens go through a block at a time.
         keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffixes`.
     """
@@ -261,9 +272,11 @@ def sweep_layers(
 
     def stand_in(number: int, block: Block, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
+            here = next(block.module.parameters()).device
+            args, kwargs = _map((args, kwargs), partial(_moved, device=here))
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
             live = LiveBlock(
-                number, block, number == last, batch, ends, forward, args, kwargs, chunk
+                number, block, number == last, batch, ends.to(here), forward, args, kwargs, chunk
             )
             output = block.as_returned(at_layer(live, hidden))
             if cache is not None:

@@ -157,7 +157,7 @@ def check_output(path: Path, overwrite: bool) -> None:
         partial = _partial_of(path)
         if not partial.exists():  # left by a killed run, or being written now
             partial.touch()
-            partial.unlink()
+            partial.unlink(missing_ok=True)  # processes of one run check at a time
     except OSError as error:
         raise _not_writable(path, error) from error
 

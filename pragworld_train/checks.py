@@ -89,12 +89,19 @@ def check_parallelism(accelerator: Any, peft_config: Any, dtype: torch.dtype) ->
             f"FSDP with weights in {str(dtype).removeprefix('torch.')}: probes are in float32, and "
             "it shards one type only; load the model in float32 and train with bf16"
         )
-    if "FULL" not in str(plugin.state_dict_type):
-        raise InputError(
-            "fsdp_state_dict_type SHARDED_STATE_DICT: neither the model nor its probes would be "
-            f"saved; use FULL_STATE_DICT, {example}"
-        )
     if plugin.fsdp_version == 1 and peft_config is not None:
         raise InputError(
             f"FSDP 1 with an adapter: it would be saved empty; use fsdp_version 2, {example}"
+        )
+    kind = str(plugin.state_dict_type).rpartition(".")[2]
+    if kind == "SHARDED_STATE_DICT" and peft_config is not None:
+        raise InputError(
+            "fsdp_state_dict_type SHARDED_STATE_DICT with an adapter: accelerate leaves the probes "
+            "out of its checkpoints, so that a resumed run would have others; use FULL_STATE_DICT, "
+            f"{example}"
+        )
+    if kind != "FULL_STATE_DICT" and (kind != "SHARDED_STATE_DICT" or plugin.fsdp_version == 1):
+        raise InputError(
+            f"fsdp_state_dict_type {kind} with FSDP {plugin.fsdp_version}: neither the model nor "
+            f"its probes would be saved; use FULL_STATE_DICT, {example}"
         )

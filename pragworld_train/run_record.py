@@ -80,7 +80,7 @@ def make_record(
         "model": {
             "name": getattr(config, "_name_or_path", ""),
             "revision": (args.model_init_kwargs or {}).get("revision"),
-            "architecture": type(model if adapter is None else model.get_base_model()).__name__,
+            "architecture": _class_name(model if adapter is None else model.get_base_model()),
             "layers": config.get_text_config().num_hidden_layers,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
             "quantization": getattr(quantization, "to_dict", lambda: quantization)(),
@@ -112,6 +112,13 @@ def make_record(
     }
     content: dict[str, Any] = plain_values(record)
     return content
+
+
+def _class_name(model: Any) -> str:
+    """Return the class of a model; FSDP 2 puts one in front of it that is named after it."""
+    name = type(model).__name__
+    bases = [base.__name__ for base in type(model).__bases__]
+    return next((base for base in bases if name == f"FSDP{base}"), name)
 
 
 def check_resumable(checkpoint: Path, record: Mapping[str, Any]) -> None:

@@ -458,8 +458,13 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model, its probes and the record of the run."""
+        plugin = getattr(self.accelerator.state, "fsdp_plugin", None)
         with self._attached():  # what is sharded is collected from all processes, probes included
-            super().save_model(output_dir, _internal_call)
+            # Where FSDP keeps sharded states, transformers saves no model that could be loaded.
+            if "SHARDED" in str(getattr(plugin, "state_dict_type", None)):
+                self._save(output_dir, self.accelerator.get_state_dict(self.model))
+            else:
+                super().save_model(output_dir, _internal_call)
         if self.args.should_save:
             write_json(Path(output_dir or self.args.output_dir) / RUN_FILE, self.run_record())
 

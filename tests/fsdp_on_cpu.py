@@ -1,7 +1,7 @@
 """Fine-tuning of the small model, sharded between processes on a CPU.
 
     accelerate launch --config_file examples/accelerate/fsdp.yaml \
-        --num_processes 2 --mixed_precision no tests/fsdp_on_cpu.py FOLDER
+        --num_processes 2 --mixed_precision no tests/fsdp_on_cpu.py FOLDER full lora
 
 accelerate shards on accelerators only. This script makes it treat CPUs as accelerators, so that any
 machine can test the configurations in `examples/accelerate`: FSDP 2 and, with DS_ACCELERATOR=cpu in
@@ -103,18 +103,18 @@ def assert_sharded(trainer: Any) -> None:
         assert weight.to_local().numel() * 2 == weight.numel(), name
 
 
-def main(folder: Path) -> None:
-    """Train each kind, and resume a run from one of its checkpoints."""
+def main(folder: Path, *kinds: str) -> None:
+    """Train some kinds, and resume a run of the last from one of its checkpoints."""
     PartialState._prepare_backend = lambda *_, **__: ("gloo", DistributedType.MULTI_GPU)
     os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
     torch.set_num_threads(1)
     processes = int(os.environ["WORLD_SIZE"])
-    for kind in KINDS:
+    for kind in kinds:
         assert_sharded(train_plainly(folder / kind, kind, processes))
     # Checkpoints of adapters leave out the rest of the model, but not the probes.
-    train(folder / "saved", "lora", processes, **_SAVED)
-    train(folder / "resumed", "lora", processes, folder / "saved" / "checkpoint-3", **_SAVED)
+    train(folder / "saved", kinds[-1], processes, **_SAVED)
+    train(folder / "resumed", kinds[-1], processes, folder / "saved" / "checkpoint-3", **_SAVED)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

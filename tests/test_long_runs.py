@@ -235,6 +235,19 @@ def test_where_memory_does_not_do_at_all_one_line_says_so(tmp_path: Path) -> Non
         runs.run_units([[documented(7)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
 
 
+def test_processes_of_a_divided_model_do_not_try_less_on_their_own(tmp_path: Path) -> None:
+    tried = []
+
+    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
+        tried.append(len(groups))
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    units = [[documented(7), documented(8)]]
+    with pytest.raises(InputError, match=r"^out of memory on group 7 with 256 tokens at a time; "):
+        runs.run_units(units, work, as_it_is, tmp_path / "out", {}, 256, "a test", is_divided=True)
+    assert tried == [2]
+
+
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")

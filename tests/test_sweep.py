@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from several_devices import SeveralDevices, on_cpu, spread
 from small_models import LabelsOnly, small_model
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -22,13 +23,14 @@ from pragworld_interp.ablation import (
 )
 from pragworld_interp.agreement import _holds, probe_prompts, supports_rows, supports_trees
 from pragworld_interp.alignment import align_tokens
+from pragworld_interp.attribution import attributed_logits
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.packing import group_batch
 from pragworld_interp.patching import PatchingPair, patched_logits
 from pragworld_interp.positions import PromptParts
-from pragworld_interp.targets import every_layer
+from pragworld_interp.targets import Target, every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
@@ -126,6 +128,45 @@ def test_outputs_are_collected_on_any_device(replacement: Any) -> None:
         build_ablation(decoder, groups(), Intervention("mlp", replacement), LAYERS)
     assert mode.on_host != []
     assert mode.in_float64 == []
+
+
+# Each block is on another device, and so is what comes before and behind them.
+PARTS = {
+    **{"model.embed_tokens": 1, "model.layers.0": 1, "model.layers.1": 2, "model.layers.2": 3},
+    **{"model.norm": 4, "model.rotary_emb": 4, "lm_head": 5},
+}
+
+
+def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
+    """Return the logits of one sweep of each kind, and estimates by attribution."""
+    batch = group_batch(groups(), trees, decoder.dtype)
+    heads = tuple(Target((layer,), head) for layer in range(3) for head in (0, 3))
+    interventions = (
+        (Intervention("mlp", "zero"), LAYERS),
+        (Intervention("attention", "mean"), LAYERS),
+        (Intervention("heads", "resample", 0), heads),
+    )
+    found = [
+        ablated_logits(decoder, batch, build_ablation(decoder, groups(), *each), 60)
+        for each in interventions
+    ]
+    for patched in patched_logits(decoder, PROMPTS[:2], [PAIRS, PAIRS], trees, 60):
+        found += [patched.plain, patched.patched]
+    found.append(attributed_logits(decoder, PROMPTS[0], PAIRS, [(0, 1)] * 4).patched)
+    return found
+
+
+@pytest.mark.parametrize(("architecture", "trees"), [("qwen2", True), ("phi3, longrope", False)])
+def test_layers_on_several_devices(architecture: str, trees: bool) -> None:
+    decoder = from_model(copy.deepcopy(small_model(architecture)), LabelsOnly())
+    if not trees:
+        decoder.model.set_attn_implementation("eager")  # the other one reads a mask of rows
+    expected = logits_of_sweeps(decoder, trees)
+    spread(decoder.model, PARTS)
+    with SeveralDevices():
+        found = logits_of_sweeps(decoder, trees)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(on_cpu(one), other)
 
 
 def test_out_of_memory_halves_the_chunk(tmp_path: Path) -> None:
