@@ -1,5 +1,6 @@
 """The SLURM example, on a cluster of one machine that is started for it."""
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from command_runs import run_program
 from places import ROOT
 
+from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.tiny import tiny_folder
 
 _DAEMONS = ("slurmctld", "slurmd")
@@ -120,6 +122,36 @@ def test_a_preempted_study_ends_like_single_runs(slurm: Callable[..., str], tmp_
         assert (trained / "adapter_model.safetensors").exists() or any(trained.glob("model*"))
         assert (trained / "pragworld_train.json").exists()
     assert (out / "board" / "index.html").exists()
+
+
+def test_a_preempted_collection_ends_like_a_single_run(
+    slurm: Callable[..., str], tmp_path: Path
+) -> None:
+    wording, few = shipped_paraphrases("travel_commute")[0], tmp_path / "few.jsonl"
+    few.write_text(json.dumps({"text": wording.text}) + "\n")
+    task, model = "world_model_travel_commute", str(tiny_folder())
+    settings = ("--gen_kwargs", "max_gen_toks=6", "--chunk", "1")
+    settings += ("--metadata", json.dumps({"paraphrases": str(few)}))
+    script = ROOT / "examples" / "slurm" / "collect.sbatch"
+    command = ("sbatch", "--array=1-2", f"--output={tmp_path}/%a.log", script, model, *settings)
+    slurm(*command, OUT=str(tmp_path), SHARDS="2", TASKS=task)
+    _wait(lambda: any(path.stat().st_size for path in tmp_path.rglob("samples_*")), "a response")
+    running = slurm("squeue", "--noheader", "--name=collect", "--states=RUNNING", "--format=%i")
+    for job in running.split():
+        slurm("scontrol", "requeue", job)
+        slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+    _wait(lambda: not slurm("squeue", "--noheader"), "the end of all jobs")
+    shards, merged = [*tmp_path.rglob("shard-*-of-2")], tmp_path / "merged"
+    single = ("--model", "hf", "--model_args", f"pretrained={model}", "--batch_size", "16")
+    for arguments in (
+        ("merge", *shards, "--out", merged),
+        ("collect", *single, "--tasks", task, "--output_path", tmp_path / "single", *settings),
+    ):
+        process = run_program("pragworld-tasks", *arguments)
+        assert process.returncode == 0, process.stderr
+    (expected,) = (path.parent for path in (tmp_path / "single").rglob("collect.json"))
+    for path in expected.iterdir():
+        assert (merged / path.name).read_bytes() == path.read_bytes()
 
 
 def _wait(condition: Callable[[], object], what: str, seconds: float = 600) -> None:
