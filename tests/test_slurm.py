@@ -130,8 +130,8 @@ def test_a_preempted_collection_ends_like_a_single_run(
     wording, few = shipped_paraphrases("travel_commute")[0], tmp_path / "few.jsonl"
     few.write_text(json.dumps({"text": wording.text}) + "\n")
     task, model = "world_model_travel_commute", str(tiny_folder())
-    settings = ("--gen_kwargs", "max_gen_toks=6", "--chunk", "1")
-    settings += ("--metadata", json.dumps({"paraphrases": str(few)}))
+    metadata = json.dumps({"paraphrases": str(few)})
+    settings = ("--gen_kwargs", "max_gen_toks=6", "--chunk", "1", "--metadata", metadata)
     script = ROOT / "examples" / "slurm" / "collect.sbatch"
     command = ("sbatch", "--array=1-2", f"--output={tmp_path}/%a.log", script, model, *settings)
     slurm(*command, OUT=str(tmp_path), SHARDS="2", TASKS=task)
@@ -143,12 +143,11 @@ def test_a_preempted_collection_ends_like_a_single_run(
     _wait(lambda: not slurm("squeue", "--noheader"), "the end of all jobs")
     shards, merged = [*tmp_path.rglob("shard-*-of-2")], tmp_path / "merged"
     single = ("--model", "hf", "--model_args", f"pretrained={model}", "--batch_size", "16")
-    for arguments in (
-        ("merge", *shards, "--out", merged),
-        ("collect", *single, "--tasks", task, "--output_path", tmp_path / "single", *settings),
-    ):
-        process = run_program("pragworld-tasks", *arguments)
-        assert process.returncode == 0, process.stderr
+    process = run_program("pragworld-tasks", "merge", *shards, "--out", merged)
+    assert process.returncode == 0, process.stderr
+    whole = ("--tasks", task, "--output_path", tmp_path / "single", *settings)
+    process = run_program("pragworld-tasks", "collect", *single, *whole)
+    assert process.returncode == 0, process.stderr
     (expected,) = (path.parent for path in (tmp_path / "single").rglob("collect.json"))
     for path in expected.iterdir():
         assert (merged / path.name).read_bytes() == path.read_bytes()
