@@ -127,7 +127,7 @@ def test_answers_are_read_alike(utilities: ModuleType) -> None:
 
 
 def test_nothing_in_the_folder_needs_pragworld(folder: Path) -> None:
-    for path in folder.iterdir():
+    for path in filter(Path.is_file, folder.iterdir()):
         assert "pragworld_tasks" not in path.read_text(), path
     code = (folder / "utils.py").read_text()
     defined = [

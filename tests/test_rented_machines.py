@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,7 @@ def test_the_hub_accepts_the_job() -> None:
         [HUB_JOB, "first/model", "second/model"],
         env={
             **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "BUCKET": "me/bucket",
             "HF_TOKEN": "hf_none",
             "JOB": "--dry-run --flavor l4x1 --timeout 24h",
