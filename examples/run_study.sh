@@ -15,11 +15,12 @@
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft'                   further options of pragworld-train
+#   CHAT_TEMPLATE=1                      apply it in all steps; CHAT_TEMPLATE= for base models
 #   SECONDS_BETWEEN_COPIES=60            how often to look for checkpoints to copy
 set -euo pipefail
 : "${OUT:?set OUT to a folder that outlives the machine}" "${1:?name one or more models}"
 SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual} METADATA=${METADATA:-'{"split": "validation"}'}
-TRAIN=${TRAIN---use_peft}
+TRAIN=${TRAIN---use_peft} CHAT_TEMPLATE=${CHAT_TEMPLATE-1}
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 
@@ -43,8 +44,8 @@ evaluate() {
   for number in $(seq "$SHARDS"); do
     shard=evaluations/$1/shard-$number
     step "$shard" lm_eval --model hf --model_args "$2" --include_path "$tasks" --tasks "$TASKS" \
-      --batch_size 16 --metadata "{\"shard\": \"$number/$SHARDS\"}" --log_samples \
-      --output_path "$work/$shard"
+      --batch_size 16 ${CHAT_TEMPLATE:+--apply_chat_template} --log_samples \
+      --metadata "{\"shard\": \"$number/$SHARDS\"}" --output_path "$work/$shard"
   done
   step "results/$1" pragworld-tasks merge "$OUT/evaluations/$1"/shard-* --out "$work/results/$1"
 }
@@ -55,7 +56,7 @@ sweep() {
   for number in $(seq "$SHARDS"); do
     shard=sweeps/$1/shard-$number
     step "$shard" pragworld-interp ablate --model "$2" --split generated --metadata "$METADATA" \
-      --out "$work/$shard/layers.json" --shard "$number/$SHARDS"
+      ${CHAT_TEMPLATE:+--chat-template} --out "$work/$shard/layers.json" --shard "$number/$SHARDS"
   done
   step "layers/$1" pragworld-interp merge "$OUT/sweeps/$1"/shard-*/layers.json.* \
     --out "$work/layers/$1/layers.json"
@@ -71,7 +72,8 @@ train() {
   copying=$!
   # shellcheck disable=SC2086  # TRAIN holds several options
   pragworld-train --model_name_or_path "$2" --layers "$OUT/layers/$1/layers.json" \
-    --output_dir "$work/$folder" --resume_from_checkpoint last $TRAIN
+    --output_dir "$work/$folder" --resume_from_checkpoint last \
+    ${CHAT_TEMPLATE:+--chat_template} $TRAIN
   kill "$copying" || true
   rm -rf "$work/$folder"/checkpoint-*
 }

@@ -94,6 +94,7 @@ def test_a_preempted_study_ends_like_single_runs(slurm: Callable[..., str], tmp_
         "SHARDS": "3",
         "TASKS": "pragworld_generated_mc",
         "METADATA": _METADATA,
+        "CHAT_TEMPLATE": "",
         "TRAIN": '--max_steps 2 --use_cpu --report_to none --dataset_config {"groups":4}',
     }
     slurm("bash", ROOT / "examples" / "slurm" / "submit.sh", *models, **variables)

@@ -5,7 +5,8 @@
 #   BUCKET=me/pragworld-study examples/hub_jobs/study.sh Qwen/Qwen2.5-0.5B-Instruct
 #
 # Run it in a checkout of pragworld, which is copied to the job, with your token in HF_TOKEN. The Hub
-# runs a job that fails again. Rerun the command if its time is over. Both resume from the bucket.
+# makes up to five attempts. Rerun the command if the job reaches its time limit. Both resume from the
+# bucket.
 #
 # Settings and their defaults:
 #

@@ -13,6 +13,9 @@
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft --evaluate'        further options of pragworld-train
+#   CHAT_TEMPLATE=1                      apply it in all jobs; CHAT_TEMPLATE= for base models
+#
+# Rerun the command after a failure: finished steps are skipped. Choose another OUT for other settings.
 #
 # Set what your cluster requires by sbatch's variables, such as SBATCH_PARTITION, SBATCH_GPUS and
 # SBATCH_TIMELIMIT.
@@ -20,6 +23,7 @@ set -euo pipefail
 : "${OUT:?set OUT to a folder that all nodes see}" "${1:?name one or more models}"
 export OUT=$(realpath -m "$OUT") SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual}
 export METADATA=${METADATA:-'{"split": "validation"}'} TRAIN=${TRAIN---use_peft --evaluate}
+export CHAT_TEMPLATE=${CHAT_TEMPLATE-1}
 jobs=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$OUT/logs"
 pragworld-tasks link  # so that lm_eval finds the tasks
