@@ -16,7 +16,6 @@
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft'                   further options of pragworld-train
 #   CHAT_TEMPLATE=1                      apply it in all steps; CHAT_TEMPLATE= for base models
-#   SECONDS_BETWEEN_COPIES=60            how often to look for checkpoints to copy
 set -euo pipefail
 : "${OUT:?set OUT to a folder that outlives the machine}" "${1:?name one or more models}"
 SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual} METADATA=${METADATA:-'{"split": "validation"}'}
@@ -38,14 +37,25 @@ step() {
   keep "$work/$1" "$1"
 }
 
+# Run lm_eval with a folder for its results, which have to be there: if it cannot write them, it only
+# logs that.
+evaluate_shard() {
+  lm_eval --output_path "$1" --log_samples "${@:2}"
+  if ! find "$1" -name 'samples_*.jsonl' -size +0 | grep -q . ||
+    ! find "$1" -name 'results_*.json' -size +0 | grep -q .; then
+    echo "$1: lm_eval wrote no results; see its log" >&2
+    return 1
+  fi
+}
+
 # Evaluate a model in shards: its name in OUT, and lm-eval's arguments for it.
 evaluate() {
   local number shard
   for number in $(seq "$SHARDS"); do
     shard=evaluations/$1/shard-$number
-    step "$shard" lm_eval --model hf --model_args "$2" --include_path "$tasks" --tasks "$TASKS" \
-      --batch_size 16 ${CHAT_TEMPLATE:+--apply_chat_template} --log_samples \
-      --metadata "{\"shard\": \"$number/$SHARDS\"}" --output_path "$work/$shard"
+    step "$shard" evaluate_shard "$work/$shard" --model hf --model_args "$2" \
+      --include_path "$tasks" --tasks "$TASKS" --batch_size 16 \
+      ${CHAT_TEMPLATE:+--apply_chat_template} --metadata "{\"shard\": \"$number/$SHARDS\"}"
   done
   step "results/$1" pragworld-tasks merge "$OUT/evaluations/$1"/shard-* --out "$work/results/$1"
 }
@@ -64,32 +74,34 @@ sweep() {
 
 # Fine-tune a model on its layers, from the last checkpoint in OUT if there is one.
 train() {
-  local folder=trained/$1 checkpoint copying
+  local folder=trained/$1 status=0 copying checkpoint
   for checkpoint in "$OUT/checkpoints/$1"/*/complete; do
     if [[ -e $checkpoint ]]; then cp -r "${checkpoint%/*}" "$work/$folder"; fi
   done
-  copy_checkpoints "$1" &
+  touch "$work/training"
+  while [[ -e $work/training ]]; do copy_checkpoint "$1" && sleep 0.5; done &
   copying=$!
   # shellcheck disable=SC2086  # TRAIN holds several options
   pragworld-train --model_name_or_path "$2" --layers "$OUT/layers/$1/layers.json" \
     --output_dir "$work/$folder" --resume_from_checkpoint last \
-    ${CHAT_TEMPLATE:+--chat_template} $TRAIN
-  kill "$copying" || true
+    ${CHAT_TEMPLATE:+--chat_template} $TRAIN || status=$?
+  rm "$work/training"
+  wait "$copying" || true
+  copy_checkpoint "$1"
   rm -rf "$work/$folder"/checkpoint-*
+  return "$status"
 }
 
-# Keep each new checkpoint of a training. The state of the trainer is the last file it writes.
-copy_checkpoints() {
-  local state folder name
-  while sleep "${SECONDS_BETWEEN_COPIES:-60}"; do
-    for state in "$work/trained/$1"/checkpoint-*/trainer_state.json; do
-      folder=${state%/*}
-      name=checkpoints/$1/${folder##*/}
-      if [[ -s $state && ! -e $OUT/$name/complete ]]; then
-        keep "$folder" "$name" || true # the training may have removed it meanwhile
-      fi
-    done
-  done
+# Keep the newest checkpoint of a training, unless it has been kept before, and no older ones. The
+# state of the trainer is the last file that it writes.
+copy_checkpoint() {
+  local newest name kept=checkpoints/$1
+  newest=$(find "$work/trained/$1" -path '*/checkpoint-*/trainer_state.json' -size +0 | sort -V | tail -n 1)
+  name=$(basename "$(dirname "$newest")")
+  if [[ -n $newest && ! -e $OUT/$kept/$name/complete ]]; then
+    keep "$(dirname "$newest")" "$kept/$name" || return 0 # the training may have removed it meanwhile
+    find "$OUT/$kept" -mindepth 1 -maxdepth 1 ! -name "$name" -exec rm -rf {} +
+  fi
 }
 
 tasks=$(pragworld-tasks path)

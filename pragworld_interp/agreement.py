@@ -112,10 +112,8 @@ def _holds(
             if not is_out_of_memory(error):
                 raise
         clear_device_cache(garbage_collection=True)
-    raise InputError(
-        "out of memory on the longest prompt; use a smaller dtype, quantize the model, or use "
-        + ("more processes" if decoder.is_divided else "a larger device")
-    )
+    other = "or more processes" if decoder.is_divided else "a quantized model or a larger device"
+    raise InputError(f"out of memory on the longest prompt; use a smaller dtype, {other}")
 
 
 @torch.inference_mode()

@@ -375,8 +375,8 @@ def _add_engine(add: Callable[..., object]) -> None:
         "--batch-tokens",
         type=int,
         metavar="N",
-        help="tokens that go through a layer at a time, halved when memory is short; default: 2048 "
-        "on a CPU, 32768 on an accelerator",
+        help="tokens that go through a layer at a time, halved when memory is short, except with "
+        "--tensor-parallel; default: 2048 on a CPU, 32768 on an accelerator",
     )
 
 

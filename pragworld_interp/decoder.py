@@ -170,7 +170,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     """
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
-    if adapter and getattr(model, "_tp_size", None):
+    if adapter and (getattr(model, "_tp_size", None) or 1) > 1:
         raise InputError(
             f"adapter {adapter}: it cannot be swept on a model that is divided by tensor "
             "parallelism; merge it into the model, as peft's `merge_and_unload` does"

@@ -90,8 +90,8 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             reason += "; only weights in safetensors format are supported"
         elif "has no `tp_plan`" in reason:
             reason = (
-                "transformers has no plan for tensor parallelism of its architecture; use "
-                "--device-map auto instead of --tensor-parallel"
+                "transformers has no plan for tensor parallelism of its architecture; start one "
+                "process with --device-map auto instead"
             )
         elif model.attn_implementation and re.search("attention|attn|kernels", str(error), re.I):
             raise _attention_error(model, error) from error

@@ -117,7 +117,6 @@ def inputs_of(
     prompts = tokenize_prompts(decoder, documents, model.chat_template)
     groups = group_prompts(documents, prompts)
     trees = engine == "sweep" and _takes_trees(decoder, model, groups, "all")
-    processes = runs.process_state().num_processes
     data = data_identity(documents, label_texts(documents), generator)
     on_cpu = decoder.device.type == "cpu"
     budget = budget or runs.default_budget(decoder.device)
@@ -128,7 +127,7 @@ def inputs_of(
         "data": asdict(data),
         "engine": engine,
         "attention": decoder.attention,
-        "tensor_parallel": processes if decoder.is_divided else None,
+        "tensor_parallel": runs.process_state().num_processes if decoder.is_divided else None,
         "trees": trees,
         "batch_tokens": budget,
     }
@@ -145,11 +144,12 @@ def _takes_trees(
     """
     prompts = [group.prompts for group in groups]
     longest = packing.longest_tree(groups, positions)
-    # Processes that share a run must pack alike.
-    reason = runs.from_first(agreement.tree_obstacle(decoder, prompts, longest))
+    # Processes that share a run must pack alike, so what one of them finds holds for all.
+    obstacles = runs.from_all(agreement.tree_obstacle(decoder, prompts, longest))
+    reason = next((obstacle for obstacle in obstacles if obstacle), None)
     if reason is None:
         return True
-    if not runs.from_first(agreement.rows_agree(decoder, prompts)):
+    if not all(runs.from_all(agreement.rows_agree(decoder, prompts))):
         raise InputError(
             f"{model.name}: its residuals in a batch are not those of each prompt, so it cannot be "
             "swept in one pass; use `pragworld-interp` with --engine pyvene"

@@ -25,7 +25,7 @@ class DeviceNeed:
 
     Attributes:
         devices: The least number of devices whose memory suffices; None if that is more than the
-            model has layers, none of which is divided.
+            model has layers.
         seconds: The time on as many, or on one if None.
     """
 
@@ -138,8 +138,8 @@ class RunPlan:
         )
         if any(cell.startswith("-") for row in estimates for cell in row[1:]):
             lines.append(
-                "-: beside the other memory, the device has no room for a layer. A sweep then runs "
-                "less at a time until it fits; plan for fewer --batch-tokens.\n"
+                "-: beside the other memory, the device has no room for a layer. Plan for fewer "
+                "--batch-tokens.\n"
             )
         return "\n".join(lines)
 

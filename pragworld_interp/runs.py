@@ -158,6 +158,12 @@ def from_first(value: Value) -> Value:
     return result
 
 
+def from_all(value: Value) -> list[Value]:
+    """Return the values of all processes, in all processes."""
+    result: list[Value] = gather_object([value])
+    return result
+
+
 def default_budget(device: torch.device) -> int:
     """Return how many tokens go through a layer at a time on a device."""
     return CPU_TOKENS if device.type == "cpu" else ACCELERATOR_TOKENS
@@ -258,7 +264,8 @@ class MemoryLimit(Generic[Item]):
         if not self._adapts:
             raise InputError(
                 f"out of memory on {self._name(items[0])} with {self._budget} tokens at a time; "
-                "use a smaller --batch-tokens, or divide the model among more processes"
+                "use a smaller --batch-tokens and another --out, or divide the model among more "
+                "processes"
             )
         clear_device_cache(garbage_collection=True)
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:

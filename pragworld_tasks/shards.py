@@ -16,6 +16,13 @@ from pragworld_tasks.journal import difference
 
 Unit = TypeVar("Unit")
 
+# Those of lm-eval's --model_args that say how a server is reached, which may change from day to day
+# and from shard to shard, and secrets.
+SERVER_SETTINGS = (
+    *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
+    *("verify_certificate", "ca_cert_path", "token", "auth_token", "api_key", "header"),
+)
+
 
 @dataclass(frozen=True)
 class Shard:

@@ -463,6 +463,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             # Where FSDP keeps sharded states, transformers saves no model that could be loaded.
             if "SHARDED" in str(getattr(plugin, "state_dict_type", None)):
                 self._save(output_dir, self.accelerator.get_state_dict(self.model))
+                if self.args.push_to_hub and not _internal_call:
+                    self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
             else:
                 super().save_model(output_dir, _internal_call)
         if self.args.should_save:

@@ -37,7 +37,6 @@ def study(out: Path, model: Path, log: Path) -> subprocess.Popen[bytes]:
         "CHAT_TEMPLATE": "",
         "TRAIN": "--use_peft --max_steps 4 --save_steps 1 --logging_steps 1 --use_cpu"
         ' --report_to none --dataset_config {"groups":4}',
-        "SECONDS_BETWEEN_COPIES": "0.1",
         "TMPDIR": str(log.parent),
     }
     with log.open("wb") as output:

@@ -16,8 +16,12 @@
 set -euo pipefail
 : "${BUCKET:?set BUCKET to NAMESPACE/NAME}" "${1:?name one or more models}"
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
+# A study needs one set of versions, which the first attempt keeps in the bucket.
 # shellcheck disable=SC2016  # expands in the job, where the models are its arguments
-run='uv pip install --system "/pragworld[train]" && bash /pragworld/examples/run_study.sh "$@"'
+run='set -e; versions=/study/constraints.txt; touch "$versions"
+uv pip install --system --constraint "$versions" "/pragworld[train]"
+[[ -s $versions ]] || uv pip freeze --system | grep -v ^pragworld > "$versions"
+bash /pragworld/examples/run_study.sh "$@"'
 # shellcheck disable=SC2086  # JOB holds several options
 exec hf jobs run --name pragworld-study --attempts 5 --secrets HF_TOKEN --env OUT=/study \
   --volume "hf://buckets/$BUCKET:/study" --volume "$checkout:/pragworld" \

@@ -18,15 +18,19 @@ set -euo pipefail
 model=$1
 name=${model//\//__}
 server=${SERVER:-http://127.0.0.1:8000}
+tasks=$(pragworld-tasks path)
 
 # Evaluate tasks with a kind of model and its arguments, unless there are results.
 evaluate() {
-  local out=$OUT/results/$name/$1
-  if [[ -z $(find "$out" -name 'results_*.json' -print -quit 2>/dev/null) ]]; then
-    mkdir -p "$out" "$OUT/cache"
-    lm_eval --model "$1" --tasks "$2" --apply_chat_template \
+  local out=$OUT/results/$name/$1 unfinished=$OUT/unfinished/$name/$1
+  if [[ -n $(find "$out" -name 'samples_*.jsonl' -print -quit 2>/dev/null) ]]; then
+    echo "$out: finished before" >&2
+  else
+    rm -rf "$out" "$unfinished" && mkdir -p "$OUT/results/$name" "$unfinished" "$OUT/cache"
+    lm_eval --model "$1" --include_path "$tasks" --tasks "$2" --apply_chat_template \
       --model_args "model=$model,num_concurrent=${CONCURRENT:-64},$3" \
-      --use_cache "$OUT/cache/$name-$1" --log_samples --output_path "$out" "${@:4}"
+      --use_cache "$OUT/cache/$name-$1" --log_samples --output_path "$unfinished" "${@:4}"
+    mv "$unfinished" "$out"
   fi
 }
 

@@ -18,7 +18,7 @@ from lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_json_lines, write_files
 from pragworld_tasks.link import task_folder
-from pragworld_tasks.shards import Shard, check_shards, parse_shard
+from pragworld_tasks.shards import SERVER_SETTINGS, Shard, check_shards, parse_shard
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
@@ -33,8 +33,6 @@ _OF_THE_MACHINE = (
     *("pretty_env_info", "git_hash", "upper_git_hash"),
 )
 _OF_THE_RUN = ("use_cache", "device", "batch_size", "batch_sizes")
-# Those of --model_args that say how a model or its server is reached.
-_OF_THE_SERVER = ("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device")
 # What depends on the chat template and on how responses are generated.
 _OF_THE_REQUEST = ("doc_id", "arguments", "prompt_hash")
 
@@ -139,9 +137,9 @@ def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
     kept = _without(content, *_OF_THE_SHARD, *_OF_THE_MACHINE)
     kept["config"] = _without(content["config"], *_OF_THE_RUN)
     if isinstance(arguments := kept["config"].get("model_args"), Mapping):
-        kept["config"]["model_args"] = _without(arguments, *_OF_THE_SERVER)
+        kept["config"]["model_args"] = _without(arguments, *SERVER_SETTINGS)
     kept["configs"] = {
-        name: {**config, "metadata": _without(config["metadata"], "shard", *_OF_THE_SERVER)}
+        name: {**config, "metadata": _without(config["metadata"], "shard", *SERVER_SETTINGS)}
         for name, config in content["configs"].items()
     }
     return kept

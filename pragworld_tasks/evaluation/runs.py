@@ -91,6 +91,8 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
                     f"{path}: samples of a task that does not answer each question once (it has "
                     "several wordings, or measures perplexity); pass those of another task"
                 )
+            if sampled and (part := _part(path)):
+                raise InputError(f"{path}: {part}; pass a whole run")
             runs.append(RunSource(path.name, sampled, (path,)))
     for run in runs:
         if split and run.split not in (None, split):
@@ -210,15 +212,19 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
 
     Runs on a part of the documents, by `--limit` or a shard, are left out with a warning.
     """
-    runs = []
+    runs, parts = [], []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
-            task, date = task_and_date(path)
-            if part := _part(task, path.with_name(f"results_{date}.json")):
-                logger.warning("%s: %s; it is left out", path, part)
+            if part := _part(path):
+                parts.append(f"{path}: {part}")
             else:
+                task, _ = task_and_date(path)
                 runs.append(RunSource(f"{path.parent.name}/{task}", sampled, (path,)))
+    if parts and not runs:
+        raise InputError(f"{parts[0]}; pass a whole run")
+    for part in parts:
+        logger.warning("%s; it is left out", part)
     if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
         raise InputError(
@@ -228,13 +234,10 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     return runs
 
 
-def _part(task: str, results: Path) -> str:
-    """Return what restricted a run to a part of the documents; "" if nothing did.
-
-    Args:
-        task: the task.
-        results: the results file of the run, if there is one.
-    """
+def _part(samples: Path) -> str:
+    """Return what restricted a run to a part of the documents; "" if its results name nothing."""
+    task, date = task_and_date(samples)
+    results = samples.with_name(f"results_{date}.json")
     content = read_json(results) if results.is_file() else None
     settings = content if isinstance(content, dict) else {}
     if limit := _within(settings, "config", "limit"):

@@ -28,19 +28,12 @@ from pragworld_tasks.files import json_object, read_json_lines, read_text, write
 from pragworld_tasks.journal import difference, exclusive, open_journal
 from pragworld_tasks.link import task_folder
 from pragworld_tasks.log import logger
-from pragworld_tasks.shards import Shard, check_enough_units
+from pragworld_tasks.shards import SERVER_SETTINGS, Shard, check_enough_units
 
 if TYPE_CHECKING:
     from lm_eval.api.model import LM
     from lm_eval.api.task import Task
     from lm_eval.tasks import TaskManager
-
-# Those of --model_args that say how a server is reached, which may change from day to day, and
-# secrets.
-_NOT_KEPT = (
-    *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
-    *("verify_certificate", "ca_cert_path", "token", "auth_token", "api_key", "header"),
-)
 
 
 @dataclass(frozen=True)
@@ -348,7 +341,7 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
     arguments = _arguments(settings.model_args)
     now: dict[str, Any] = {
         "model": settings.model,
-        "model_args": {name: arguments[name] for name in arguments if name not in _NOT_KEPT},
+        "model_args": {name: arguments[name] for name in arguments if name not in SERVER_SETTINGS},
         "apply_chat_template": settings.apply_chat_template,
         "system_instruction": settings.system_instruction,
         "seed": settings.seed,
