@@ -37,8 +37,7 @@ class QuantityMention(NamedTuple):
         size: The size of its unit in the target unit, or None if it has no unit.
         per: What it is per, or None if it does not say.
         scale: The factor that `million` and the like stand for, 1 without any.
-        kind: `number`; `words` for zero in words; `sum` for `13 h + 2 h` without a result;
-            `unfinished` if it is a quantity only as the beginning of a range.
+        unfinished: Whether it is a quantity only as the beginning of a range.
     """
 
     start: int
@@ -48,7 +47,7 @@ class QuantityMention(NamedTuple):
     size: float | None
     per: str | None = None
     scale: float = 1.0
-    kind: str = "number"
+    unfinished: bool = False
 
 
 def find_quantities(
@@ -96,9 +95,9 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
         if not (bare or begins or _BUT_LESS.search(text, max(0, start - 20), start)):
             return None
         leads_on = begins and text[begins.end() : begins.end() + 1].isdigit()
-        kind = "unfinished" if leads_on or not bare else "number"
+        unfinished = bool(leads_on or not bare)
         per, end = period_at(text, end) if target.kind == "money" else (None, end)
-        return QuantityMention(start, end, value, value, None, per, number.scale, kind)
+        return QuantityMention(start, end, value, value, None, per, number.scale, unfinished)
     part = AND_A_PART.match(text, unit.end) if target.kind == "measure" else None
     if number.kind == "article" and (
         _ON_A_DAY.match(text, max(0, start - 3))
@@ -159,7 +158,7 @@ def _ranges(text: str, singles: Sequence[QuantityMention]) -> list[QuantityMenti
         else:
             mentions.append(mention)
             last = mention
-    return [mention for mention in mentions if mention.kind != "unfinished"]
+    return [mention for mention in mentions if not mention.unfinished]
 
 
 def _joined(text: str, first: QuantityMention, second: QuantityMention) -> QuantityMention | None:
@@ -173,9 +172,8 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
     if second.size is None and first.size is not None:
         if not _BUT.match(gap):
             return None
-        second = second._replace(
-            size=first.size, kind="number"
-        )  # `north of 6 hours but less than 8`
+        # `north of 6 hours but less than 8`
+        second = second._replace(size=first.size, unfinished=False)
         high *= first.size
     elif first.size is None:
         low *= second.size or 1  # `4-6 hours`
@@ -203,10 +201,10 @@ def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMe
             continue
         if len(chain) > 1 and not _SUM_GOES_ON.match(text, chain[-1].end):
             low, high = (sum(getattr(part, end) for part in chain) for end in ("low", "high"))
-            yield chain[-1]._replace(start=chain[0].start, low=low, high=high, kind="sum")
+            yield chain[-1]._replace(start=chain[0].start, low=low, high=high)
         chain = [mention] if mention and mention.size else []
 
 
 def _zeros(text: str, target: TargetUnit) -> Iterator[QuantityMention]:
     for match in pattern("zero").finditer(text) if target.kind != "count" else ():
-        yield QuantityMention(match.start(), match.end(), 0.0, 0.0, 1.0, kind="words")
+        yield QuantityMention(match.start(), match.end(), 0.0, 0.0, 1.0)
