@@ -89,20 +89,15 @@ def merge_shards(paths: Sequence[str | Path]) -> Ablated | Patched:
         InputError: A file is missing, malformed, cut off or of another version, or the files are
             not all shards of one run, each once.
     """
-    heads, results = {}, {}
-    for path in map(Path, paths):
-        if path in heads:
-            raise InputError(f"{path}: given twice; give each shard once")
-        heads[path], results[path] = _read_shard(path)
+    read = [(path, *_read_shard(path)) for path in map(Path, paths)]
     first, *_ = check_shards(
-        {path: head.shard for path, head in heads.items()},
-        {path: {"command": head.command, **head.run} for path, head in heads.items()},
+        [(path, head.shard, {"command": head.command, **head.run}) for path, head, _ in read]
     )
     # Each group is in one shard as a whole, and reports have the order of the groups.
     joined = sorted(
-        (result for own in results.values() for result in own), key=lambda result: result.group
+        (result for _, _, own in read for result in own), key=lambda result: result.group
     )
-    run = _run_of(heads[first])
+    run = _run_of(next(head for path, head, _ in read if path == first))
     if isinstance(run, _Patching):
         return Patched(run.model, run.data, run.positions, tuple(joined), run.method)
     try:

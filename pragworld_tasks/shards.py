@@ -109,33 +109,31 @@ def check_enough_units(shard: Shard, units: Sequence[object], remedy: str) -> No
         )
 
 
-def check_shards(
-    shards: Mapping[Path, Shard], identities: Mapping[Path, Mapping[str, Any]]
-) -> list[Path]:
+def check_shards(files: Sequence[tuple[Path, Shard, Mapping[str, Any]]]) -> list[Path]:
     """Check that files are all shards of one run, each once, and return them in their order.
 
     Args:
-        shards: The shard that is in each file.
-        identities: What the results in each file depend on, as JSON values.
+        files: Each file, the shard in it, and what its results depend on, as JSON values.
 
     Raises:
         InputError: A shard is of another run, occurs twice, or is missing.
     """
-    first, *others = shards
-    count = shards[first].count
-    for path in others:
-        if changed := difference(identities[path], identities[first]):
+    first, first_shard, first_identity = files[0]
+    count = first_shard.count
+    paths: dict[int, Path] = {}
+    for number, (path, shard, identity) in enumerate(files):
+        if any(path == other for other, *_ in files[:number]):
+            raise InputError(f"{path}: given twice; give each shard once")
+        if changed := difference(identity, first_identity):
             raise InputError(
                 f"{path}: a shard of another run than {first}, with {changed}; give the shards of "
                 "one run"
             )
-        if shards[path].count != count:
+        if shard.count != count:
             raise InputError(
-                f"{path}: shard {shards[path]}, but {first} is shard {shards[first]}; divide the "
-                "run once"
+                f"{path}: shard {shard}, but {first} is shard {first_shard}; divide the run once"
             )
-    paths: dict[int, Path] = {}
-    for path, shard in shards.items():
+    for path, shard, _ in files:
         if (other := paths.setdefault(shard.number, path)) != path:
             raise InputError(f"{path}: shard {shard}, as is {other}; give each shard once")
     if missing := [str(Shard(n, count)) for n in range(1, count + 1) if n not in paths]:

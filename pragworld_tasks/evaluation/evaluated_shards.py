@@ -60,10 +60,7 @@ def merge_evaluated(folders: Sequence[Path], out: Path, overwrite: bool = False)
                 f"{folder}: no results_*.json; pass folders that lm_eval wrote with --output_path"
             )
         results |= {path: _read(path) for path in found}
-    ordered = check_shards(
-        {path: one.shard for path, one in results.items()},
-        {path: one.identity for path, one in results.items()},
-    )
+    ordered = check_shards([(path, one.shard, one.identity) for path, one in results.items()])
     first = results[ordered[0]].content
     tasks = _load(first)
     joined = {

@@ -23,14 +23,10 @@ def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False)
         InputError: A folder does not hold a shard, or not all of it, the folders are not all shards
             of one run, each once, or the result cannot be written.
     """
-    shards: dict[Path, Shard] = {}
-    settings: dict[Path, dict[str, Any]] = {}
-    for folder in folders:
-        if folder in shards:
-            raise InputError(f"{folder}: given twice; give each shard once")
-        shards[folder], settings[folder] = _read_settings(folder / "collect.json")
-    ordered = check_shards(shards, settings)
-    content = settings[ordered[0]]
+    read = [(folder, *_read_settings(folder / "collect.json")) for folder in folders]
+    ordered = check_shards(read)
+    shards = {folder: shard for folder, shard, _ in read}
+    content = next(settings for folder, _, settings in read if folder == ordered[0])
     files = {}
     for name, task in content["tasks"].items():
         plan = first_round(task.pop("prompts"), task["repeats"], content["chunk"])
