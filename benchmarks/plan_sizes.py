@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pragworld_interp.devices import DEVICES
-from pragworld_interp.plan import RunPlan, format_duration, format_prefixed, plan_model
+from pragworld_interp.plan import RunPlan, format_prefixed, plan_model
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.formatting import markdown_table
 
@@ -100,7 +100,7 @@ def main() -> None:
                     format_prefixed(work.flops),
                     f"{format_prefixed(work.held_bytes)}B",
                     f"{format_prefixed(work.working_bytes)}B",
-                    *(f"{need.devices or '-'} x {format_duration(need.seconds)}" for need in needs),
+                    *map(str, needs),
                 ]
             )
     headers = ["model and command", "tokens", "FLOPs", "weights, states", "other memory"]

@@ -32,6 +32,14 @@ class DeviceNeed:
     devices: int | None
     seconds: float
 
+    def __str__(self) -> str:
+        """Return the need as a table shows it.
+
+        >>> str(DeviceNeed(3, 3000)), str(DeviceNeed(None, 90))
+        ('3 x 50 min', '- x 1.5 min')
+        """
+        return f"{self.devices or '-'} x {format_duration(self.seconds)}"
+
 
 def device_need(
     work: Workload, device: Device, utilization: float, is_single: bool, layers: int
@@ -120,7 +128,7 @@ class RunPlan:
         headers = ["command", "tokens", "in blocks", "FLOPs", "weights, states", "other memory"]
         titles = [DEVICES[device].title for device in self.devices]
         estimates = [
-            [work.command, *(_cell(self.need(work, device)) for device in self.devices)]
+            [work.command, *(str(self.need(work, device)) for device in self.devices)]
             for work in self.works
         ]
         lines = [
@@ -246,10 +254,6 @@ def plan_model(
         works=plan_commands(inputs, batch_size),
         devices=devices,
     )
-
-
-def _cell(need: DeviceNeed) -> str:
-    return f"{need.devices or '-'} x {format_duration(need.seconds)}"
 
 
 def format_prefixed(value: float) -> str:
