@@ -2,8 +2,7 @@
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -236,20 +235,9 @@ def ablate_layers(
             raise ValueError("not the probabilities of the group")
         return result
 
-    with _without_useless_journals(out):
-        results = runs.run_units(
-            units,
-            work,
-            decode_group,
-            out,
-            run_identity,
-            sweep.budget,
-            intervention.name,
-            sweep.decoder.is_divided,
-        )
-    if results is None or not runs.process_state().is_main_process:
+    by_group = _results(sweep, units, work, decode_group, out, run_identity, intervention.name)
+    if by_group is None or not runs.process_state().is_main_process:
         return None
-    by_group = _in_order(units, results)
     documents = [document for group, _ in by_group for document in group.documents]
     gold = [row for _, rows in by_group for row in rows]
     report = None
@@ -305,20 +293,10 @@ def patch_layers(
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]
 
-    with _without_useless_journals(out):
-        results = runs.run_units(
-            units,
-            work,
-            decode_group,
-            out,
-            run_identity,
-            sweep.budget,
-            "patching",
-            sweep.decoder.is_divided,
-        )
-    if results is None:
+    by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
+    if by_group is None:
         return None
-    pairs = tuple(effect for _, effects in _in_order(units, results) for effect in effects)
+    pairs = tuple(effect for _, effects in by_group for effect in effects)
     sample = sample_pairs(pairs, check_pairs) if method == "attribution" and not shard else []
     checked = _check_estimates(sweep, positions, sample) if sample else None
     if not runs.process_state().is_main_process:
@@ -418,11 +396,36 @@ def _own_units(units: list[list[PromptGroup]], shard: Shard | None) -> list[list
     return [*shard.units(units)]
 
 
-def _in_order(
-    units: Sequence[Sequence[PromptGroup]], results: Sequence[Any]
-) -> list[tuple[PromptGroup, Any]]:
-    """Return groups and results in the order of the groups. Units have that of their lengths."""
-    groups = [group for unit in units for group in unit]
+def _results(
+    sweep: SweepInputs,
+    units: Sequence[Sequence[PromptGroup]],
+    work: runs.Work,
+    decode_group: Callable[[PromptGroup, Any], Any],
+    out: Path,
+    run_identity: Mapping[str, Any],
+    description: str,
+) -> list[tuple[PromptGroup, Any]] | None:
+    """Do the work on all units, and return groups and results in the order of the groups.
+
+    `runs.run_units` says which processes get None instead.
+    """
+    try:
+        results = runs.run_units(
+            units,
+            work,
+            decode_group,
+            out,
+            run_identity,
+            sweep.budget,
+            description,
+            sweep.decoder.is_divided,
+        )
+    except _NotFiniteError:  # no rerun can use the journals
+        runs.remove_journals(out)
+        raise
+    if results is None:
+        return None
+    groups = [group for unit in units for group in unit]  # units have the order of their lengths
     return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].documents[0].group)
 
 
@@ -445,16 +448,6 @@ def _write_shard(
 
 class _NotFiniteError(InputError):
     """Logits from which no answer follows."""
-
-
-@contextmanager
-def _without_useless_journals(out: Path) -> Iterator[None]:
-    """Remove the journals of a run whose logits are not finite: no rerun can use them."""
-    try:
-        yield
-    except _NotFiniteError:
-        runs.remove_journals(out)
-        raise
 
 
 def _check_finite(
@@ -528,7 +521,7 @@ def trace_layers(sweep: SweepInputs) -> TraceReport:
         total=len(plan.pairs),
         desc="tracing",
         unit="position",
-        disable=None if runs.process_state().is_local_main_process else True,
+        disable=runs.hides_progress(),
     ) as progress:
         for portion in tracing.portions(plan, sweep.trees, sweep.budget):
             results += memory.work(portion)

@@ -98,7 +98,7 @@ def run_units(
             desc=description,
             unit="document",
             smoothing=0,
-            disable=None if state.is_local_main_process else True,
+            disable=hides_progress(),
         )
         with progress:
             for number in mine:
@@ -134,7 +134,7 @@ def divide_prompts(
         own_share(count, is_divided),
         desc=description,
         unit="prompt",
-        disable=None if process_state().is_local_main_process else True,
+        disable=hides_progress(),
     )
     results = [(number, work(number)) for number in mine]
     done = dict(results if is_divided else gather_object(results))
@@ -162,6 +162,11 @@ def from_all(value: Value) -> list[Value]:
     """Return the values of all processes, in all processes."""
     result: list[Value] = gather_object([value])
     return result
+
+
+def hides_progress() -> bool | None:
+    """Return `disable` for tqdm: None, for no terminal only, in a machine's first process."""
+    return None if process_state().is_local_main_process else True
 
 
 def default_budget(device: torch.device) -> int:

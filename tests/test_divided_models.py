@@ -42,7 +42,7 @@ def test_a_sweep_of_a_divided_model_is_that_of_a_whole_one(
 
 
 def test_a_head_has_its_columns_in_the_process_that_holds_them() -> None:
-    """Of 3 heads with 4 columns each, the second process has the last 6 columns."""
+    """The second of two processes holds the last 6 of the 12 columns of 3 heads."""
     heads = Heads(torch.nn.Linear(12, 12), 3, 4, before=6)
     mine = list(range(6, 12))
     assert [mine[heads.columns(head)] for head in range(3)] == [[], [6, 7], [8, 9, 10, 11]]
@@ -68,7 +68,7 @@ def test_the_report_of_a_divided_model_is_that_of_a_whole_one(
 def test_merged_shards_of_a_divided_model_are_the_run_without_shards(
     divided: Path, tmp_path: Path
 ) -> None:
-    """Of the first shard, a unit was done by a run that was interrupted."""
+    """A unit of the first shard comes from a run that was interrupted."""
     shards = sorted((divided / "shards").iterdir())
     assert [path.name for path in shards] == ["layers.shard-1-of-2", "layers.shard-2-of-2"]
     main(["merge", *map(str, shards), "--out", str(tmp_path / "merged")])
