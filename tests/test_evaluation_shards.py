@@ -85,7 +85,10 @@ def results(folder: Path) -> Path:
 
 def test_merged_shards_are_a_single_run_although_one_was_killed(runs: Path, tmp_path: Path) -> None:
     second = shutil.copytree(runs / "second", tmp_path / "second")
-    edit(results(second), lambda content: content["config"].update(device="another machine's"))
+    # As lm-eval's Python function records arguments that it gets as a text.
+    arguments = f"pretrained={tiny_folder()},max_retries=9"
+    other = {"device": "another machine's", "model_args": arguments}
+    edit(results(second), lambda content: content["config"].update(other))
     main(["merge", str(second), str(runs / "first"), "--out", str(tmp_path / "merged")])
     merged, whole = results(tmp_path / "merged"), results(runs / "whole")
 

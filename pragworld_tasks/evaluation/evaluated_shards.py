@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lm_eval.api.model import LM
 from lm_eval.evaluator import evaluate
 from lm_eval.tasks import TaskManager
-from lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
+from lm_eval.utils import (
+    handle_non_serializable,
+    hash_string,
+    sanitize_list,
+    simple_parse_args_string,
+)
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_json_lines, write_files
@@ -133,8 +138,10 @@ def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the responses of a shard depend on."""
     kept = _without(content, *_OF_THE_SHARD, *_OF_THE_MACHINE)
     kept["config"] = _without(content["config"], *_OF_THE_RUN)
-    if isinstance(arguments := kept["config"].get("model_args"), Mapping):
-        kept["config"]["model_args"] = _without(arguments, *SERVER_SETTINGS)
+    arguments = content["config"]["model_args"] or {}
+    if isinstance(arguments, str):
+        arguments = simple_parse_args_string(arguments)
+    kept["config"]["model_args"] = _without(arguments, *SERVER_SETTINGS)
     kept["configs"] = {
         name: {**config, "metadata": _without(config["metadata"], "shard", *SERVER_SETTINGS)}
         for name, config in content["configs"].items()
