@@ -135,7 +135,9 @@ def check_shards(files: Sequence[tuple[Path, Shard, Mapping[str, Any]]]) -> list
             )
     for path, shard, _ in files:
         if (other := paths.setdefault(shard.number, path)) != path:
-            raise InputError(f"{path}: shard {shard}, as is {other}; give each shard once")
+            raise InputError(
+                f"{path}: shard {shard}, as is {other}; remove one of the two, or leave it out"
+            )
     if missing := [str(Shard(n, count)) for n in range(1, count + 1) if n not in paths]:
         raise InputError(
             f"shard {', '.join(missing)} of the run that {first} is of: missing; run it, or give "

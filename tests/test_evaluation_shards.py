@@ -146,7 +146,7 @@ LABEL = "samples_pragworld_generated_label_*"
         ("results_*", lambda content: content["config"].update(model_sha="x"), "second.*: a shard of another run than .*first.*, with config.model_sha 'x', not ''"),
         ("results_*", lambda content: content["configs"]["pragworld_generated_label"]["metadata"].update(groups=6), "with configs.pragworld_generated_label.metadata.groups 6, not 5"),
         ("results_*", lambda content: content["configs"]["pragworld_generated_label"]["metadata"].update(shard="1/2"), "results_.*: not of a shard"),
-        ("results_*", lambda content: [config["metadata"].update(shard="1/2") for config in content["configs"].values()], "shard 1/2, as is .*first"),
+        ("results_*", lambda content: [config["metadata"].update(shard="1/2") for config in content["configs"].values()], "second.*: shard 1/2, as is .*first.*json; remove one of the two, or leave it out"),
         ("results_*", lambda content: content.pop("config"), "results_.*: not of a shard"),
         (LABEL, lambda sample: sample["doc"].update(answer="maybe"), "line 1.*: another one than document"),
         (LABEL, lambda sample: sample.update(doc_id=99), "line 1.*: not a document of shard 2/2"),
