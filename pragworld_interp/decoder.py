@@ -171,10 +171,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
     if adapter and (getattr(model, "_tp_size", None) or 1) > 1:
-        raise InputError(
-            f"adapter {adapter}: it cannot be swept on a model that is divided by tensor "
-            "parallelism; merge it into the model, as peft's `merge_and_unload` does"
-        )
+        raise divided_adapter_error(adapter)
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
@@ -187,6 +184,14 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
         )
     model.eval()
     return Decoder(model, tokenizer, find_blocks(model), (), sliding_window(model))
+
+
+def divided_adapter_error(adapter: str) -> InputError:
+    """Return the error that an adapter is on a model which is divided among processes."""
+    return InputError(
+        f"adapter {adapter}: it cannot be swept on a model that is divided by tensor parallelism; "
+        "merge it into the model, as peft's `merge_and_unload` does"
+    )
 
 
 def with_adapter_inside(model: Any, adapter: str) -> Any:

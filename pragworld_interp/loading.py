@@ -11,7 +11,12 @@ from typing import Any, Literal
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
+from pragworld_interp.decoder import (
+    Decoder,
+    divided_adapter_error,
+    from_model,
+    with_adapter_inside,
+)
 from pragworld_interp.identities import ModelIdentity
 from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.runs import process_state
@@ -208,10 +213,7 @@ def _placement(model: Model) -> dict[str, Any]:
                 "one of them"
             )
     if model.adapter:
-        raise InputError(
-            f"adapter {model.adapter}: it cannot be used with --tensor-parallel; merge it into the "
-            "model, as peft's `merge_and_unload` does"
-        )
+        raise divided_adapter_error(model.adapter)
     try:
         from transformers.distributed import DistributedConfig, tensor_parallel  # noqa: F401
     except ImportError as error:
