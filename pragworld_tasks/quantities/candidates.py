@@ -12,7 +12,7 @@ from pragworld_tasks.quantities.numerals import SCALES, find_numerals
 from pragworld_tasks.quantities.patterns import pattern
 from pragworld_tasks.quantities.plain_text import PlainText, Span
 from pragworld_tasks.quantities.target import HORIZON, STEM, QuantityTarget
-from pragworld_tasks.quantities.units import parse_period
+from pragworld_tasks.quantities.units import named_in, parse_period
 
 _LONGEST_LEAD, _LONGEST_TAIL, _NEAR = 200, 120, 60  # characters of a context
 # Where the words about the previous quantity end and those about this one begin, or end.
@@ -183,7 +183,8 @@ class Answer:
                 if match := _SCALE_IN_LABEL.search(self.text, *label):
                     scale = next(filter(None, match.groups()))
                     return SCALES[scale] * unit.sized(unit.unit)
-        named = next(filter(None, (unit.named_in(self.written(label)) for label in labels[:2])), "")
+        column, own = (self.written(label) for label in labels[:2])
+        named = named_in(column, unit) or named_in(own, unit)
         return unit.sized(named) if named else None
 
     def _per(self, candidate: Candidate, lead: str, tail: str) -> str | None:

@@ -173,20 +173,6 @@ class TargetUnit:
         """The length of an hour in the target unit, or None if that is not a unit of time."""
         return self.sized("hour") if self.kind == "measure" and _is_time(self.unit) else None
 
-    @functools.lru_cache(maxsize=1 << 12)  # noqa: B019 - few units
-    def named_in(self, label: str) -> str | None:
-        """Return the unit that a label names, as in `Time (min)`, if it can become the target."""
-        if self.kind == "count":
-            return self.unit if re.search(rf"\b(?:{self.noun})\b", label) else None
-        if self.kind == "money":
-            is_dollar = ("$" in label or "usd" in label) and _factor("dollar", self.unit)
-            return "dollar" if is_dollar else None
-        for word in re.findall(r"[a-zµ]{1,20}", label):
-            name = _named(word) if len(word) > 1 else None
-            if name and _factor(name, self.unit):
-                return name
-        return None
-
     def sized(self, unit: str) -> float:
         """Return the size of another unit in the target unit, whatever either is per."""
         return (1.0 if self.kind == "count" else _factor(unit, self.unit) or 1.0) / self.size
@@ -198,6 +184,21 @@ class TargetUnit:
         if self.per is None:  # an amount of money without a period is a year's
             return _factor("year", per) if self.kind == "money" and _is_time(per) else None
         return _factor(self.per, per) if _named(per) and _named(self.per) else None
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def named_in(label: str, target: TargetUnit) -> str | None:
+    """Return the unit that a label names, as in `Time (min)`, if it can become the target."""
+    if target.kind == "count":
+        return target.unit if re.search(rf"\b(?:{target.noun})\b", label) else None
+    if target.kind == "money":
+        is_dollar = ("$" in label or "usd" in label) and _factor("dollar", target.unit)
+        return "dollar" if is_dollar else None
+    for word in re.findall(r"[a-zµ]{1,20}", label):
+        name = _named(word) if len(word) > 1 else None
+        if name and _factor(name, target.unit):
+            return name
+    return None
 
 
 def _per_at(text: str, end: int) -> tuple[str, int] | None:
