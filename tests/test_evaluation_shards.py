@@ -89,6 +89,10 @@ def test_merged_shards_are_a_single_run_although_one_was_killed(runs: Path, tmp_
     arguments = f"pretrained={tiny_folder()},max_retries=9"
     other = {"device": "another machine's", "model_args": arguments}
     edit(results(second), lambda content: content["config"].update(other))
+    # All runs here are forks of one process. The functions of others lie elsewhere.
+    text, moved = re.subn("(?<= at )0x[0-9a-f]+", "0x1", results(second).read_text())
+    assert moved
+    results(second).write_text(text)
     main(["merge", str(second), str(runs / "first"), "--out", str(tmp_path / "merged")])
     merged, whole = results(tmp_path / "merged"), results(runs / "whole")
 

@@ -5,6 +5,7 @@ place of a model. So every metric of the joined results is computed by the code 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ _OF_THE_MACHINE = (
     *("pretty_env_info", "git_hash", "upper_git_hash"),
 )
 _OF_THE_RUN = ("use_cache", "device", "batch_size", "batch_sizes")
+# Where a function lies in a process: lm-eval writes functions of a task as `<function f at 0x7f…>`.
+_ADDRESS = re.compile("(?<= at )0x[0-9a-f]+")
 # What depends on the chat template and on how responses are generated.
 _OF_THE_REQUEST = ("doc_id", "arguments", "prompt_hash")
 
@@ -146,7 +149,8 @@ def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
         name: {**config, "metadata": _without(config["metadata"], "shard", *SERVER_SETTINGS)}
         for name, config in content["configs"].items()
     }
-    return kept
+    identity: dict[str, Any] = json.loads(_ADDRESS.sub("", json.dumps(kept)))
+    return identity
 
 
 def _without(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
