@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.layer_report import Intervention
-from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
+from pragworld_interp.modules import copied, first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.runs import divide_prompts
@@ -203,7 +203,7 @@ def _recorded(module: torch.nn.Module) -> Iterator[list[Any]]:
 
     def record(*args: Any, **kwargs: Any) -> Any:
         output = own_forward(*args, **kwargs)
-        outputs.append(_copied(output))
+        outputs.append(copied(output))
         return output
 
     with replaced_forward(module, record):
@@ -212,12 +212,7 @@ def _recorded(module: torch.nn.Module) -> Iterator[list[Any]]:
 
 def _constant(module: torch.nn.Module, output: Any) -> AbstractContextManager[Any]:
     """Make a module return copies of an output for any input within a `with` statement."""
-    return replaced_forward(module, lambda *_, **__: _copied(output))
-
-
-def _copied(output: Any) -> Any:
-    """Return an output that a block may add to in place, as Falcon's does."""
-    return with_tensor(output, first_tensor(output).clone())
+    return replaced_forward(module, lambda *_, **__: copied(output))
 
 
 def gold_by_group(logits: Tensor, groups: Sequence[PromptGroup]) -> list[list[list[float]]]:

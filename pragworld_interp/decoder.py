@@ -54,6 +54,7 @@ class Block:
         in_tuple: Whether the layer returns the residuals in a tuple.
         folded: Whether it receives a bias of [rows times heads, 1, length] (ALiBi of BLOOM).
         head_bias: Whether it receives a bias of [heads, 1, length] for all rows (ALiBi of MPT).
+        adds_in_place: Whether it adds something to the output of the MLP in place (Falcon).
     """
 
     module: nn.Module
@@ -63,6 +64,7 @@ class Block:
     in_tuple: bool
     folded: bool
     head_bias: bool
+    adds_in_place: bool
 
     def as_returned(self, hidden: Tensor) -> Any:
         """Return residuals in the form in which the block returns them."""
@@ -231,6 +233,13 @@ class _Call:
     order: int  # how many modules were called before
     in_tuple: bool = False  # whether it returned a tuple
     output_width: int = 0
+    output: Tensor | None = None
+    version: int = 0  # of the output, when it was returned
+
+    @property
+    def changed_later(self) -> bool:
+        """Whether something changed the output in place."""
+        return self.output is not None and self.output._version != self.version
 
 
 def find_blocks(model: nn.Module) -> tuple[Block, ...]:
@@ -295,7 +304,16 @@ def _find_parts(
     )
     found_heads = _find_heads(projections[0], calls, heads) if heads and projections[0] else None
     call = calls[block]
-    return Block(block, attention, mlp, found_heads, call.in_tuple, call.folded, call.head_bias)
+    return Block(
+        block,
+        attention,
+        mlp,
+        found_heads,
+        in_tuple=call.in_tuple,
+        folded=call.folded,
+        head_bias=call.head_bias,
+        adds_in_place=calls[mlp].changed_later,
+    )
 
 
 def _find_heads(projection: nn.Module, calls: dict[nn.Module, _Call], count: int) -> Heads | None:
@@ -388,9 +406,14 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
 
     def record_output(module: nn.Module, _: Any, output: Any) -> None:
         if module in calls:
-            calls[module].in_tuple = isinstance(output, tuple | list)
+            call = calls[module]
+            call.in_tuple = isinstance(output, tuple | list)
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
-                calls[module].output_width = first.shape[-1]
+                call.output_width, call.output, call.version = (
+                    first.shape[-1],
+                    first,
+                    first._version,
+                )
 
     with ExitStack() as stack:
         for module in model.modules():

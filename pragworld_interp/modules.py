@@ -40,6 +40,11 @@ def first_tensor(output: Any) -> Tensor:
     return tensor
 
 
+def copied(output: Any) -> Any:
+    """Return a copy of the output of a module, to which a block may add in place (Falcon)."""
+    return with_tensor(output, first_tensor(output).clone())
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether an error says that the memory, of any device, is short."""
     is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)

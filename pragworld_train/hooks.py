@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pragworld_interp.modules import first_tensor
+from pragworld_interp.decoder import Block
+from pragworld_interp.modules import copied, first_tensor
 from pragworld_train.layer_settings import Reduction
 from pragworld_train.losses import LabelProbe, at_ends, hls_loss
 
@@ -71,7 +72,7 @@ class MlpReader:
     def __init__(
         self,
         model: nn.Module,
-        mlps: Sequence[nn.Module],
+        blocks: Sequence[Block],
         probes: Mapping[int, LabelProbe],
         suppressed: Sequence[int],
         reduction: Reduction,
@@ -80,13 +81,13 @@ class MlpReader:
 
         Args:
             model: The whole model, as it is called.
-            mlps: The MLP of every layer.
+            blocks: The layers.
             probes: The probes by layer.
             suppressed: The layers that HLS suppresses, none of them with a probe.
             reduction: How HLS sums up features.
         """
         self._model = model
-        self._mlps = mlps
+        self._blocks = blocks
         self._probes = probes
         self._suppressed = suppressed
         self._reduction = reduction
@@ -100,7 +101,7 @@ class MlpReader:
         """Have hooks on the model, and remove them at the end or after an error."""
         with ExitStack() as hooks:
             for layer in (*self._probes, *self._suppressed):
-                hook = self._mlps[layer].register_forward_hook(self._mlp_hook(layer))
+                hook = self._blocks[layer].mlp.register_forward_hook(self._mlp_hook(layer))
                 hooks.callback(hook.remove)
             if self._probes:
                 hooks.callback(self._model.register_forward_hook(self._probes_hook).remove)
@@ -128,12 +129,12 @@ class MlpReader:
         self._positions, self._reading, self._read, self._logits = None, False, {}, None
 
     def _mlp_hook(self, layer: int) -> Any:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
+        def hook(_: nn.Module, __: Any, returned: Any) -> Any:
             positions = self._positions
             if positions is None:
-                return
+                return None
             # Some mixtures of experts flatten rows and length.
-            output = first_tensor(output).view(*positions.mask.shape, -1)
+            output = first_tensor(returned).view(*positions.mask.shape, -1)
             # This must not depend on `_reading`: a checkpointed layer that is run again for its
             # gradient has to compute the same.
             if layer in self._probes:
@@ -145,6 +146,8 @@ class MlpReader:
                 read = hls_loss(output, mask, self._reduction, tokens)
             if self._reading:
                 self._read[layer] = read.to(positions.mask.device)
+            # The gradient of HLS needs the output as it is here.
+            return copied(returned) if self._blocks[layer].adds_in_place else None
 
         return hook
 

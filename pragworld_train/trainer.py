@@ -169,7 +169,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
         self._probes.to(trained.device)
         self._reader = MlpReader(
             self.model,
-            [block.mlp for block in blocks],
+            blocks,
             probes,
             self.args.suppressed,
             self.args.hls_reduction,

@@ -1,12 +1,15 @@
 """New probes of a model's MLP outputs, and the size of the outputs."""
 
+import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from sklearn.neural_network import MLPClassifier
+from small_models import small_model
 
+from pragworld_interp.decoder import from_model
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.tokenization import tokenize_prompts
 from pragworld_tasks.tiny import tiny_folder
@@ -20,18 +23,23 @@ from pragworld_train.experiments.probing import (
 )
 
 
-def test_outputs_in_batches_equal_those_of_single_prompts() -> None:
+@pytest.mark.parametrize("architecture", ["qwen3", "falcon"])
+def test_outputs_in_batches_equal_those_of_single_prompts(architecture: str) -> None:
     decoder, _ = load_decoder(Model(str(tiny_folder())))
+    if architecture != "qwen3":
+        other = copy.deepcopy(small_model(architecture))
+        other.resize_token_embeddings(len(decoder.tokenizer))
+        decoder = from_model(other, decoder.tokenizer)
     documents = load_document_set("generated", '{"groups": 3}').documents
     ends, mean_squares = read_mlp_outputs(decoder, documents, chat_template=False)
     outputs: list[torch.Tensor] = []
     for block in decoder.blocks:
-        block.mlp.register_forward_hook(lambda _, __, output: outputs.append(output[0]))
+        block.mlp.register_forward_hook(lambda _, __, output: outputs.append(output[0].clone()))
     for number, prompt in enumerate(tokenize_prompts(decoder, documents, chat_template=False)):
         outputs.clear()
         with torch.inference_mode():
             decoder.model(input_ids=torch.tensor([prompt.ids]))
-        assert len(outputs) == 5
+        assert len(outputs) == len(ends)
         for layer, output in enumerate(outputs):
             torch.testing.assert_close(ends[layer, number], output[-1], rtol=1e-4, atol=1e-4)
             mean_square = output.square().mean()

@@ -156,10 +156,11 @@ MLP_OF = {
     "gpt_neox": "gpt_neox.layers.{}.mlp",
     "gptj": "transformer.h.{}.mlp",
     "llama4_text": "model.layers.{}.feed_forward",
+    "falcon": "transformer.h.{}.mlp",
 }
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "falcon"])
 def test_gradients_equal_those_by_hand_on_every_architecture(
     tmp_path: Path, architecture: str
 ) -> None:

@@ -213,7 +213,8 @@ def by_hand(
 
     def keep(layer: int) -> Callable[..., None]:
         def hook(_: nn.Module, __: Any, output: Any) -> None:
-            outputs[layer] = output[0] if isinstance(output, tuple) else output
+            # A copy, because a block may add to the output in place.
+            outputs[layer] = (output[0] if isinstance(output, tuple) else output).clone()
 
         return hook
 

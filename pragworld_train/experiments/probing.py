@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tqdm import tqdm
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.modules import first_tensor
-from pragworld_interp.packing import pad_prompts, token_batches
+from pragworld_interp.packing import Batch, pad_prompts, token_batches
 from pragworld_interp.serialization import check_schema
 from pragworld_interp.tokenization import tokenize_prompts
 from pragworld_tasks.command_line import at_least
@@ -183,37 +184,33 @@ def read_mlp_outputs(
         squares over the tokens of a prompt and over features.
     """
     prompts = [prompt.ids for prompt in tokenize_prompts(decoder, documents, chat_template)]
-    outputs: list[Tensor] = []  # of one batch, a tensor for each layer
-    ends, mean_squares = [], []
+    ends: list[list[Tensor]] = [[] for _ in decoder.blocks]
+    mean_squares: list[list[Tensor]] = [[] for _ in decoder.blocks]
     order: list[int] = []  # in which the prompts run
 
-    def keep(_: Any, __: Any, output: Any) -> None:
-        outputs.append(first_tensor(output))
+    def read(layer: int, batch: Batch, _: Any, __: Any, returned: Any) -> None:
+        # While the output is what the MLP returned: some blocks add to it in place.
+        output = first_tensor(returned).view(*batch.mask.shape, -1).float()
+        mask = batch.mask.to(output.device)
+        ends[layer].append(at_ends(output, batch.ends.to(output.device)).cpu())
+        means = (output.square().mean(-1) * mask).sum(1) / mask.sum(1)
+        mean_squares[layer].append(means.cpu())
 
-    with (
-        ExitStack() as hooks,
-        tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as progress,
-    ):
-        for block in decoder.blocks:
-            hooks.callback(block.mlp.register_forward_hook(keep).remove)
+    with tqdm(total=len(prompts), desc="reading MLPs", unit="document", disable=None) as progress:
         for numbers in token_batches([(1, len(prompt)) for prompt in prompts], _TOKENS):
             batch = pad_prompts([prompts[number] for number in numbers])
             ids, mask = batch.ids.to(decoder.device), batch.mask.to(decoder.device)
-            outputs.clear()
-            decoder.model(input_ids=ids, attention_mask=mask, use_cache=False)
-            batch_ends, batch_means = [], []
-            for output in outputs:
-                output = output.view(*mask.shape, -1).float()
-                mask = mask.to(output.device)
-                batch_ends.append(at_ends(output, batch.ends.to(output.device)).cpu())
-                means = (output.square().mean(-1) * mask).sum(1) / mask.sum(1)
-                batch_means.append(means.cpu())
-            ends.append(torch.stack(batch_ends))
-            mean_squares.append(torch.stack(batch_means))
+            with ExitStack() as hooks:
+                for layer, block in enumerate(decoder.blocks):
+                    hook = block.mlp.register_forward_hook(partial(read, layer, batch))
+                    hooks.callback(hook.remove)
+                decoder.model(input_ids=ids, attention_mask=mask, use_cache=False)
             order += numbers
             progress.update(len(numbers))
     as_given = torch.tensor(order).argsort()
-    return torch.cat(ends, 1)[:, as_given], torch.cat(mean_squares, 1)[:, as_given]
+    found = (torch.stack([torch.cat(parts) for parts in layers]) for layers in (ends, mean_squares))
+    at_end, means = (values[:, as_given] for values in found)
+    return at_end, means
 
 
 def fit_probe(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelProbe:
