@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=8192, help="default: 8192")
     parser.add_argument("--batch-size", type=int, default=16, help="default: 16")
     options = parser.parse_args()
-    shown = ("a100", "h100", "rtx4090", "rtx5090")
+    shown = ("l4", "a100", "h100", "rtx4090")
     rows = []
     for name in CONFIGS:
         plan = plan_of(

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from pragworld_interp.devices import DEVICES, Device
 from pragworld_interp.loading import check_folder, first_line
 from pragworld_interp.model_costs import ModelCosts, load_config, model_costs
-from pragworld_interp.workload import Workload, plan_commands, plan_inputs
+from pragworld_interp.workload import GENERATED_TOKENS, Workload, plan_commands, plan_inputs
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_count, markdown_table
@@ -140,9 +140,9 @@ class RunPlan:
             ),
         ]
         lines.append(
-            "Times are of matrix products, and of reading the weights where text is generated. "
-            "Loading the model and starting kernels, which is most of the time of small models, "
-            "come on top.\n"
+            "Times are of matrix products, and of reading the weights where the model writes, "
+            f"{GENERATED_TOKENS} tokens for each prompt. Loading the model and starting kernels, "
+            "which is most of the time of small models, come on top.\n"
         )
         if any(cell.startswith("-") for row in estimates for cell in row[1:]):
             lines.append(

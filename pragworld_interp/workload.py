@@ -102,6 +102,11 @@ class PlanInputs:
         """All prompts of the groups."""
         return [prompt for group in self.groups for prompt in group.prompts]
 
+    @property
+    def evaluation(self) -> str:
+        """The command that evaluates the documents by the task in which the model writes."""
+        return f"lm_eval pragworld_{self.groups[0].documents[0].split}"
+
 
 def plan_inputs(
     decoder: Decoder,
@@ -169,7 +174,7 @@ def plan_writing(inputs: PlanInputs, batch_size: int) -> Workload:
     read_after = sum(steps * _read_bytes(costs, rows) for rows, _ in batches)
     rows, length = max(batches, key=lambda batch: batch[0] * batch[1])
     return Workload(
-        f"evaluate: write {GENERATED_TOKENS} tokens",
+        inputs.evaluation,
         tokens + new,
         (tokens + new) * len(costs.blocks),
         (Phase(before, read_before), Phase(after, read_after + seen * costs.cache_bytes)),
@@ -189,7 +194,7 @@ def plan_likelihoods(inputs: PlanInputs, batch_size: int) -> Workload:
     most = max(rows * length for rows, length in batches)
     in_block = costs.activation_bytes + 2 * costs.width * costs.item_bytes
     return Workload(
-        "evaluate: likelier label",
+        f"{inputs.evaluation}_mc",
         tokens,
         tokens * len(costs.blocks),
         (Phase(flops, sum(_read_bytes(costs, rows * length) for rows, length in batches)),),
@@ -214,7 +219,7 @@ def plan_tree_likelihoods(inputs: PlanInputs) -> Workload:
     # There is a request for each of the two labels, and the three longest are tried.
     requests = [prompt for prompt in prompts for _ in range(2)]
     total.add_probe([sorted(requests, key=len)[-3:], [min(prompts, key=len)]])
-    return total.work("evaluate: likelier label, hf-tree")
+    return total.work(f"{inputs.evaluation}_mc, hf-tree")
 
 
 def _padded(prompts: Iterable[Tokens], batch_size: int) -> list[tuple[int, int]]:

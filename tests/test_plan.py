@@ -329,13 +329,13 @@ def test_the_command_prints_the_plan_and_writes_it(
     main(["plan", "--model", str(tmp_path), *data, "--device", "h100", "--json", str(out)])
     printed = capsys.readouterr().out
     work = plan_ablation(tiny_inputs())
-    assert f"| ablate                            | {work.tokens:>6,} |" in printed
+    assert f"| ablate                                  | {work.tokens:>6,} |" in printed
     plan = json.loads(out.read_text())
     assert (plan["parameters"], plan["layers"], plan["groups"]) == (1_018_560, 5, 3)
     assert [command["command"] for command in plan["commands"]] == [
-        "evaluate: write 200 tokens",
-        "evaluate: likelier label",
-        "evaluate: likelier label, hf-tree",
+        "lm_eval pragworld_generated",
+        "lm_eval pragworld_generated_mc",
+        "lm_eval pragworld_generated_mc, hf-tree",
         "ablate",
         "patch",
         "patch --method attribution",
