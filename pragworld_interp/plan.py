@@ -146,8 +146,8 @@ class RunPlan:
         )
         if any(cell.startswith("-") for row in estimates for cell in row[1:]):
             lines.append(
-                "-: beside the other memory, the device has no room for a layer. Plan for fewer "
-                "--batch-tokens.\n"
+                "-: more devices than the model has layers. Sweeps take fewer with a smaller "
+                "--batch-tokens, evaluation with a smaller --batch-size.\n"
             )
         return "\n".join(lines)
 

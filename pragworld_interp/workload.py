@@ -38,8 +38,9 @@ _TRAINED_TOKENS = 2  # of a row: the label, and the end of the text
 # FLOPs of the backward pass of attention for each of its forward pass: fused kernels compute four
 # products of the size of the forward's two, and one of those again.
 _SCORES_BACKWARD = 2.5
-# The bytes of a trained weight: itself, its gradient, and the two moments of Adam, in float32.
-_TRAINED_BYTES = 16
+# The bytes of a trained weight's gradient and of AdamW's two moments. They are in float32 as the
+# weights are, which is pragworld-train's default, also in mixed precision.
+_GRADIENT_AND_STATES = 12
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,8 @@ def plan_commands(inputs: PlanInputs, batch_size: int) -> list[Workload]:
         *([plan_tree_likelihoods(inputs)] if inputs.trees else []),
         plan_ablation(inputs),
         *([plan_patching(inputs), plan_attribution(inputs)] if has_pairs else []),
-        plan_training(inputs),
+        plan_training(inputs, adapter=True),
+        plan_training(inputs, adapter=False),
     ]
 
 
@@ -432,10 +434,14 @@ class Total:
 # Training -----------------------------------------------------------------------------------------
 
 
-def plan_training(inputs: PlanInputs) -> Workload:
-    """Return the work of `pragworld-train --use_peft` on the documents, with TRL's defaults.
+def plan_training(inputs: PlanInputs, adapter: bool) -> Workload:
+    """Return the work of `pragworld-train` on the documents, with TRL's defaults.
 
     Rows are in an order of their own, so that the padding of a run differs a little.
+
+    Args:
+        inputs: The model and the prompts.
+        adapter: Whether it trains the weights of LoRA (`--use_peft`), not those of the model.
     """
     costs = inputs.costs
     lengths = [min(len(prompt) + _TRAINED_TOKENS, LONGEST_ROW) for prompt in inputs.prompts]
@@ -446,21 +452,24 @@ def plan_training(inputs: PlanInputs) -> Workload:
         batches += [(len(part), max(part)) for part in parts]
     tokens = sum(rows * length for rows, length in batches)
     scores = sum(rows * length**2 for rows, length in batches)
-    # Forward; again, because gradients are checkpointed; and the gradients of the residuals.
-    flops = costs.flops(3 * tokens, round((2 + _SCORES_BACKWARD) * scores))
-    # The same of the adapter, and the gradients of its own weights.
-    adapter = LORA_RANK * costs.adapter_width
-    flops += 4 * 2 * adapter * tokens
+    # Forward; again, because gradients are checkpointed; the gradients of the residuals; and those
+    # of the weights, unless only an adapter's are trained. PyTorch does not repeat the last product
+    # of a block if no gradient needs its result, so training all weights may take a little less.
+    products = 3 if adapter else 4
+    flops = costs.flops(products * tokens, round((2 + _SCORES_BACKWARD) * scores))
+    added = LORA_RANK * costs.adapter_width if adapter else 0
+    flops += 4 * 2 * added * tokens
     # On GPUs, TRL computes the logits of labels only, and computes them again for gradients.
-    flops += 3 * EPOCHS * len(lengths) * _TRAINED_TOKENS * costs.unembedding
+    flops += products * EPOCHS * len(lengths) * _TRAINED_TOKENS * costs.unembedding
     most = max(rows * length for rows, length in batches)
     in_float32 = 4 * costs.activation_bytes // costs.item_bytes
+    trained = added if adapter else costs.parameters
     return Workload(
-        "train, LoRA",
+        "train, LoRA" if adapter else "train, all weights",
         tokens,
         2 * tokens * len(costs.blocks),
         (Phase(flops),),
-        4 * costs.parameters + _TRAINED_BYTES * adapter,
+        4 * (costs.parameters + added) + _GRADIENT_AND_STATES * trained,
         most * (4 * len(costs.blocks) * costs.width + 2 * in_float32),
         is_training=True,
     )

@@ -22,8 +22,8 @@ from small_models import LabelsOnly, small_model
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
-from transformers import AutoTokenizer
-from trl import SFTConfig, SFTTrainer
+from transformers import AutoTokenizer, TrainerCallback
+from trl import ModelConfig, SFTConfig, SFTTrainer
 
 import pragworld_tasks as pt
 from pragworld_interp import workload
@@ -81,16 +81,11 @@ _BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 class Measured(TorchDispatchMode):
-    """The FLOPs of matrix products while it is entered.
+    """The FLOPs of matrix products while it is entered."""
 
-    Args:
-        skipped: Products with this dimension are not counted.
-    """
-
-    def __init__(self, skipped: int | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.flops = self.tokens = 0
-        self._skipped = skipped
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -107,9 +102,7 @@ class Measured(TorchDispatchMode):
             self.flops += _scores(args[0], args[1])
         elif operation is _BACKWARD:
             self.flops += 5 * _scores(args[1], args[2]) // 2
-        elif operation in flop_registry and not any(
-            isinstance(tensor, Tensor) and self._skipped in tensor.shape for tensor in args
-        ):
+        elif operation in flop_registry:
             self.flops += flop_registry[operation](*args, **kwargs, out_val=output)
         return output
 
@@ -256,33 +249,56 @@ def test_counts_are_those_of_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> N
 # Training -----------------------------------------------------------------------------------------
 
 
-def test_counts_are_those_of_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Held(TrainerCallback):
+    """The bytes of weights, gradients and states when the optimizer has made a step."""
+
+    def on_optimizer_step(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
+        """Sum them up."""
+        weights = list(model.parameters())
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        states = [state for moments in optimizer.state.values() for state in moments.values()]
+        self.bytes = sum(tensor.nbytes for tensor in (*weights, *gradients, *states))
+
+
+@pytest.mark.parametrize("adapter", [True, False], ids=["LoRA", "all weights"])
+def test_counts_and_states_are_those_of_training(
+    adapter: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workload, "EPOCHS", 1)
+    monkeypatch.setattr(workload, "TRAINED_ROWS", 2)
+    # Logits of labels only, as on GPUs.
+    monkeypatch.setattr("trl.trainer.utils._use_triton", lambda device: True)
+    lora = LoraConfig(r=workload.LORA_RANK, target_modules="all-linear", task_type="CAUSAL_LM")
+    held = Held()
     trainer = SFTTrainer(
         str(tiny_folder()),
-        SFTConfig(str(tmp_path), bf16=False, use_cpu=True, report_to=[], max_steps=1),
+        SFTConfig(
+            str(tmp_path), per_device_train_batch_size=2, use_cpu=True, report_to=[], max_steps=1
+        ),
         train_dataset=to_dataset(pt.generate(groups=40, seed=SEED)),
         processing_class=AutoTokenizer.from_pretrained(tiny_folder()),
-        peft_config=LoraConfig(
-            r=workload.LORA_RANK, target_modules="all-linear", task_type="CAUSAL_LM"
-        ),
+        peft_config=lora if adapter else None,
+        callbacks=[held],
     )
-    epoch = plan_training(tiny_inputs(40))
+    epoch = plan_training(tiny_inputs(40), adapter)
     sizes = [batch["input_ids"].shape for batch in trainer.get_train_dataloader()]
     assert epoch.tokens == pytest.approx(sum(map(torch.Size.numel, sizes)), rel=CLOSE)
 
-    # One step, without its logits: those of all positions on a CPU, of the labels on GPUs.
-    costs = tiny_inputs(40).costs
-    counter = Measured(skipped=costs.vocabulary)
     shapes: list[torch.Size] = []
     embed = trainer.model.get_input_embeddings()
-    with embed.register_forward_pre_hook(lambda _, args: shapes.append(args[0].shape)), counter:
+    counted = Measured()
+    with embed.register_forward_pre_hook(lambda _, args: shapes.append(args[0].shape)), counted:
         trainer.train()
-    (rows, length), *_ = shapes
-    monkeypatch.setattr(workload, "_TRAINED_TOKENS", 0)
-    alike = [[0] * length] * rows
-    step = plan_training(with_prompts(tiny_inputs(40), alike))
-    assert step.flops == pytest.approx(counter.flops, rel=CLOSE)
+    ((rows, length),) = shapes
+    prompts = [[0] * (length - workload._TRAINED_TOKENS)] * rows
+    step = plan_training(with_prompts(tiny_inputs(40), prompts), adapter)
+    flops = step.flops
+    if not adapter:  # nothing needs the last product of a layer, which PyTorch does not repeat
+        config = trainer.model.config
+        last = 2 * config.intermediate_size * config.hidden_size * config.num_hidden_layers
+        flops -= last * rows * length
+    assert flops == pytest.approx(counted.flops, rel=CLOSE)
+    assert step.held_bytes == pytest.approx(held.bytes, rel=1e-3)
 
 
 def with_prompts(inputs: PlanInputs, prompts: list[list[int]]) -> PlanInputs:
@@ -293,6 +309,7 @@ def with_prompts(inputs: PlanInputs, prompts: list[list[int]]) -> PlanInputs:
 
 def test_training_is_planned_with_its_defaults() -> None:
     settings = SFTConfig(bf16=False)
+    assert ModelConfig().dtype == "float32"
     assert DEFAULTS["lora_r"] == workload.LORA_RANK
     assert DEFAULTS["num_train_epochs"] == workload.EPOCHS
     assert settings.per_device_train_batch_size == workload.TRAINED_ROWS
@@ -340,6 +357,7 @@ def test_the_command_prints_the_plan_and_writes_it(
         "patch",
         "patch --method attribution",
         "train, LoRA",
+        "train, all weights",
     ]
     (ablate,) = [command for command in plan["commands"] if command["command"] == "ablate"]
     assert ablate["flops"] == work.flops
