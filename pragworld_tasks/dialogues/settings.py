@@ -54,7 +54,8 @@ class GeneratorSettings:
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
         alterations: The alterations that variants have, each with a positive weight. The shares of
-            the variants are about in proportion to the weights.
+            the variants are about in proportion to the weights. But half of the groups have two or
+            three flips, which are swaps and substitutions of variables, if those have any weight.
         flips: The share of the altered variants whose answer is not the original's, from 0.2 to
             0.5. A group has 1 to 3 flips, and as many variants as this share makes of them.
         undetermined: Whether to keep or to drop questions that what was said leaves undetermined.
