@@ -236,7 +236,7 @@ def ablate_layers(
         return result
 
     by_group = _results(sweep, units, work, decode_group, out, run_identity, intervention.name)
-    if by_group is None or not runs.process_state().is_main_process:
+    if by_group is None:
         return None
     documents = [document for group, _ in by_group for document in group.documents]
     gold = [row for _, rows in by_group for row in rows]
@@ -294,12 +294,12 @@ def patch_layers(
         return [decode(PairEffect, effect, "") for effect in result]
 
     by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
-    if by_group is None:
-        return None
-    pairs = tuple(effect for _, effects in by_group for effect in effects)
+    pairs = tuple(effect for _, effects in by_group or () for effect in effects)
     sample = sample_pairs(pairs, check_pairs) if method == "attribution" and not shard else []
+    if sweep.decoder.is_divided:
+        sample = runs.from_first(sample)
     checked = _check_estimates(sweep, positions, sample) if sample else None
-    if not runs.process_state().is_main_process:
+    if by_group is None:
         return None
     report = None
     if shard:
@@ -407,7 +407,7 @@ def _results(
 ) -> list[tuple[PromptGroup, Any]] | None:
     """Do the work on all units, and return groups and results in the order of the groups.
 
-    `runs.run_units` says which processes get None instead.
+    All processes but the first get None instead.
     """
     try:
         results = runs.run_units(

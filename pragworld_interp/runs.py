@@ -66,8 +66,7 @@ def run_units(
         is_divided: Whether the model is divided among the processes.
 
     Returns:
-        The decoded results of all groups, in order. In all processes but the first, None, unless
-        the model is divided among them.
+        The decoded results of all groups, in order; None in all processes but the first.
 
     Raises:
         InputError: The journal has another identity, or a single group does not fit into memory.
@@ -108,11 +107,10 @@ def run_units(
                         journal.append([number, results])
                     progress.update(_count_documents(units[number]))
         state.wait_for_everyone()
-    everything: list[Any] | None = None
-    if state.is_main_process:
-        done = _read_journals(target, identity, decode_unit)
-        everything = [result for number in range(len(units)) for result in done[number]]
-    return from_first(everything) if is_divided else everything
+    if not state.is_main_process:
+        return None
+    done = _read_journals(target, identity, decode_unit)
+    return [result for number in range(len(units)) for result in done[number]]
 
 
 def divide_prompts(
