@@ -15,6 +15,7 @@ from pragworld_interp.devices import DEVICES
 from pragworld_interp.layer_report import By, Intervention, Replacement
 from pragworld_interp.patching_report import CHECKED_PAIRS, Method, is_patching_file
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_interp.processes import sharing_errors
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
 from pragworld_interp.targets import Module, parse_layers
 from pragworld_interp.trace_files import read_trace
@@ -138,6 +139,7 @@ def _add_ablate(commands: Commands) -> None:
     _add_shared(command)
 
 
+@sharing_errors()
 def _ablate(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions):
         raise InputError(f"--positions {options.positions}: {problem}")
@@ -191,6 +193,7 @@ def _add_patch(commands: Commands) -> None:
     _add_shared(command)
 
 
+@sharing_errors()
 def _patch(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
         raise InputError(f"--positions {options.positions}: {problem}")
@@ -265,6 +268,7 @@ def _add_trace(commands: Commands) -> None:
     _add_engine(add)
 
 
+@sharing_errors()
 def _trace(options: argparse.Namespace) -> None:
     from pragworld_interp.trace_heatmap import trace_figure
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pragworld_interp.modules import first_tensor, replaced_forward
+from pragworld_interp.processes import meet
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
@@ -96,7 +97,7 @@ class Decoder:
     @property
     def is_divided(self) -> bool:
         """Whether the model is divided among processes, all of which run every batch."""
-        return (getattr(self.model, "_tp_size", None) or 1) > 1
+        return _is_divided(self.model)
 
     @property
     def attention(self) -> str:
@@ -172,7 +173,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
     """
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
-    if adapter and (getattr(model, "_tp_size", None) or 1) > 1:
+    if adapter and _is_divided(model):
         raise divided_adapter_error(adapter)
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
@@ -185,7 +186,13 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
             "among branches; use sdpa as the implementation of attention"
         )
     model.eval()
+    if _is_divided(model):
+        meet()  # before the model runs, because its parts wait for each other
     return Decoder(model, tokenizer, find_blocks(model), (), sliding_window(model))
+
+
+def _is_divided(model: Any) -> bool:
+    return (getattr(model, "_tp_size", None) or 1) > 1
 
 
 def divided_adapter_error(adapter: str) -> InputError:

@@ -19,6 +19,7 @@ from pragworld_interp.decoder import (
 )
 from pragworld_interp.identities import ModelIdentity
 from pragworld_interp.modules import is_out_of_memory
+from pragworld_interp.processes import meet
 from pragworld_interp.runs import process_state
 from pragworld_tasks.errors import InputError
 
@@ -220,6 +221,7 @@ def _placement(model: Model) -> dict[str, Any]:
         raise InputError(
             "--tensor-parallel needs transformers 5.17 or newer: pip install -U transformers"
         ) from error
+    meet()  # before the model is loaded, for which the processes connect
     return {"distributed_config": DistributedConfig(tp_size=processes, tp_plan="auto")}
 
 

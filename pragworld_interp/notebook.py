@@ -15,6 +15,7 @@ from pragworld_interp.layer_report import Intervention, Replacement
 from pragworld_interp.loading import model_identity
 from pragworld_interp.patching_report import CHECKED_PAIRS, Method
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_interp.processes import sharing_errors
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.reports import Ablated, Patched, check_choice
 from pragworld_interp.runs import from_first, process_state
@@ -98,8 +99,8 @@ def ablate(
     drawn = seed if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
-    with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
-        sweep, folder = prepared
+    prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
+    with sharing_errors(), prepared as (sweep, folder):
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
     return Ablated(**vars(from_first(report)))
 
@@ -162,8 +163,8 @@ def patch(
     if check_pairs < 0:
         raise InputError(f"check_pairs={check_pairs}: must be at least 0")
     own = _own_data(prompts, labels, answers, groups)
-    with _prepared(model, tokenizer, documents, own, chat_template, batch_tokens) as prepared:
-        sweep, folder = prepared
+    prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
+    with sharing_errors(), prepared as (sweep, folder):
         file = folder / "patching.jsonl"
         report = pipeline.patch_layers(sweep, positions, file, method, check_pairs)
     return Patched(**vars(from_first(report)))
@@ -225,7 +226,8 @@ def trace(
                 "prompts must be two, an original and its variant, without a row; give two of them"
             )
         own = replace(own, groups=[0, 0])
-    with _prepared(model, tokenizer, listed, own, chat_template, batch_tokens) as (sweep, _):
+    prepared = _prepared(model, tokenizer, listed, own, chat_template, batch_tokens)
+    with sharing_errors(), prepared as (sweep, _):
         report = pipeline.trace_layers(sweep)
     return Traced(**vars(report))
 

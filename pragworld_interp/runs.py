@@ -23,6 +23,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pragworld_interp.modules import is_out_of_memory
+from pragworld_interp.processes import check_others, meet
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
@@ -69,7 +70,8 @@ def run_units(
         The decoded results of all groups, in order; None in all processes but the first.
 
     Raises:
-        InputError: The journal has another identity, or a single group does not fit into memory.
+        InputError: The journal has another identity, a single group does not fit into memory, or
+            another process has failed.
     """
     state = process_state()
     memory = MemoryLimit(
@@ -101,12 +103,14 @@ def run_units(
         )
         with progress:
             for number in mine:
+                # Processes of a divided model start a unit together, others at their own pace.
+                meet() if is_divided else check_others()
                 if number not in finished:
                     results = memory.work(units[number])
                     if journal is not None:
                         journal.append([number, results])
                     progress.update(_count_documents(units[number]))
-        state.wait_for_everyone()
+        meet()
     if not state.is_main_process:
         return None
     done = _read_journals(target, identity, decode_unit)
@@ -127,6 +131,9 @@ def divide_prompts(
 
     Returns:
         The tensors in the order of the prompts, in all processes.
+
+    Raises:
+        ReportedError: Another process has failed.
     """
     mine = tqdm(
         own_share(count, is_divided),
@@ -134,8 +141,14 @@ def divide_prompts(
         unit="prompt",
         disable=hides_progress(),
     )
-    results = [(number, work(number)) for number in mine]
-    done = dict(results if is_divided else gather_object(results))
+    results = []
+    for number in mine:
+        check_others()
+        results.append((number, work(number)))
+    if not is_divided:
+        meet()
+        results = gather_object(results)
+    done = dict(results)
     return [done[number] for number in range(count)]
 
 
@@ -151,13 +164,23 @@ def own_share(count: int, is_divided: bool) -> range:
 
 
 def from_first(value: Value) -> Value:
-    """Return the value that the first process has, in all processes."""
+    """Return the value that the first process has, in all processes.
+
+    Raises:
+        ReportedError: Another process has failed.
+    """
+    meet()
     result: Value = broadcast_object_list([value])[0]
     return result
 
 
 def from_all(value: Value) -> list[Value]:
-    """Return the values of all processes, in all processes."""
+    """Return the values of all processes, in all processes.
+
+    Raises:
+        ReportedError: Another process has failed.
+    """
+    meet()
     result: list[Value] = gather_object([value])
     return result
 

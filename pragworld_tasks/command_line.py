@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, ReportedError
 
 
 @contextmanager
@@ -22,7 +22,8 @@ def clean_exit() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except InputError as error:
-        print(error, file=sys.stderr)
+        if not isinstance(error, ReportedError):
+            print(error, file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:  # of a function that lm-eval calls: see `harness`
         if isinstance(end.code, str):

@@ -1,4 +1,4 @@
-"""The exception that a user's mistake raises."""
+"""The exceptions that a user's mistake raises."""
 
 
 class InputError(ValueError):
@@ -8,3 +8,7 @@ class InputError(ValueError):
     and what to do. The commands print it and exit with status 2; so do the functions that lm-eval
     calls (`pragworld_tasks.harness`).
     """
+
+
+class ReportedError(InputError):
+    """An error of another process that shares a run with this one: the command there prints it."""

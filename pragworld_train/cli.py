@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
+from pragworld_interp.processes import sharing_errors
 from pragworld_tasks.command_line import clean_exit, round_repeatably
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import DEFAULTS, TrainArguments, make_parser, parse_settings
@@ -98,7 +99,9 @@ def _train(words: Sequence[str]) -> None:
     if "--help-all" in words:
         make_parser().print_help()
     else:
-        train(parse_settings(words))
+        with sharing_errors():
+            settings = parse_settings(words)
+        train(settings)
 
 
 def _evaluate(words: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from transformers.trainer_callback import TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line
+from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
@@ -48,27 +49,28 @@ def train(settings: RunSettings) -> None:
         InputError: The settings, the data and the model do not fit together.
     """
     script_args, training_args, _ = settings
-    launched = int(os.environ.get("WORLD_SIZE", "1"))
-    if training_args.world_size != launched:  # each would do all of it, in the same folder
-        raise InputError(
-            f"{launched} processes were launched, but transformers sees {training_args.world_size};"
-            " on CPUs add --use_cpu"
-        )
-    main_process = training_args.process_index == 0
-    out = Path(training_args.output_dir)
-    data = _load_data(script_args)
-    plan = plan_of_settings(settings)
-    checkpoint = _checkpoint_to_resume(training_args)
-    if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
-        _clear_output(out, script_args.overwrite, main_process)
-    trainer = _make_trainer(settings, data)
-    repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-    with full_disk_in_one_line(out):
-        trainer.train(resume_from_checkpoint=checkpoint)
-        trainer.save_model(training_args.output_dir)
-        trainer.create_model_card(name)
-    record = trainer.run_record()
-    trainer.accelerator.wait_for_everyone()
+    with sharing_errors():
+        launched = int(os.environ.get("WORLD_SIZE", "1"))
+        if training_args.world_size != launched:  # each would do all of it, in the same folder
+            raise InputError(
+                f"{launched} processes were launched, but transformers sees "
+                f"{training_args.world_size}; on CPUs add --use_cpu"
+            )
+        main_process = training_args.process_index == 0
+        out = Path(training_args.output_dir)
+        data = _load_data(script_args)
+        plan = plan_of_settings(settings)
+        checkpoint = _checkpoint_to_resume(training_args)
+        if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
+            _clear_output(out, script_args.overwrite, main_process)
+        meet()  # before the processes wait for each other in TRL
+        trainer = _make_trainer(settings, data)
+        repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
+        with full_disk_in_one_line(out):
+            trainer.train(resume_from_checkpoint=checkpoint)
+            trainer.save_model(training_args.output_dir)
+            trainer.create_model_card(name)
+        record = trainer.run_record()
     trainer.accelerator.end_training()
     if not main_process:
         return

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from pragworld_interp import runs
 from pragworld_interp.cli import main
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, ReportedError
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 6}')
@@ -169,6 +170,17 @@ def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]
         results = runs.run_units(units, work, as_it_is, target, identity, 256, "a test")
         assert results == [{"p": [0.5, number]} for number in range(5)]
     return ran
+
+
+def test_a_process_stops_between_units_when_another_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = mock.Mock(side_effect=[None, None, ReportedError("full disk")])
+    monkeypatch.setattr(runs, "check_others", failed)
+    with pytest.raises(InputError, match="full disk"):
+        run_some(tmp_path / "out", {"model": "one"})
+    monkeypatch.undo()
+    assert run_some(tmp_path / "out", {"model": "one"}) == [2, 3, 4]
 
 
 def as_it_is(_: PromptGroup, result: Any) -> Any:
