@@ -19,6 +19,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
+from pragworld_tasks.sensitivity.collection import prompts_digest
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.figures import draw_figures
 from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
@@ -415,6 +416,87 @@ def test_two_runs_of_one_model_and_files_of_two_questions_are_refused(tmp_path: 
     again.write_text(first.read_text() + other.read_text())
     assert "travel_miami, in a file of travel_commute" in refused([again])
     assert "No such file" in refused([tmp_path / "none.jsonl"])
+
+
+def without_lines(path: Path, *dropped: int) -> None:
+    """Drop lines of a file."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for row, line in enumerate(lines) if row not in dropped))
+
+
+def write_results(samples_file: Path, limit: float | None, effective: int) -> None:
+    """Write the part of lm-eval's results beside samples that says how many documents there are."""
+    task, _, date = samples_file.stem.removeprefix("samples_").rpartition("_")
+    counts = {task: {"original": 3 * PARAPHRASES, "effective": effective}}
+    results = {"config": {"limit": limit}, "n-samples": counts}
+    samples_file.with_name(f"results_{date}.json").write_text(json.dumps(results))
+
+
+@pytest.mark.parametrize(
+    ("limit", "effective", "dropped", "reason"),
+    [
+        (None, 3 * PARAPHRASES, (5,), "has 17 of the 18 documents of the run"),
+        (3.0, 3, tuple(range(3, 18)), "run with --limit 3"),
+        (None, 3, tuple(range(3, 18)), "run with --samples, on 3 of 18 documents"),
+        (None, 3 * PARAPHRASES, (), ""),
+    ],
+)
+def test_a_part_of_a_run_is_refused_by_its_results(
+    tmp_path: Path, limit: float | None, effective: int, dropped: tuple[int, ...], reason: str
+) -> None:
+    path = write_samples(tmp_path, "travel_commute")
+    path = path.rename(path.with_name(f"{path.stem}T01-02-03.4.jsonl"))
+    write_results(path, limit, effective)
+    without_lines(path, *dropped)
+    if reason:
+        assert refused([path]) == f"{path}: {reason}; pass a whole run"
+    else:
+        assert len(read_samples([path])[0].prompts) == 3 * PARAPHRASES
+
+
+def test_without_results_each_wording_must_have_each_value(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "travel_commute")
+    without_lines(path, 0)
+    with command_refused(
+        f"{path}: paraphrase 0 has samples of other intents, but none of intent 0; pass a whole run"
+    ):
+        main(["decompose", str(path)])
+
+
+def test_a_collection_is_refused_until_it_is_whole(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "travel_commute")
+    path = path.rename(tmp_path / "samples_world_model_travel_commute.jsonl")
+    documents = [json.loads(line)["doc"] for line in path.read_text().splitlines()]
+    settings = tmp_path / "collect.json"
+    collected = {"documents": prompts_digest(documents)}
+    settings.write_text(json.dumps({"tasks": {"world_model_travel_commute": collected}}))
+    assert len(read_samples([path])[0].prompts) == 3 * PARAPHRASES
+    without_lines(path, *range(3, 18))  # only the first paraphrase, as after the first chunk
+    assert "some prompts are missing; rerun `pragworld-tasks collect` to" in refused([path])
+    settings.write_text(settings.read_text().replace("{", '{"shard": {"number": 1}, ', 1))
+    assert "a shard of a run, to be joined by `pragworld-tasks merge`" in refused([path])
+
+
+def test_what_cannot_be_computed_is_a_dash_with_its_reason(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    kept = [line for line in lines if line["doc"]["paraphrase"] < 2 and line["doc"]["intent"] < 2]
+    kept[3]["resps"] = [["Who knows?"] * 8]
+    path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    text, found = run(path)
+    assert "nan" not in text
+    (task,), (domain,) = found["tasks"], found["domains"]
+    unbiased_purpose = task["unbiased"]["ps"]
+    assert unbiased_purpose["low"] is None
+    assert f"{unbiased_purpose['value']:.3f} [-]" in text
+    assert f"{domain['unbiased']['ps']['value']:.3f} ± -" in text
+    reason = (
+        "ps, as, mu, mvs (unbiased) without interval: no two paraphrases have readable responses "
+        "to the same intents"
+    )
+    assert task["notes"] == [reason, "1 of 4 prompts have no readable response"]
+    assert f"model on travel_commute: {reason}\n" in text
+    assert "model, means of travel: ps, as, mu, mvs (unbiased) without standard error: " in text
 
 
 def test_every_question_has_a_domain() -> None:

@@ -18,6 +18,7 @@ from pragworld_tasks.harness import estimate
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
+from pragworld_tasks.sensitivity.samples import read_samples
 from pragworld_tasks.sensitivity.world_model_tasks import (
     own_question_records,
     question_records,
@@ -55,11 +56,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def known(lm_eval: LmEval, server: str, cache: Path) -> Evaluation:
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The `--metadata` that names a file of 12 paraphrases."""
+    path = tmp_path_factory.mktemp("twelve") / "twelve.jsonl"
+    wordings = [wording.text for wording in shipped_paraphrases("travel_commute")[:12]]
+    path.write_text("".join(json.dumps({"text": wording}) + "\n" for wording in wordings))
+    return json.dumps({"paraphrases": str(path)})
+
+
+@pytest.fixture(scope="module")
+def known(lm_eval: LmEval, server: str, cache: Path, twelve: str) -> Evaluation:
     """An evaluation of 3 intents, 12 paraphrases and 50 responses."""
     return lm_eval(
         *over_http(server),
-        *("--tasks", TASK, "--log_samples", "--limit", str(3 * 12), "--use_cache", str(cache)),
+        *("--tasks", TASK, "--log_samples", "--metadata", twelve, "--use_cache", str(cache)),
     )
 
 
@@ -114,16 +124,29 @@ def test_the_table_is_what_decompose_finds(known: Evaluation, found: dict[str, A
     assert shown["ps"] + shown["as"] + shown["mu"] == pytest.approx(1)
 
 
+@pytest.fixture(scope="module")
+def limited(
+    known: Evaluation, lm_eval: LmEval, server: str, cache: Path, twelve: str
+) -> Evaluation:
+    """The first three prompts of `known`, evaluated again with its cache."""
+    return lm_eval(
+        *over_http(server),
+        *("--tasks", TASK, "--limit", "3", "--log_samples", "--metadata", twelve),
+        *("--use_cache", str(cache)),
+    )
+
+
+def test_a_run_with_a_limit_is_not_decomposed(limited: Evaluation) -> None:
+    with pytest.raises(InputError, match="run with --limit 3; pass a whole run"):
+        read_samples([limited.samples_file(TASK)])
+
+
 def test_lm_evals_cache_does_not_turn_fifty_responses_into_one(
-    known: Evaluation, lm_eval: LmEval, server: str, cache: Path
+    known: Evaluation, limited: Evaluation, cache: Path
 ) -> None:
     assert list(cache.parent.iterdir())
-    evaluation = lm_eval(
-        *over_http(server),
-        *("--tasks", TASK, "--limit", "3", "--log_samples", "--use_cache", str(cache)),
-    )
-    assert evaluation.returncode == 0, evaluation.log
-    for sample, before in zip(evaluation.samples(TASK), known.samples(TASK)[:3], strict=True):
+    assert limited.returncode == 0, limited.log
+    for sample, before in zip(limited.samples(TASK), known.samples(TASK)[:3], strict=True):
         assert len(set(sample["resps"][0])) > 40
         assert sample["resps"] != before["resps"]
 

@@ -91,7 +91,7 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
                     f"{path}: samples of a task that does not answer each question once (it has "
                     "several wordings, or measures perplexity); pass those of another task"
                 )
-            if sampled and (part := _part(path)):
+            if sampled and (part := part_of_run(path)):
                 raise InputError(f"{path}: {part}; pass a whole run")
             runs.append(RunSource(path.name, sampled, (path,)))
     for run in runs:
@@ -111,6 +111,31 @@ def task_and_date(samples: Path) -> tuple[str, str | None]:
     """
     named = _SAMPLES.fullmatch(samples.stem)
     return (named["task"], named["date"]) if named else (samples.stem, None)
+
+
+def part_of_run(samples: Path, documents: int | None = None) -> str:
+    """Return what makes samples a part of a run; "" if the results beside them name nothing.
+
+    Args:
+        samples: the file that lm-eval or `pragworld-tasks collect` wrote.
+        documents: how many documents the samples in it are of; None if they were not counted.
+    """
+    task, date = task_and_date(samples)
+    beside = samples.with_name(f"results_{date}.json" if date else "collect.json")
+    content = read_json(beside) if beside.is_file() else None
+    settings = content if isinstance(content, dict) else {}
+    if limit := _within(settings, "config", "limit"):
+        return f"run with --limit {limit}".removesuffix(".0")
+    if "shard" in settings or _within(settings, "configs", task, "metadata", "shard"):
+        return "a shard of a run, to be joined by `pragworld-tasks merge`"
+    whole, evaluated = (
+        _within(settings, "n-samples", task, kind) for kind in ("original", "effective")
+    )
+    if evaluated != whole:
+        return f"run with --samples, on {evaluated} of {whole} documents"
+    if documents is not None and whole is not None and documents != whole:
+        return f"has {documents} of the {whole} documents of the run"
+    return ""
 
 
 def common_split(runs: Sequence[RunSource]) -> str:
@@ -216,7 +241,7 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
         if sampled and split in (None, sampled) and _answers_questions(path):
-            if part := _part(path):
+            if part := part_of_run(path):
                 parts.append(f"{path}: {part}")
             else:
                 task, _ = task_and_date(path)
@@ -232,19 +257,6 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
             "--output_path and without --limit, and pass that folder"
         )
     return runs
-
-
-def _part(samples: Path) -> str:
-    """Return what restricted a run to a part of the documents; "" if its results name nothing."""
-    task, date = task_and_date(samples)
-    results = samples.with_name(f"results_{date}.json")
-    content = read_json(results) if results.is_file() else None
-    settings = content if isinstance(content, dict) else {}
-    if limit := _within(settings, "config", "limit"):
-        return f"run with --limit {limit}"
-    if shard := _within(settings, "configs", task, "metadata", "shard"):
-        return f"shard {shard} of a run, to be joined by `pragworld-tasks merge`"
-    return ""
 
 
 def _within(content: Any, *names: str) -> Any:

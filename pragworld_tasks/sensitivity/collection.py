@@ -16,7 +16,7 @@ import os
 import random
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -368,12 +368,31 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
 
 def _task_settings(task: "Task") -> dict[str, Any]:
     """Return how often which prompts are repeated, and how responses are generated."""
-    documents = json.dumps(list(task.eval_docs), sort_keys=True, default=str)
     return {
         "repeats": task.config.repeats,
         "generation_kwargs": task.config.generation_kwargs,
-        "documents": hashlib.sha256(documents.encode()).hexdigest(),
+        "documents": prompts_digest(task.eval_docs),
     }
+
+
+def prompts_digest(documents: Iterable[Mapping[str, Any]]) -> str:
+    """Return the SHA-256 digest that `collect.json` has of a task's documents, in their order."""
+    content = json.dumps(list(documents), sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def collected_digest(samples: Path) -> str | None:
+    """Return the digest of all documents of a task; None unless `collect` wrote its samples.
+
+    Args:
+        samples: The file of the task's samples.
+    """
+    settings = samples.with_name("collect.json")
+    if not settings.is_file():
+        return None
+    tasks = json_object(read_text(settings), str(settings)).get("tasks", {})
+    digest: str | None = tasks.get(samples.stem.removeprefix("samples_"), {}).get("documents")
+    return digest
 
 
 def _model_folder(settings: CollectionSettings) -> str:

@@ -112,6 +112,14 @@ class TaskReport:
                 )
                 names = [name for name in SHARES if name in by_chance]
                 yield f"{', '.join(names)} ({estimator}) undefined: {reason}"
+            estimates = getattr(self.decomposition, estimator)
+            if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
+                reason = (
+                    "no two paraphrases have readable responses to the same intents"
+                    if _lacks_error(estimates["variance"])
+                    else "they are undefined in all resampled data"
+                )
+                yield f"{', '.join(unsure)} ({estimator}) without interval: {reason}"
         prompts = self.samples.prompts
         without = sum(all(value is None for value in prompt.values) for prompt in prompts)
         if without:
@@ -166,8 +174,15 @@ class DomainReport:
     left_out: dict[str, dict[str, tuple[str, ...]]]
 
     def notes(self) -> Iterator[str]:
-        """Yield which questions are not in which means, a line for each set of questions."""
+        """Yield which questions are not in which means, and which means have no standard error."""
         yield from left_out_notes(self.left_out)
+        for estimator in _ESTIMATORS:
+            means = getattr(self, estimator)
+            if unsure := [name for name in SHARES if _lacks_error(means[name])]:
+                yield (
+                    f"{', '.join(unsure)} ({estimator}) without standard error: some questions "
+                    "have none"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
@@ -388,6 +403,11 @@ def _estimates_json(estimates: dict[str, Estimate]) -> dict[str, Any]:
     }
 
 
+def _lacks_error(estimate: Estimate) -> bool:
+    """Return whether an estimate has a value, but neither an interval nor a standard error."""
+    return math.isnan(estimate.standard_error) and not math.isnan(estimate.value)
+
+
 def _number(value: float, digits: str = ".3f") -> str:
     return "-" if math.isnan(value) else format(value, digits)
 
@@ -395,7 +415,8 @@ def _number(value: float, digits: str = ".3f") -> str:
 def _with_interval(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "-"
-    return f"{estimate.value:.3f} [{estimate.interval.low:.3f}, {estimate.interval.high:.3f}]"
+    ends = "-" if _lacks_error(estimate) else ", ".join(map(_number, estimate.interval))
+    return f"{_number(estimate.value)} [{ends}]"
 
 
 def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
@@ -403,7 +424,7 @@ def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
     estimate: Estimate = getattr(domain, estimator)[name]
     if math.isnan(estimate.value):
         return "-"
-    text = f"{estimate.value:.3f} ± {estimate.standard_error:.3f}"
+    text = f"{_number(estimate.value)} ± {_number(estimate.standard_error)}"
     left_out = domain.left_out[estimator].get(name)
     if left_out:
         text += f" ({domain.questions - len(left_out)} of {domain.questions})"

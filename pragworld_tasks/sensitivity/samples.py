@@ -1,6 +1,7 @@
 """Responses to the world_model tasks, read from lm-eval's samples files."""
 
 import functools
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -11,8 +12,10 @@ from typing import Any
 from tqdm import tqdm
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.runs import part_of_run
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.sensitivity.collection import collected_digest, prompts_digest
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts
 from pragworld_tasks.sensitivity.open_questions import questions
 
@@ -106,7 +109,7 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
 
     Raises:
         InputError: A file cannot be read, holds samples of another task or of several questions, or
-            two files are of the same model and question.
+            is a part of a run (by `--limit`, say), or two files are of the same model and question.
     """
     by_key: dict[tuple[str, str], ModelSamples] = {}
     for samples in _read_all(paths, signed):
@@ -135,6 +138,7 @@ def _read_all(paths: Sequence[Path], signed: bool) -> Iterator[ModelSamples]:
 def _read(path: Path, signed: bool) -> ModelSamples:
     read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
     prompts: dict[tuple[int, int], SampledPrompt] = {}
+    documents: dict[tuple[int, int], Mapping[str, Any]] = {}
     question: tuple[str, str] | None = None
     for where, record in read_json_lines(path):
         document = _document(record, where)
@@ -159,10 +163,37 @@ def _read(path: Path, signed: bool) -> ModelSamples:
                     "give the samples of one run"
                 )
             responses, values = before.responses + responses, before.values + values
+        documents[key] = document
         prompts[key] = SampledPrompt(*key, document["value"], document["prompt"], responses, values)
     assert question is not None  # the file had a line
+    _check_whole(path, documents)
     model = path.resolve().parent.name.replace("__", "/")
     return ModelSamples(path, model, *question, tuple(prompts[key] for key in sorted(prompts)))
+
+
+def _check_whole(path: Path, documents: Mapping[tuple[int, int], Mapping[str, Any]]) -> None:
+    """Refuse a part of a run: its shares would be those of another design.
+
+    Args:
+        path: The file of samples.
+        documents: Those in it, by intent and paraphrase.
+    """
+    if part := part_of_run(path, len(documents)):
+        raise InputError(f"{path}: {part}; pass a whole run")
+    by_paraphrase = [documents[key] for key in sorted(documents, key=lambda key: key[::-1])]
+    collected = collected_digest(path)
+    if collected and collected != prompts_digest(by_paraphrase):
+        raise InputError(
+            f"{path}: responses to some prompts are missing; rerun `pragworld-tasks collect` to "
+            "resume"
+        )
+    intents, paraphrases = map(set, zip(*documents, strict=True))
+    for paraphrase, intent in itertools.product(sorted(paraphrases), sorted(intents)):
+        if (intent, paraphrase) not in documents:
+            raise InputError(
+                f"{path}: paraphrase {paraphrase} has samples of other intents, but none of intent "
+                f"{intent}; pass a whole run"
+            )
 
 
 def _document(record: Mapping[str, Any], where: Where) -> Mapping[str, Any]:
