@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -775,3 +775,32 @@ def test_only_runs_of_one_name_are_numbered(folder: Path, released: Path) -> Non
         "base + adapter, generated (2)",
         "gpt-3.5-turbo",
     ]
+
+
+@pytest.mark.parametrize(
+    ("folders", "endings"),
+    [
+        (("out/__data__me__runA__final", "out/__data__me__runB__final"), (" (runA)", " (runB)")),
+        (("runA/out/.__final", "runB/out/.__final"), (" (runA)", " (runB)")),
+        (("a/x/.__final", "a/y/.__final", "b/x/.__final"), (" (a/x)", " (y)", " (b/x)")),
+        (("out/.__final", "out/.__final"), (", generated (1)", ", generated (2)")),
+    ],
+)
+def test_models_in_folders_of_one_name_are_told_apart_by_no_more_than_needed(
+    folder: Path, tmp_path: Path, folders: Sequence[str], endings: Sequence[str]
+) -> None:
+    (written,) = folder.iterdir()
+    results = written / f"results_{DATE}.json"
+    content = json.loads(results.read_text())
+    content["config"]["model_args"] = {"pretrained": "/data/me/some/final"}
+    results.write_text(json.dumps(content))
+    places = [tmp_path / name for name in folders]
+    for place in {*places}:
+        shutil.copytree(written, place)
+    runs = load_runs(list(map(str, places)))
+    assert [run.name for run in runs] == [f"final{ending}" for ending in endings]
+    records = [tmp_path / "records" / name / "record.json" for name in "ab"]
+    for path, run in zip(records, runs, strict=False):
+        path.parent.mkdir(parents=True)
+        run.record.write(path)
+    assert [run.name for run in load_runs(list(map(str, records)))] == ["final (a)", "final (b)"]

@@ -17,6 +17,7 @@ from pragworld_tasks.evaluation.runs import (
     find_runs,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
+from pragworld_tasks.leaderboard.private_values import is_folder
 from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
 
 
@@ -28,11 +29,13 @@ class BoardRun:
         name: a name that no other run on the same documents has.
         record: its record, checked.
         report: its metrics, computed from the record's answers.
+        place: the record's file, or the folder of the responses; None for shipped answers.
     """
 
     name: str
     record: RunRecord
     report: ScoreReport
+    place: Path | None = None
 
     @property
     def documents(self) -> Sequence[Document]:
@@ -62,13 +65,14 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
                     "readings:majority instead"
                 )
             report = record.report(_documents_of_record(record, known))
-            runs.append(BoardRun(_name_of(record), record, report))
+            runs.append(BoardRun(_name_of(record), record, report, Path(argument)))
             continue
         for source in find_runs([argument], split):
             documents = _documents_of_source(source, split, known)
             report = score(documents, source.read(documents))
             record = to_record(source, report)
-            runs.append(BoardRun(_name_of(record), record, report))
+            place = source.files[0].parent if source.files else None
+            runs.append(BoardRun(_name_of(record), record, report, place))
     return _with_different_names(runs)
 
 
@@ -118,10 +122,11 @@ def _whole_names(record: RunRecord) -> list[str]:
 def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
     """Return the runs with what tells those of one name apart.
 
-    That is the developers of their models, if these differ, then their tasks, then a number.
+    That is the developers of their models, if these differ, then where models without a developer
+    were, then their tasks, then a number.
     """
     named = list(runs)
-    for describe in (_with_developer, _with_task, _with_number):
+    for describe in (_with_developer, _with_place, _with_task, _with_number):
         alike: dict[tuple[str, str], list[int]] = {}
         for place, run in enumerate(named):
             alike.setdefault((run.name, run.record.data.digest), []).append(place)
@@ -136,6 +141,36 @@ def _with_different_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
 def _with_developer(runs: Sequence[BoardRun]) -> list[str]:
     whole = [" + ".join(_whole_names(run.record)) for run in runs]
     return whole if len({*whole}) > 1 else [run.name for run in runs]
+
+
+def _with_place(runs: Sequence[BoardRun]) -> list[str]:
+    """Name those parts of the paths in which runs differ, and no others: they may be private."""
+    places = [_parts_from_end(run) for run in runs]
+    distinct = {*places}
+    if () in distinct or len(distinct) == 1:
+        return [run.name for run in runs]
+    names = []
+    for run, place in zip(runs, places, strict=True):
+        shared = [
+            next(number for number, part in enumerate(place) if part != other[number])
+            for other in distinct - {place}
+        ]
+        ending = place[min(shared) : max(shared) + 1]
+        names.append(f"{run.name} ({'/'.join(reversed(ending))})")
+    return names
+
+
+def _parts_from_end(run: BoardRun) -> tuple[str, ...]:
+    """Return the parts of a run's path; none for a model with a name that others can load.
+
+    lm-eval names the folder of a run's results after the path of the model.
+    """
+    if run.place is None or not (
+        run.record.source == "responses" or any(map(is_folder, _whole_names(run.record)))
+    ):
+        return ()
+    parts = str(run.place.resolve()).replace("__", "/").split("/")
+    return (*(part for part in reversed(parts) if part not in ("", ".")), "/")
 
 
 def _with_task(runs: Sequence[BoardRun]) -> list[str]:
