@@ -28,7 +28,7 @@ from pragworld_interp.layer_statistics import holm
 from pragworld_interp.serialization import encode
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_number, markdown_table
 
 Null = Literal["shift", "permutation"]
 
@@ -367,5 +367,4 @@ def _describe_data(report: LayerReport) -> str:
 
 
 def _cells(similarity: Similarity) -> tuple[str, str]:
-    value = "-" if math.isnan(similarity.value) else f"{similarity.value:.3f}"
-    return value, p_text(similarity.p)
+    return format_number(similarity.value), p_text(similarity.p)

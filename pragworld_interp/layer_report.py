@@ -26,6 +26,7 @@ from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.files import check_output, write_whole
 from pragworld_tasks.formatting import (
     format_interval,
+    format_number,
     format_percent,
     format_points,
     markdown_table,
@@ -390,7 +391,7 @@ def _layer_table(report: LayerReport) -> str:
         "sign": [layer.sign for layer in layers],
         "evidence": [layer.evidence for layer in layers],
         "found from": [format_percent(layer.detectable.points) for layer in layers],
-        "log-odds": [_signed(layer.log_odds.change) for layer in layers],
+        "log-odds": [format_number(layer.log_odds.change, "+.3f") for layer in layers],
         "its Holm p": [p_text(layer.log_odds.holm) for layer in layers],
         "both halves": [_rate(layer.both_halves) for layer in layers],
     }
@@ -439,10 +440,6 @@ def _role_lines(report: LayerReport) -> list[str]:
             names = [target.name for target in report.with_role(role, by)]
             lines.append(f"{role}, {rule}: {', '.join(names) or 'none'}")
     return lines
-
-
-def _signed(change: float) -> str:
-    return "-" if math.isnan(change) else f"{change:+.3f}"
 
 
 def _rate(share: float) -> str:

@@ -19,7 +19,7 @@ from pragworld_interp.serialization import DIGITS, encode
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_text, write_whole
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_number, markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,10 +99,10 @@ class Agreement:
 
     def to_text(self) -> str:
         """Return the agreement as a line."""
-        correlation = "-" if math.isnan(self.correlation) else f"{self.correlation:.3f}"
         return (
             f"agreement with exact patching on {self.pairs} pairs: correlation over layers "
-            f"{correlation}, mean absolute difference of p {self.difference:.3f}\n"
+            f"{format_number(self.correlation)}, mean absolute difference of p "
+            f"{self.difference:.3f}\n"
         )
 
 
@@ -207,7 +207,7 @@ class PatchingReport:
                     str(layer),
                     f"{p:.3f}",
                     f"[{low:.3f}, {high:.3f}]",
-                    f"{p - total.original_run:+.3f}",
+                    format_number(p - total.original_run, "+.3f"),
                 ]
                 for layer, p, low, high in zip(
                     total.layers, total.probability, total.low, total.high, strict=True
@@ -219,7 +219,8 @@ class PatchingReport:
             runs = [f"{average.original_run:.3f}", f"{average.altered_run:.3f}"]
             effects = np.asarray(average.probability) - average.original_run
             layer = int(effects.argmax())
-            rows.append([name, str(len(groups[name])), *runs, str(layer), f"{effects[layer]:+.3f}"])
+            effect = format_number(float(effects[layer]), "+.3f")
+            rows.append([name, str(len(groups[name])), *runs, str(layer), effect])
         headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
         return "\n".join([by_layer, markdown_table("by alteration", headers, rows), *agreement])
 

@@ -14,7 +14,7 @@ from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, read_text, write_json
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_number, markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -187,7 +187,7 @@ class TraceReport:
                 PART_TITLES[token.part],
                 str(layer),
                 f"{token.patched[layer]:.3f}",
-                f"{token.patched[layer] - self.original_run:+.3f}",
+                format_number(token.patched[layer] - self.original_run, "+.3f"),
             ]
             for token, layer in self.most_telling()
             if token.patched

@@ -45,20 +45,34 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def format_number(number: float | None, digits: str = ".3f") -> str:
+    """Return a number without a sign if it rounds to 0, or a dash where it is None or NaN.
+
+    Args:
+        number: the number.
+        digits: the end of a format that begins with an optional sign and a point.
+
+    >>> format_number(0.5), format_number(-0.0001), format_number(-0.001, "+.2f")
+    ('0.500', '0.000', '+0.00')
+    """
+    undefined = number is None or math.isnan(number)
+    return "-" if undefined else format(number, digits.replace(".", "z.", 1))
+
+
 def format_percent(percent: float) -> str:
     """Return a percentage with two decimals, or a dash where it is not defined (NaN)."""
-    return "-" if math.isnan(percent) else f"{percent:.2f}"
+    return format_number(percent, ".2f")
 
 
 def format_points(points: float) -> str:
     """Return a difference in points with its sign, or a dash where it is not defined (NaN)."""
-    return "-" if math.isnan(points) else f"{points:+.2f}"
+    return format_number(points, "+.2f")
 
 
 def format_interval(interval: tuple[float, float]) -> str:
     """Return the two ends of an interval, or a dash where it is not defined (NaN)."""
     low, high = interval
-    return "-" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
+    return "-" if math.isnan(low) else f"{format_percent(low)} to {format_percent(high)}"
 
 
 def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:

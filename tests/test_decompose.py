@@ -17,10 +17,12 @@ from warm_client import KILLED
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
 from pragworld_tasks.sensitivity.collection import prompts_digest
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.decomposition import Estimate
 from pragworld_tasks.sensitivity.figures import draw_figures
 from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
@@ -497,6 +499,19 @@ def test_what_cannot_be_computed_is_a_dash_with_its_reason(tmp_path: Path) -> No
     assert task["notes"] == [reason, "1 of 4 prompts have no readable response"]
     assert f"model on travel_commute: {reason}\n" in text
     assert "model, means of travel: ps, as, mu, mvs (unbiased) without standard error: " in text
+
+
+def test_a_share_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
+    report = decompose_samples(read_samples([path]), draws=20)
+    nearly = Estimate(-0.0004, Interval(-0.0004, 0.1), 0.1)
+    (task,), (domain,) = report.tasks, report.domains
+    for estimates in (task.decomposition.unbiased, domain.unbiased):
+        estimates["ps"] = nearly
+    text = report.to_text()
+    assert "0.000 [0.000, 0.100]" in text
+    assert "0.000 ± 0.100" in text
+    assert "-0.000" not in text
 
 
 def test_every_question_has_a_domain() -> None:

@@ -15,7 +15,13 @@ from pragworld_tasks.evaluation.comparison import Comparison, Difference
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank, SignFlip
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.formatting import format_interval, format_percent, format_points, null_if_nan
+from pragworld_tasks.formatting import (
+    format_interval,
+    format_number,
+    format_percent,
+    format_points,
+    null_if_nan,
+)
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
 from pragworld_tasks.leaderboard.layers_page import LayerSweeps, layers_content, ranges
@@ -134,6 +140,7 @@ def _environment() -> Environment:
         "percent": format_percent,
         "interval": format_interval,
         "points": format_points,
+        "number": format_number,
         "p": p_text,
         "share": share_text,
         "ranges": ranges,

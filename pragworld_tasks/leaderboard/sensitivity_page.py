@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.formatting import format_number
 from pragworld_tasks.sensitivity.components import Scale
 from pragworld_tasks.sensitivity.decomposition_file import (
     DomainDecomposition,
@@ -68,8 +69,9 @@ def share_text(estimate: EstimateRecord) -> str:
     if estimate.value is None:
         return "-"
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+        return f"{format_number(estimate.value)} [-]"
+    ends = ", ".join(map(format_number, (estimate.low, estimate.high)))
+    return f"{format_number(estimate.value)} [{ends}]"
 
 
 def _floor(means: DomainDecomposition, questions: Sequence[TaskDecomposition]) -> float | None:

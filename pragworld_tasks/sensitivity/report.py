@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.evaluation.metrics import LEVEL, Interval
-from pragworld_tasks.formatting import interval_json, markdown_table, null_if_nan
+from pragworld_tasks.formatting import (
+    format_number,
+    interval_json,
+    markdown_table,
+    null_if_nan,
+)
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
     RESAMPLES,
@@ -250,7 +255,7 @@ class SensitivityReport:
             rows = []
             for task in tasks:
                 estimates = getattr(task.decomposition, estimator)
-                variance = _number(estimates["variance"].value, ".3g")
+                variance = format_number(estimates["variance"].value, ".3g")
                 shares_text = [_with_interval(estimates[name]) for name in SHARES]
                 rows.append([task.samples.question, variance, *shares_text])
             tables.append(markdown_table(title + on_scale, ["question", "variance", *shares], rows))
@@ -262,8 +267,8 @@ class SensitivityReport:
                     task.samples.question,
                     str(len(task.samples.values)),
                     str(task.samples.unreadable),
-                    _number(task.decomposition.floor),
-                    _number(task.decomposition.as_p),
+                    format_number(task.decomposition.floor),
+                    format_number(task.decomposition.as_p),
                 ]
                 for task in tasks
             ],
@@ -408,15 +413,11 @@ def _lacks_error(estimate: Estimate) -> bool:
     return math.isnan(estimate.standard_error) and not math.isnan(estimate.value)
 
 
-def _number(value: float, digits: str = ".3f") -> str:
-    return "-" if math.isnan(value) else format(value, digits)
-
-
 def _with_interval(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "-"
-    ends = "-" if _lacks_error(estimate) else ", ".join(map(_number, estimate.interval))
-    return f"{_number(estimate.value)} [{ends}]"
+    ends = "-" if _lacks_error(estimate) else ", ".join(map(format_number, estimate.interval))
+    return f"{format_number(estimate.value)} [{ends}]"
 
 
 def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
@@ -424,7 +425,7 @@ def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
     estimate: Estimate = getattr(domain, estimator)[name]
     if math.isnan(estimate.value):
         return "-"
-    text = f"{_number(estimate.value)} ± {_number(estimate.standard_error)}"
+    text = f"{format_number(estimate.value)} ± {format_number(estimate.standard_error)}"
     left_out = domain.left_out[estimator].get(name)
     if left_out:
         text += f" ({domain.questions - len(left_out)} of {domain.questions})"
