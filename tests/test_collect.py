@@ -167,6 +167,18 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
     assert found["prompts"] == 6
 
 
+@pytest.mark.usefixtures("our_tasks_only")
+def test_a_chunk_does_not_warn_of_the_groups_that_it_cuts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = json.dumps({"groups": 1})
+    task = ("--tasks", "pragworld_generated", "--metadata", metadata, "--chunk", "2")
+    main(["collect", "--model", "dummy", *task, "--output_path", str(tmp_path)])
+    (path,) = tmp_path.rglob("samples_*")
+    assert len(path.read_text().splitlines()) > 2
+    assert "lack documents" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -278,7 +278,7 @@ class _Evaluator:
             model = self._model
             _seed(self._settings.seed, name, chunk)
             task.set_config("repeats", chunk.repeats)
-            with _each_error_once():
+            with _each_error_once(), _without_cut_groups():
                 results = evaluate(
                     lm=model,
                     task_dict={"tasks": {name: task}, "groups": {}},
@@ -319,6 +319,21 @@ def _each_error_once() -> Iterator[None]:
         yield
     finally:
         log.removeFilter(is_new)
+
+
+@contextlib.contextmanager
+def _without_cut_groups() -> Iterator[None]:
+    """Keep our metrics from warning of the groups that a chunk cuts: the run has all of them."""
+    from pragworld_tasks.evaluation.task_metrics import LACKS_DOCUMENTS
+
+    def concerns_run(record: logging.LogRecord) -> bool:
+        return LACKS_DOCUMENTS not in record.getMessage()
+
+    logger.addFilter(concerns_run)
+    try:
+        yield
+    finally:
+        logger.removeFilter(concerns_run)
 
 
 def _seed(seed: int, task: str, chunk: Chunk) -> None:
