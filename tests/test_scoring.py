@@ -15,8 +15,10 @@ from places import SAMPLES
 
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.scoring import score
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
 
@@ -369,3 +371,10 @@ def test_the_synthetic_split_is_not_shown_as_published(tmp_path: Path) -> None:
     process = run_score("--split", "synthetic", "--responses", responses)
     assert process.returncode == 0, process.stderr
     assert "released scoring" not in process.stdout
+
+
+def test_only_a_released_split_is_shown_as_published() -> None:
+    documents = generate_documents(groups=2)
+    report = score(documents, ["yes"] * len(documents))
+    assert report.published
+    assert "released scoring" not in report.to_text()

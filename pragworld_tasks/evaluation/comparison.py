@@ -167,7 +167,7 @@ def runs_table(
         for column in columns:
             share = report.metrics[column]
             cells += [format_percent(share.percent), format_interval(share.interval)]
-        if main in report.published:
+        if main in report.shown_published:
             cells.append(format_percent(report.published[main].percent))
         cells.append(str(report.metrics["unreadable"].right))
         other = against[1] if against else reports[following] if following else None
@@ -179,7 +179,7 @@ def runs_table(
     headers = ["run"]
     for column in columns:
         headers += [column, f"{LEVEL:.0%} interval"]
-    headers += [f"{main}, released scoring"] if main in first.published else []
+    headers += [f"{main}, released scoring"] if main in first.shown_published else []
     headers += ["unreadable", *([f"minus {against[0]}"] if against else [])]
     headers.append("p" if against else "p, next row")
     return markdown_table(

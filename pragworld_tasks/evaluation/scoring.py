@@ -20,6 +20,7 @@ from pragworld_tasks.data.documents import (
     has_alterations,
 )
 from pragworld_tasks.data.label_readings import readings_of
+from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS
 from pragworld_tasks.evaluation.metrics import (
@@ -141,6 +142,11 @@ class ScoreReport:
         left_out = _OF_READ_LABELS if self.split == "manual" else ()
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
+    @property
+    def shown_published(self) -> dict[str, Share]:
+        """What tables show of `published`: nothing for a split that the paper has no tables of."""
+        return self.published if is_released(self.split) else {}
+
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
         """Accuracy by name of the breakdown, class, and gold answer (paper, Tables 5, 6 and 8)."""
@@ -218,10 +224,10 @@ class ScoreReport:
         metrics = markdown_table(
             f"{self.split}: {len(self.documents)} documents, {self.groups} groups",
             ["metric", "right", "%", f"{LEVEL:.0%} interval"]
-            + (["released scoring", "%"] if self.published else []),
+            + (["released scoring", "%"] if self.shown_published else []),
             [
                 [name, *_cells(share), format_interval(share.interval)]
-                + (_cells(self.published.get(name)) if self.published else [])
+                + (_cells(self.published.get(name)) if self.shown_published else [])
                 for name, share in self.metrics.items()
             ],
         )

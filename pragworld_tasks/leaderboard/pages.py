@@ -181,7 +181,7 @@ def _columns(board: Board) -> list[Column]:
         bars = metric != "unreadable"
         shown = metric in _SHOWN_AT_FIRST
         columns.append(Column(metric, _LABELS[metric], _MEANINGS[metric], shown, bars))
-        if metric == board.main_metric and metric in report.published:
+        if metric == board.main_metric and metric in report.shown_published:
             label = f"{_LABELS[metric]}, released scoring"
             columns.append(Column(f"{metric}-released", label, _RELEASED, True, True))
     return columns
