@@ -476,7 +476,7 @@ def test_a_collection_is_refused_until_it_is_whole(tmp_path: Path) -> None:
     without_lines(path, *range(3, 18))  # only the first paraphrase, as after the first chunk
     assert "some prompts are missing; rerun `pragworld-tasks collect` to" in refused([path])
     settings.write_text(settings.read_text().replace("{", '{"shard": {"number": 1}, ', 1))
-    assert "a shard of a run, to be joined by `pragworld-tasks merge`" in refused([path])
+    assert "shard 1 of a run, to be joined by `pragworld-tasks merge`" in refused([path])
 
 
 def test_what_cannot_be_computed_is_a_dash_with_its_reason(tmp_path: Path) -> None:

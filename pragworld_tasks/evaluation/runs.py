@@ -126,8 +126,9 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
     settings = content if isinstance(content, dict) else {}
     if limit := _within(settings, "config", "limit"):
         return f"run with --limit {limit}".removesuffix(".0")
-    if "shard" in settings or _within(settings, "configs", task, "metadata", "shard"):
-        return "a shard of a run, to be joined by `pragworld-tasks merge`"
+    of_lm_eval = _within(settings, "configs", task, "metadata", "shard")
+    if shard := of_lm_eval or _within(settings, "shard", "number"):
+        return f"shard {shard} of a run, to be joined by `pragworld-tasks merge`"
     whole, evaluated = (
         _within(settings, "n-samples", task, kind) for kind in ("original", "effective")
     )
