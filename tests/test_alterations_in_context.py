@@ -369,6 +369,28 @@ def test_no_clause_after_what_does_not_exist() -> None:
         assert "pear, which" not in altered
 
 
+# Characters that look like others ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "agent", "message"),
+    [
+        ("A: Hi!\nB: Rene\u0301e and Ren\xe9e left.", "Ren\xe9e", "^line 2 has accents"),
+        ("A: Ren\xe9e left.", "Rene\u0301e", "'agents' has accents as separate characters"),
+        ("A: Anna left, An\xadna came.", "Anna", r"line 1 has an invisible character, U\+00AD"),
+    ],
+)
+def test_names_that_only_look_the_same_are_refused(text: str, agent: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        alter(text, {"agents": [agent], "objects": [], "locations": []}, "Negation")
+
+
+def test_the_blank_in_a_name_may_not_break() -> None:
+    text = "A: the living\xa0room is near the den\nB: the living room is dark"
+    swapped = outcomes(variable_swap, text, locations=["living room", "den"])
+    assert swapped == {"A: the den is near the living room\nB: the den is dark"}
+
+
 # The entities file, and what is printed -----------------------------------------------------------
 
 

@@ -64,8 +64,9 @@ def alter(
         seed: Seed of the random choices. Each alteration has its own.
 
     Raises:
-        InputError: There is no such alteration, the entities are not those of the conversation, or
-            the conversation has nothing that can be altered in this way.
+        InputError: There is no such alteration, the entities are not those of the conversation, the
+            conversation has nothing that can be altered in this way, or characters that look like
+            others.
 
     Examples:
         >>> conversation = "A: Where is Noah?\nB: Owen saw Noah in the attic."
@@ -111,7 +112,11 @@ def altered_text(
     if not text.strip():
         raise InputError(f"{conversation}: the file is empty; write one utterance per line")
     names = [_alteration_name(alteration) for alteration in alterations or ALTERATIONS]
-    parsed = Conversation(text, read_entities(entities))
+    lists = read_entities(entities)
+    try:
+        parsed = Conversation(text, lists)
+    except InputError as error:
+        raise InputError(f"{conversation}: {error}") from error
     try:
         parsed.check_entities()
     except InputError as error:

@@ -5,6 +5,7 @@ entities, those in focus, and the remaining ones, which are all without those in
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -41,8 +42,9 @@ class Entities:
         exchangeable: Groups of entities of one kind that may take each other's place.
 
     Raises:
-        InputError: An entity does not begin and end with a letter or digit, is listed twice, or is
-            in focus, or in another list, without being listed.
+        InputError: An entity does not begin and end with a letter or digit, has characters that
+            look like others, is listed twice, or is in focus, or in another list, without being
+            listed.
     """
 
     agents: tuple[str, ...]
@@ -64,6 +66,7 @@ class Entities:
                         f"{entity!r} in {kind!r} does not begin and end with a letter or digit; "
                         "write the entity as the conversation does, without punctuation"
                     )
+                _check_characters(f"{entity!r} in {kind!r}", entity)
                 forms = {form.casefold() for form in entity_forms(entity, kind)}
                 for form in forms & kind_of_form.keys():
                     raise InputError(
@@ -135,6 +138,26 @@ class Entities:
         return tuple(entity for entity in self.all(kind) if entity not in self.focus(kind))
 
 
+_HIDDEN = re.compile(r"(?<=\w)[\u00ad\u200b-\u200d\u2060\ufeff](?=\w)")
+
+
+def _check_characters(name: str, text: str) -> None:
+    """Check that words which look the same are the same, or only some mentions would be altered.
+
+    An accent can be part of a letter or a character of its own, and a hyphen or blank can be
+    invisible.
+    """
+    if text != unicodedata.normalize("NFC", text):
+        raise InputError(
+            f"{name} has accents as separate characters; make letters of them with Python's "
+            "unicodedata.normalize('NFC', text) in the conversation and in the entities"
+        )
+    if hidden := _HIDDEN.search(text):
+        raise InputError(
+            f"{name} has an invisible character, U+{ord(hidden[0]):04X}, in a word; remove it"
+        )
+
+
 def _check_strings(name: str, value: Any) -> None:
     is_list = isinstance(value, Sequence) and not isinstance(value, str)
     if not is_list or not all(isinstance(entity, str) for entity in value):
@@ -164,9 +187,14 @@ class Conversation:
         entities: The entities.
         mentions: The mentions of the entities, in order.
         sentences: The sentences with the mentions in them, in order.
+
+    Raises:
+        InputError: The text has characters that look like others.
     """
 
     def __init__(self, text: str, entities: Entities) -> None:
+        for number, line in enumerate(text.split("\n"), start=1):
+            _check_characters(f"line {number}", line)
         self.text = text
         self.entities = entities
         self.mentions = _find_mentions(text, entities)
@@ -226,9 +254,11 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
                     named.setdefault(variant, (kind, entity))
     if not named:
         return []
+    longest_first = map(re.escape, sorted(named, key=len, reverse=True))
+    names = "|".join(longest_first).replace(r"\ ", r"\s+")  # a blank may be a non-breaking one
     pattern = re.compile(
         r"(?<!\w)(?<!\w['\u2019-])"
-        rf"(?P<text>{'|'.join(map(re.escape, sorted(named, key=len, reverse=True)))})"
+        rf"(?P<text>{names})"
         r"(?P<ending>['\u2019][sS]?(?!\w))?(?!\w|-\w|['\u2019](?!(?:ll|d|re|ve)\b)\w)"
     )
     first_words = {
@@ -241,7 +271,7 @@ def _find_mentions(conversation: str, entities: Entities) -> list[EntityMention]
             start, text, ending = match.start(), match["text"], match["ending"] or ""
             if len(ending) == 1 and (text[-1].lower() != "s" or line[start - 1] in "'\u2018"):
                 ending = ""  # a closing quotation mark
-            kind, entity = named[text]
+            kind, entity = named[re.sub(r"\s+", " ", text)]
             before, after = line[begin:start], line[match.end() :]
             indefinite = re.search(r"(?<![\w'\u2019-])an?\s+$", before, re.IGNORECASE)
             mentions.append(
