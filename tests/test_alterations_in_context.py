@@ -223,6 +223,8 @@ def test_a_sentence_over_two_lines_is_one_sentence() -> None:
         "A: She asked me.\nB: Then you'll have to tell her you can't come!",
         "A: Are you going there?\nB: Yes. All of them will be there.",
         "A: It is nice here.\nB: I've been here a few times.",
+        "A: Did you look?\nB: I can't find the pen or the key.",
+        "A: Noah has a car, he's coming.",
     ],
 )
 def test_what_others_take_up_is_not_negated(text: str) -> None:
@@ -286,6 +288,50 @@ def test_a_measure_is_one(text: str, altered: set[str]) -> None:
     assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two files or three",
+        "two files or maybe three",
+        "two, maybe three files",
+        "from two files to four",
+        "two files to four",
+        "two or even three files",
+        "two files, not three",
+        "two of the three files",
+        "Two of the three did.",
+        "two out of three files",
+        "We need 20 dollars or 25.",
+        "We have four cups. Two are in the hall.\nB: Two are in the den.",
+        "There are six of us, seven with the baby.",
+        "I got six.\nB: Six files?",
+        "two dozen files or three",
+        "once or twice a day",
+        "twice a day or three times",
+        "a cup of tea or two",
+    ],
+)
+def test_numbers_that_depend_on_one_another_are_left_alone(text: str) -> None:
+    assert not outcomes(quantity_change, f"A: {text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        ("two or so", {"three or so", "four or so"}),
+        ("two dozen eggs", {"three dozen eggs", "four dozen eggs"}),
+        ("two cups in the box\nB: No, three.", {"one cup in the box\nB: No, three."}
+         | {f"two cups in the box\nB: No, {number}." for number in ("four", "five", "six")}),
+        ("I have five cups.\nB: I know.\nA: Four are here.",
+         {f"I have {number} cups.\nB: I know.\nA: Four are here." for number in ("six", "seven", "eight", "nine", "ten")}
+         | {f"I have five cups.\nB: I know.\nA: {number} are here." for number in ("Three", "Two")}
+         | {"I have five cups.\nB: I know.\nA: One is here."}),
+    ],
+)  # fmt: skip
+def test_a_number_stays_apart_from_others_of_the_same_things(text: str, altered: set[str]) -> None:
+    assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
+
+
 # Quantifiers and connectives ----------------------------------------------------------------------
 
 
@@ -315,6 +361,65 @@ def test_phrases_with_a_quantifier_are_left_alone(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Some of the cups are in the hall and some of them are in the attic",
+        "I put some cups in the hall and some in the attic.",
+        "Some of the cups are in the hall. The rest are in the attic.",
+        "Some of the cups are in the hall.\nB: And the others?",
+        "Some of the cups are in the hall, the other ones are in the attic.",
+        "Some of the cups are here, two are there.",
+        "Some of the cups are red, the older ones are grey.",
+        "Some of the cups are here and two cups are there.",
+        "Some of the cups are here.\nB: Where are the other cups?",
+        "Some of the cups are here.\nB: Good.\nA: Some of the cups are there.",
+        "Some of us went by bus, most of us walked.",
+        "Some of the cups are red, but none of them are big.",
+        "All of us have, except Noah.",
+        "All of us but Noah left.",
+        "All of you, please sit down.",
+        "Are all of the cups here?\nB: Most are.",
+        "All the cups are here.\nB: All of them?",
+        "Are all of the cups here?\nB: No, some of them are there.",
+        "Are some of the cups here?\nB: Yes, some of them are, one isn't.",
+    ],
+)
+def test_a_part_of_the_same_things_as_another_is_left_alone(text: str) -> None:
+    assert not outcomes(quantifier_change, f"A: {text}", objects=["cups"] * ("cups" in text))
+
+
+@pytest.mark.parametrize(
+    ("text", "altered"),
+    [
+        (
+            "Some cups are in the hall; some are in the attic.",
+            {"Many cups are in the hall; some are in the attic."},
+        ),
+        (
+            "Some of the cups are red, all of the plates are.",
+            {
+                "All of the cups are red, all of the plates are.",
+                "Some of the cups are red, some of the plates are.",
+            },
+        ),
+        (
+            "Are all of the cups here?\nB: Two of them are.",
+            {"Are some of the cups here?\nB: Two of them are."},
+        ),
+    ],
+)
+def test_parts_of_other_things_change(text: str, altered: set[str]) -> None:
+    assert outcomes(quantifier_change, f"A: {text}", objects=["cups"]) == {
+        f"A: {result}" for result in altered
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have two sisters there, Ann and Mary.",
+        "Hi, Ann and Mary!",
+        "I can't find Ann or Mary.",
+        "Either Ann or Mary did it, I forget which.",
+        "You saw Ann or Mary.\nB: Which one?",
         "I put them there and went to the den.",
         "The pears are here, and the plums are there.",
         "Would you like tea or coffee?",

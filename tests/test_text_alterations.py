@@ -318,8 +318,7 @@ def test_letter_case_is_kept(conversation: str, seed: int) -> None:
         ("TWO APPLES", {"ONE APPLE", "THREE APPLES", "FOUR APPLES"}),
         ("all two apples", {"all three apples", "all four apples"}),
         ("two or three days", {"one or two days", "three or four days", "four or five days"}),
-        ("an 8 is a 2", {"an 8 is a 1", "an 8 is a 3", "an 8 is a 4"}
-         | {f"{'an' if n in (8, 11) else 'a'} {n} is a 2" for n in range(1, 17) if n != 8}),
+        ("an 8 is in it", {f"{'an' if n == 11 else 'a'} {n} is in it" for n in range(1, 17) if n != 8}),
     ],
 )  # fmt: skip
 def test_numbers_change_with_what_agrees(text: str, altered: set[str]) -> None:

@@ -177,6 +177,8 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
     verbs -= {*word_list("saying")}
     if {*ahead} & verbs or any("'" in word and not word.endswith("'s") for word in ahead):
         return False
+    if any(sentence.at(index) in verbs for index in range(place - len(ahead))):
+        return False  # "Ann has a car, she's coming"
     return len(ahead) <= 6
 
 
@@ -184,8 +186,8 @@ def _without_not(sentence: Sentence, place: int) -> list[Replacement]:
     """Return the replacements that remove the negation of the auxiliary at a place, if possible."""
     word, text = sentence.at(place), sentence.words[place].text
     last = place + (sentence.after(place) == "not")
-    if word in _POSITIVES and last > place:
-        return []
+    if (word in _POSITIVES and last > place) or "or" in sentence.all_after(last):
+        return []  # "I can't find the pen or the key"
     polarity = _other_polarity(sentence, last, "any", "some", word_list("negative_only"))
     # The released conversations have "didn't went", which is no better without the negation.
     if polarity is None or sentence.after(last) == "went":

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
+    NEAR,
     PLURAL_VERBS,
     SINGULAR_VERBS,
+    counted_noun,
     is_number,
     noun_at,
 )
@@ -22,14 +24,17 @@ from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     Replacement,
     Sentence,
+    label_end,
 )
+from pragworld_tasks.text_alterations.turns import question_form
 
 
 def quantifier_change(conversation: Conversation, rng: random.Random) -> AlteredConversation | None:
     """Change an "all" to "some" or a "some" to "all", as Algorithm 4 does (appendix A.1).
 
     "All the grapes" become "some of the grapes". Phrases ("at all", "all right") and places where
-    the other word would be wrong ("there are some", "they are all there") are left alone. Where
+    the other word would be wrong ("there are some", "they are all there") are left alone, and so
+    are parts of things which other words near them divide ("some are here, the rest there"). Where
     nothing else can be changed, other quantifiers change as the benchmark's authors changed them:
     "many people" to "some people", "a few days" to "several days", "all my life" to "most of my
     life", "some famous paintings" to "many famous paintings".
@@ -87,7 +92,8 @@ def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> A
     new = "some" if word == "all" else "all"
     second = sentence.after(place + 1) if after else ""
     if after == "of":
-        changeable = second in word_list("parts_of")
+        is_spoken_to = second == "you" and not before and not sentence.after(place + 2)
+        changeable = second in word_list("parts_of") and not is_spoken_to
         reason = f'"{word} of" has particular things after it'
     elif word == "all" and after in word_list("determiners"):
         changeable = bool(noun_at(sentence, place + 2, plural=True)) or is_plural(second)
@@ -105,7 +111,83 @@ def _quantifier(conversation: Conversation, sentence: Sentence, place: int) -> A
             or (noun[1] is not None and before in word_list("placed"))
         )
         reason = f'"{word}" has a noun in the plural after it, which stands for particular things'
-    return AllowedChange((sentence.replace_word(place, new),), reason) if changeable else None
+    if not changeable or _is_share(conversation, sentence, place):
+        return None
+    return AllowedChange((sentence.replace_word(place, new),), reason)
+
+
+def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> bool:
+    """Return whether other words near an "all" or "some" may divide the same things.
+
+    "Some pears are here, some are there" would contradict itself with "all pears".
+    """
+    word, noun = sentence.at(place), counted_noun(conversation, sentence, place)
+    if word == "all" and "but" in sentence.all_after(place):
+        return True  # "all of us but Noah"
+    for other in conversation.sentences:
+        if abs(other.utterance - sentence.utterance) > NEAR:
+            continue
+        for spot, share in enumerate(word.lower for word in other.words):
+            if (other is sentence and spot == place) or not _is_share_word(other, spot):
+                continue
+            if share in word_list("exceptions"):
+                return True
+            shared = counted_noun(conversation, other, spot)
+            if noun and shared and noun != shared:
+                continue
+            is_rest = share in word_list("rests") or (share in ("other", "another") and shared)
+            if other is sentence or is_rest:
+                return True
+            if _contradicts(sentence, other, word, share):
+                return True
+    return False
+
+
+_AFTER_SHARES = (
+    *("of", *word_list("auxiliaries"), *word_list("past"), *word_list("prepositions")),
+    *(*PLURAL_VERBS, *SINGULAR_VERBS),
+)
+
+
+def _is_share_word(sentence: Sentence, place: int) -> bool:
+    """Return whether the word at a place stands for a part, or for what is left of the whole."""
+    word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
+    if word in (*word_list("rests"), *word_list("exceptions")):
+        return True
+    if is_number(word):
+        begins = not before or before in word_list("before_shares")
+        return begins and (after in _AFTER_SHARES or _plural_follows(sentence, place))
+    if word == "ones":
+        return "of" not in sentence.all_before(place)[-4:]  # "the older ones"
+    if word in ("other", "another"):
+        ends = after in ("", "one", "ones", *PLURAL_VERBS, *SINGULAR_VERBS)
+        is_thing = sentence.joined(place + 1) and (
+            sentence.mention_at(place + 1) or is_plural(after)
+        )
+        return bool(ends or is_thing) and before not in word_list("before_other")
+    return word in word_list("shares") and before not in ("at", "after", "how")
+
+
+def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> bool:
+    """Return whether another sentence about the same things may contradict a changed one.
+
+    "Some are there" does with "all", and "no, some are" with the question whether some are. "Most
+    are" is no reply to it either.
+    """
+    first, second = sorted((sentence, other), key=lambda each: each.utterance)
+    reply = ""
+    if second.utterance == first.utterance + 1:
+        reply = next(iter(re.findall(r"\w+", second.line[label_end(second.line) :].lower())), "")
+    if reply in word_list("no"):
+        return True
+    forms = question_form(first), question_form(second)
+    if "other" in forms:
+        return True  # "All of them?"
+    if not any(forms):
+        return word == "some"
+    if sentence is first and share in ("most", "many", "half"):
+        return True
+    return reply in word_list("yes") and (word == "some") == (sentence is first)
 
 
 _OTHER_QUANTIFIERS = {"many": "some", "several": "many", "most": "some"}
@@ -210,6 +292,10 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> A
         return None
     if word == "or" and (sentence.is_question or {*word_list("singular_marks")} & {*ahead}):
         return None  # alternatives; "it is in A and B"
+    if word == "or" and _is_one_of_both(conversation, sentence, place):
+        return None
+    if _is_apposition(sentence, place):
+        return None
     if word == "and" and joined == "names" and _meant_together(conversation, sentence, place):
         return None
     new = "or" if word == "and" else "and"
@@ -344,6 +430,32 @@ def _is_second_verb(sentence: Sentence, place: int) -> bool:
 def _follows_alike(sentence: Sentence, place: int, preposition: str) -> bool:
     """Return whether the same preposition stands shortly before a connective: "in A and in B"."""
     return preposition in sentence.all_before(place)[-4:]
+
+
+def _is_one_of_both(conversation: Conversation, sentence: Sentence, place: int) -> bool:
+    """Return whether words around an "or" require it: "I can't see A or B", "A or B, not both"."""
+    following = conversation.sentences.index(sentence) + 1
+    words = [
+        word.lower
+        for near in (sentence, *conversation.sentences[following : following + 1])
+        for word in near.words
+    ]
+    is_negative = any(
+        word in word_list("negative_words") or word.endswith("n't") for word in words[:place]
+    )
+    return is_negative or bool({"one", "both", "which", "whichever", "whoever"} & {*words[place:]})
+
+
+def _is_apposition(sentence: Sentence, place: int) -> bool:
+    """Return whether a pair after a comma is what stands before it: "my sisters, Ann and Mary"."""
+    first, last = place - len(sentence.all_before(place)), place + 1
+    last += sentence.at(last) in (*word_list("determiners"), "a", "an")
+    if first == 0 or place - first > 3 or sentence.after(sentence.mention_end(last)):
+        return False
+    before = sentence.words[first - 1].text
+    if sentence.mention_at(first - 1) or is_first_name(before):
+        return False  # "Tom, Ann and Mary"
+    return sentence.words[place - 1].text[0].isupper() or is_plural(before)
 
 
 def _meant_together(conversation: Conversation, sentence: Sentence, place: int) -> bool:

@@ -3,8 +3,10 @@
 Nouns and verbs agree with the new number. Where agreement is unclear, a number is left alone.
 """
 
+import itertools
 import random
 import re
+import sys
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import (
@@ -18,8 +20,10 @@ from pragworld_tasks.text_alterations.inflection import (
     word_list,
 )
 from pragworld_tasks.text_alterations.noun_phrases import (
+    NEAR,
     PLURAL_VERBS,
     SINGULAR_VERBS,
+    counted_noun,
     is_number,
     noun_at,
 )
@@ -53,7 +57,8 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
     digits stay digits. "A" before a measure ("about a mile") is one, and "twice a day" is two
     times. Both numbers of "two or three" change by as much. Numbers that are not quantities are
     left alone: "one" as a pronoun ("that one"), times, dates, years, room numbers and the like; and
-    so are those of particular things ("the two", "two flights: one …, the other …").
+    so are those of particular things ("the two", "two flights: one …, the other …"), and those that
+    depend on another number ("two files or three", "two of the three").
 
     Returns:
         The altered conversation, or None if it has no number that can be changed.
@@ -62,7 +67,8 @@ def quantity_change(conversation: Conversation, rng: random.Random) -> AlteredCo
         (sentence, first, last, ranges)
         for sentence in conversation.sentences
         if not _is_enumerated(conversation, sentence)
-        for first, last in _quantities(sentence)
+        for first, last in _numbers(sentence)
+        if _is_quantity(sentence, first, last)
         if (ranges := _fresh_numbers(conversation, sentence, first, last))
     ]
     measures = [change for sentence in conversation.sentences for change in _measures(sentence)]
@@ -94,7 +100,12 @@ def _measures(sentence: Sentence) -> list[AllowedChange]:
     replacements: tuple[Replacement, ...]
     for place in sentence.unnamed_places():
         word, after = sentence.at(place), sentence.after(place)
-        if word in ("once", "twice") and after in ("a", "per", "every"):
+        times = ("once", "twice")
+        if sentence.before(place) in _BETWEEN or any(
+            later in times or is_number(later) for later in sentence.all_after(place)
+        ):
+            continue  # "once or twice a day", "a cup of tea or two"
+        if word in times and after in ("a", "per", "every"):
             new = "three times" if word == "twice" else "twice"
             replacements = (sentence.replace_word(place, new),)
             changes.append(AllowedChange(replacements, f'"{word}" says how often'))
@@ -121,9 +132,9 @@ def _measures(sentence: Sentence) -> list[AllowedChange]:
     return changes
 
 
-def _quantities(sentence: Sentence) -> list[tuple[int, int]]:
-    """Return the first and last places of the words that form a number and are a quantity."""
-    quantities = []
+def _numbers(sentence: Sentence) -> list[tuple[int, int]]:
+    """Return the first and last places of the words that form a number."""
+    numbers = []
     last = -1
     for first in sentence.unnamed_places():
         if first <= last or not is_number(sentence.at(first)):
@@ -136,9 +147,8 @@ def _quantities(sentence: Sentence) -> list[tuple[int, int]]:
             if not sentence.joined(ahead) or not is_number(sentence.at(ahead)):
                 break
             last = ahead
-        if _is_quantity(sentence, first, last):
-            quantities.append((first, last))
-    return quantities
+        numbers.append((first, last))
+    return numbers
 
 
 def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
@@ -255,22 +265,52 @@ def _new_numbers(sentence: Sentence, first: int, last: int) -> list[range]:
 def _fresh_numbers(
     conversation: Conversation, sentence: Sentence, first: int, last: int
 ) -> list[list[int]]:
-    """Return the new numbers without those that the same noun has elsewhere.
+    """Return the new numbers that contradict no other number of the same things.
 
-    "Three portions … make that two portions" would say nothing with two portions at first.
+    "Three portions … make that two portions" would say nothing with two portions at first, and
+    "two files or three" and "two of the three" nothing with any other number.
     """
-    noun = sentence.after(last)
-    taken = {
-        read_number(other.at(place))
-        for other in conversation.sentences
-        for place in other.unnamed_places()
-        if noun and noun not in word_list("after_nouns") and other.after(place) == noun
-    }
+    value, noun = _number(sentence, first, last), counted_noun(conversation, sentence, last)
+    second = last + 2 if _second_number(sentence, last) else first  # of "two or three"
+    taken, near = set(), []
+    for other in conversation.sentences:
+        distance = abs(other.utterance - sentence.utterance)
+        for begin, end in _numbers(other):
+            number = _number(other, begin, end)
+            if not number or (other is sentence and begin in (first, second)):
+                continue
+            shared = counted_noun(conversation, other, end)
+            if noun and noun == shared:
+                taken.add(number)
+            elif distance > NEAR or (noun and shared) or not _may_count(other, begin, end):
+                continue
+            if other is sentence or (number == value and distance < NEAR):
+                return []
+            near += [number] * (distance <= NEAR)
+    sums = {one + other for one, other in itertools.combinations(near, 2)}
+    if value in sums or any(value + number in near for number in near):
+        return []  # "We have four. Two are here. Two are there."
+    low = max((number for number in near if number < value), default=0)
+    high = min((number for number in near if number > value), default=sys.maxsize)
     fresh = [
-        [number for number in numbers if number not in taken]
+        [number for number in numbers if low < number < high and number not in taken]
         for numbers in _new_numbers(sentence, first, last)
     ]
     return [numbers for numbers in fresh if numbers]
+
+
+def _number(sentence: Sentence, first: int, last: int) -> int:
+    """Return the number in words from one place to another, or 0."""
+    return read_number(sentence.text(first, last)) or 0
+
+
+def _may_count(sentence: Sentence, first: int, last: int) -> bool:
+    """Return whether a number without a noun may count things, and is no time, name or pronoun."""
+    if sentence.before(first) in word_list("before_names_and_times"):
+        return False
+    if sentence.after(last) in word_list("of_numbers"):
+        return False
+    return sentence.at(first) != "one" or _is_quantity(sentence, first, last)
 
 
 def _replacements(
@@ -293,6 +333,11 @@ def _replacements(
         return replacements
     if not plural and sentence.before(first) in word_list("several_only"):
         return None
+    following = sentence.all_after(last)
+    if {*following[:1]} & {*word_list("magnitudes")} or ("or", "so") in itertools.pairwise(
+        following
+    ):
+        return None  # "two dozen eggs", "two days or so"
     noun = _noun(sentence, last, plural=plural)
     if noun is None:
         return None

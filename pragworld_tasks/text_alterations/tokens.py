@@ -201,6 +201,13 @@ class Sentence:
             start -= 1
         return [self.at(index) for index in range(start, place)]
 
+    def all_after(self, place: int) -> list[str]:
+        """Return the words after a place in lower case, up to the nearest punctuation."""
+        end = place + 1
+        while self.joined(end):
+            end += 1
+        return [self.at(index) for index in range(place + 1, end)]
+
     def mention_at(self, place: int) -> EntityMention | None:
         """Return the mention that the word at a place is part of."""
         start = self.words[place].start
