@@ -80,6 +80,7 @@ def alter(
     if not isinstance(entities, Entities):
         entities = Entities.from_lists(entities)
     parsed = Conversation(conversation, entities)
+    parsed.check_characters()
     parsed.check_entities()
     altered = _apply(parsed, name, seed)
     if altered is None:
@@ -112,9 +113,9 @@ def altered_text(
     if not text.strip():
         raise InputError(f"{conversation}: the file is empty; write one utterance per line")
     names = [_alteration_name(alteration) for alteration in alterations or ALTERATIONS]
-    lists = read_entities(entities)
+    parsed = Conversation(text, read_entities(entities))
     try:
-        parsed = Conversation(text, lists)
+        parsed.check_characters()
     except InputError as error:
         raise InputError(f"{conversation}: {error}") from error
     try:

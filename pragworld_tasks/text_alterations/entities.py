@@ -187,18 +187,22 @@ class Conversation:
         entities: The entities.
         mentions: The mentions of the entities, in order.
         sentences: The sentences with the mentions in them, in order.
-
-    Raises:
-        InputError: The text has characters that look like others.
     """
 
     def __init__(self, text: str, entities: Entities) -> None:
-        for number, line in enumerate(text.split("\n"), start=1):
-            _check_characters(f"line {number}", line)
         self.text = text
         self.entities = entities
         self.mentions = _find_mentions(text, entities)
         self.sentences: list[Sentence] = list(read_sentences(text, self.mentions))
+
+    def check_characters(self) -> None:
+        """Check that words which look the same are the same.
+
+        Raises:
+            InputError: The text has accents as separate characters, or invisible ones in a word.
+        """
+        for number, line in enumerate(self.text.split("\n"), start=1):
+            _check_characters(f"line {number}", line)
 
     def check_entities(self) -> None:
         """Check that the conversation mentions every entity.
