@@ -172,9 +172,12 @@ def _read(
     decode: Callable[[Any], Record],
     section: str = "",
 ) -> tuple[list[bytes], list[Record]]:
-    """Return the complete lines of a journal, and its records."""
+    """Return the complete lines of a journal, and its records.
+
+    The identity is compared before any record is decoded, as what fits depends on it.
+    """
     lines = [line + b"\n" for line in content.split(b"\n")[:-1]]
-    before: Mapping[str, Any] = {}
+    now = json.loads(json.dumps(identity))
     records = []
     for number, line in enumerate(lines, start=1):
         is_header = number == 1 and identity is not None
@@ -191,12 +194,11 @@ def _read(
             raise InputError(
                 f"{path}, line {number}: corrupt, or not written by this command; {remedy}"
             ) from error
-    now = json.loads(json.dumps(identity or {}))
-    if identity is not None and records and (changed := difference(before, now)):
-        raise InputError(
-            f"{path}: written with {changed}; use that again, remove the file to start over, or "
-            "choose another place"
-        )
+        if is_header and len(lines) > 1 and (changed := difference(before, now)):
+            raise InputError(
+                f"{path}: written with {changed}; use that again, remove the file to start over, "
+                "or choose another place"
+            )
     return lines, records
 
 

@@ -96,6 +96,25 @@ def test_records_of_another_identity_are_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
+def test_the_identity_is_compared_before_records_are_read(tmp_path: Path) -> None:
+    """What is expected of records follows from the identity, so another one's do not fit."""
+    path = tmp_path / "journal"
+
+    def decode(value: list[float]) -> list[float]:
+        if len(value) != 3:
+            raise ValueError("not three layers")
+        return value
+
+    write(path, [0.1, 0.2], identity={"layers": 2})
+    content = path.read_bytes()
+    message = f"^{path}: written with layers 2, not 3; use that again, remove the file to start"
+    with pytest.raises(InputError, match=message):
+        write(path, identity={"layers": 3}, decode=decode)
+    with pytest.raises(InputError, match=message):
+        read_journal(path, {"layers": 3}, decode)
+    assert path.read_bytes() == content
+
+
 def test_difference_names_the_settings_that_differ() -> None:
     assert difference({"a": 1, "b": {"c": [1]}}, {"a": 1, "b": {"c": [1]}}) == ""
     both = "a 1, not 2, and b.c 1, not 2"
