@@ -223,9 +223,7 @@ def _patching_lines(
             for model, curve in curves.items():
                 _draw_patched(axes, curve, looks[model], axis, small=len(panels) > 1)
             pairs = _pairs_text([curves.get(model) for model in models])
-            axes.set_title(
-                _wrapped(f"{name} ({pairs})" if name and pairs else name or pairs, width)
-            )
+            axes.set_title(_wrapped(f"{name} ({pairs})" if name else pairs, width))
             axes.set_ylim(-0.03, 1.03)
         figure.suptitle(axis.title(title), fontsize=9)
         for axes in grid[-_COLUMNS:]:
@@ -259,8 +257,7 @@ def _patching_maps(
     places = {edges[0] - distance: "original_run", edges[-1] + distance: "altered_run"}
 
     def row(name: str, curve: PatchedProbability) -> _Row:
-        pairs = _pairs_text([curve])
-        label = f"{name} ({pairs})" if pairs else name
+        label = f"{name} ({_pairs_text([curve])})"
         at = axis.positions(len(curve.layers))
         runs = {place: getattr(curve, run) for place, run in places.items()}
         return _Row(label, at, curve.probability, [0] * len(at), runs)
@@ -663,9 +660,7 @@ def _constant_text(constant: float) -> str:
 
 
 def _pairs_text(curves: Sequence[PatchedProbability | None]) -> str:
-    """Return how many pairs curves are averages of, if they are averages."""
-    if not any(curve and curve.low is not None for curve in curves):
-        return ""
+    """Return how many pairs curves are averages of."""
     counts = [curve.pairs if curve else 0 for curve in curves]
     return f"{', '.join(map(str, counts))} {'pair' if counts == [1] else 'pairs'}"
 

@@ -27,6 +27,7 @@ from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
+    LEAST_GROUPS,
     Bools,
     Floats,
     Interval,
@@ -314,7 +315,7 @@ def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> li
     }
     bands: dict[tuple[int, Key], Interval] = {}
     for key, count in runs[0].items():
-        if key[1] and np.count_nonzero(count.total) < FEWEST_GROUPS:
+        if count.groups < (FEWEST_GROUPS if key[1] else LEAST_GROUPS):
             undefined = dict.fromkeys(
                 [place for place in tallies if place[1] == key], Interval(math.nan, math.nan)
             )

@@ -17,7 +17,7 @@ from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.positions import describe_positions
 from pragworld_interp.serialization import DIGITS, encode
 from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.metrics import LEAST_GROUPS, LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_text, write_whole
 from pragworld_tasks.formatting import format_number, markdown_table
 
@@ -68,7 +68,7 @@ class PatchedProbability:
         layers: [points] the layers at whose input the residual stream is patched, ascending. The
             number after the last layer stands for the final residual.
         probability: [points] p of the altered prompt's gold answer in the patched original run.
-        low, high: [points] the ends of its `metrics.LEVEL` interval; None for one pair.
+        low, high: [points] the ends of its `metrics.LEVEL` interval; None for pairs of one group.
         original_run, altered_run: That probability in the plain runs, OR and AR.
         pairs: How many pairs there are.
     """
@@ -197,8 +197,11 @@ class PatchingReport:
             return "\n".join([none, *agreement])
         averages = {name: average_effects(pairs) for name, pairs in groups.items()}
         total = averages["all"]
-        assert total.low is not None
-        assert total.high is not None
+        ends = ["-"] * len(total.layers)
+        if total.low is not None and total.high is not None:
+            ends = [
+                f"[{low:.3f}, {high:.3f}]" for low, high in zip(total.low, total.high, strict=True)
+            ]
         by_layer = markdown_table(
             f"{title}; OR {total.original_run:.3f}, AR {total.altered_run:.3f}",
             ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"],
@@ -206,12 +209,10 @@ class PatchingReport:
                 [
                     str(layer),
                     f"{p:.3f}",
-                    f"[{low:.3f}, {high:.3f}]",
+                    interval,
                     format_number(p - total.original_run, "+.3f"),
                 ]
-                for layer, p, low, high in zip(
-                    total.layers, total.probability, total.low, total.high, strict=True
-                )
+                for layer, p, interval in zip(total.layers, total.probability, ends, strict=True)
             ],
         )
         rows = []
@@ -228,6 +229,8 @@ class PatchingReport:
 def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
     """Return the average over pairs, with intervals from the bootstrap over groups.
 
+    Pairs of one group have no intervals.
+
     Args:
         pairs: The pairs, at least one.
         seed: The seed of the bootstrap.
@@ -236,12 +239,13 @@ def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbab
     everywhere = np.ones(len(pairs))
     patched = np.array([pair.patched for pair in pairs])
     tallies = {layer: tally(column, everywhere, group) for layer, column in enumerate(patched.T)}
-    intervals = bootstrap_intervals(tallies, seed=seed)
+    intervals = bootstrap_intervals(tallies, seed=seed).values()
+    has_intervals = group.max() + 1 >= LEAST_GROUPS
     return PatchedProbability(
         layers=list(tallies),
         probability=patched.mean(0).tolist(),
-        low=[interval.low for interval in intervals.values()],
-        high=[interval.high for interval in intervals.values()],
+        low=[interval.low for interval in intervals] if has_intervals else None,
+        high=[interval.high for interval in intervals] if has_intervals else None,
         original_run=float(np.mean([pair.original_run for pair in pairs])),
         altered_run=float(np.mean([pair.altered_run for pair in pairs])),
         pairs=len(pairs),

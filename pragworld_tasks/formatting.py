@@ -69,10 +69,11 @@ def format_points(points: float) -> str:
     return format_number(points, "+.2f")
 
 
-def format_interval(interval: tuple[float, float]) -> str:
+def format_interval(interval: tuple[float, float], decimals: int = 2) -> str:
     """Return the two ends of an interval, or a dash where it is not defined (NaN)."""
-    low, high = interval
-    return "-" if math.isnan(low) else f"{format_percent(low)} to {format_percent(high)}"
+    if math.isnan(interval[0]):
+        return "-"
+    return " to ".join(format_number(end, f".{decimals}f") for end in interval)
 
 
 def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:

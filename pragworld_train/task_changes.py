@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_interval, interval_json, markdown_table
 from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.
@@ -35,7 +35,7 @@ class MetricChange:
         before: Its value before training.
         after: Its value after training.
         interval: Interval of after minus before, from a bootstrap over groups of documents (over
-            documents, if a task has no groups).
+            documents, if a task has no groups). NaN for fewer than two of them.
         decimals: Number of decimals to show.
     """
 
@@ -77,7 +77,7 @@ class TaskChange:
                 f"{change.before:.{change.decimals}f}",
                 f"{change.after:.{change.decimals}f}",
                 f"{change.difference:+.{change.decimals}f}",
-                " to ".join(f"{end:.{change.decimals}f}" for end in change.interval),
+                format_interval(change.interval, change.decimals),
             ]
             for name, change in self._defined()
         ]
@@ -91,9 +91,9 @@ class TaskChange:
         return "\n".join([table, *tests])
 
     def to_json(self) -> dict[str, Any]:
-        """Return the change as JSON objects."""
+        """Return the change as JSON objects; null for an interval that is not defined."""
         metrics = {
-            name: {"before": change.before, "after": change.after, **change.interval._asdict()}
+            name: {"before": change.before, "after": change.after, **interval_json(change.interval)}
             for name, change in self._defined()
         }
         tests = {name: test._asdict() for name, test in self.tests.items()}

@@ -3,6 +3,7 @@
 import csv
 import html
 import json
+import math
 import re
 import shlex
 from collections import Counter
@@ -36,11 +37,12 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.metrics import rank_runs, tally
+from pragworld_tasks.evaluation.metrics import Interval, rank_runs, tally
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
+from pragworld_tasks.leaderboard import pages
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
@@ -123,8 +125,9 @@ class _Page(HTMLParser):
 
 def _check(share: Share, attributes: dict[str, str | None], texts: list[str]) -> None:
     """Check a cell's figures, to the last digit and as they are read."""
-    shown = [float(attributes[f"data-{name}"] or "nan") for name in ("value", "low", "high")]
-    assert shown == [share.percent, *share.interval]
+    shown = [float(attributes.get(f"data-{name}") or "nan") for name in ("value", "low", "high")]
+    expected = [share.percent, *share.interval]
+    assert shown == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
     assert (attributes["data-right"], attributes["data-total"]) == (
         str(share.right),
         str(share.total),
@@ -624,3 +627,14 @@ def test_released_runs_stand_beside_their_published_figures(
     assert classes["label readers (majority)"] == "ceiling"
     dialogues = _Page(out / "manual-dialogues.html")
     assert sum("data-disputed" in attributes for _, attributes in dialogues.tags) == 17
+
+
+def test_a_figure_without_an_interval_is_shown_as_such() -> None:
+    macros: Any = pages._environment().get_template("macros.html").module
+    known = macros.share_cell(Share(3, 4, Interval(50.0, 100.0)))
+    assert 'data-low="50.0"' in known
+    assert "whisker" in known
+    of_one_group = macros.share_cell(Share(3, 4, Interval(math.nan, math.nan)))
+    assert "75.00" in of_one_group
+    assert '<span class="interval">-</span>' in of_one_group
+    assert "nan" not in of_one_group

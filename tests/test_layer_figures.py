@@ -44,14 +44,14 @@ TWO = {LONG: MODELS[LONG], ENDLESS: random_report(40, seed=4)}
 
 
 def patched(
-    layers: int, shift: float = 0.0, of_pairs: bool = True, pairs: int = 12
+    layers: int, shift: float = 0.0, has_intervals: bool = True, pairs: int = 12
 ) -> PatchedProbability:
     middle = np.linspace(0.1 + shift, 0.8, layers)
     return PatchedProbability(
         layers=range(layers),
         probability=middle.tolist(),
-        low=(middle - 0.1).tolist() if of_pairs else None,
-        high=(middle + 0.1).tolist() if of_pairs else None,
+        low=(middle - 0.1).tolist() if has_intervals else None,
+        high=(middle + 0.1).tolist() if has_intervals else None,
         original_run=0.05 + shift,
         altered_run=0.9 - shift,
         pairs=pairs,
@@ -91,7 +91,7 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
         {"all": PATCHED, "Negation": {"small": patched(4), ENDLESS: patched(9)}}, path
     ),
     "patching of one pair": lambda path: patching_figure(
-        {"one pair": {"base": patched(5, of_pairs=False)}}, path, horizontal="depth"
+        {"": {"base": patched(5, has_intervals=False, pairs=1)}}, path, horizontal="depth"
     ),
 }
 
@@ -321,7 +321,7 @@ def test_patching_between_the_two_plain_runs() -> None:
     assert labels == [""] * 4 + ["patched layer, relative depth"] * 4
     (axes,) = FIGURES["patching of one pair"](None).axes
     assert not axes.collections
-    assert axes.get_title() == "one pair"
+    assert axes.get_title() == "1 pair"
 
 
 def test_patching_of_many_models_is_a_heat_map() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest, ttest_1samp
 
+from pragworld_interp.figures import accuracy_figure
 from pragworld_interp.identities import fingerprint, model_titles
 from pragworld_interp.layer_report import (
     Intervention,
@@ -153,6 +154,23 @@ def test_classes_of_few_groups_have_no_intervals(groups: int) -> None:
     assert not math.isnan(difference.points)
     assert not math.isnan(many.interval.low)
     assert not math.isnan(layer.accuracy.difference.interval.low)
+
+
+def test_one_group_has_no_intervals() -> None:
+    documents = make_documents([8])
+    report = make_report(documents, np.random.default_rng(0).random((8, 3)))
+    for layer in report.layers:
+        assert layer.robust_accuracy
+        for outcome in (layer.accuracy, layer.robust_accuracy):
+            assert np.isnan([outcome.share.interval, outcome.difference.interval]).all()
+            assert np.isnan(outcome.band).all()
+            assert not np.isnan([outcome.share.percent, outcome.difference.points]).any()
+    assert np.isnan(report.plain.accuracy.interval).all()
+    assert report.to_json()["plain"]["accuracy"]["low"] is None
+    rows = [line.split("|") for line in report.to_text().splitlines() if line.startswith("|")]
+    column = [cell.strip() for cell in rows[0]].index("95% interval")
+    assert [row[column].strip() for row in rows[2:4]] == ["-", "-"]
+    assert len(accuracy_figure({"model": report}).axes) > 1
 
 
 def test_a_layer_that_changes_nothing_is_neutral() -> None:

@@ -23,6 +23,7 @@ from pragworld_tasks.evaluation.metrics import (
     coin_tosses,
     mcnemar,
     percentile_interval,
+    rank_runs,
     robust_tally,
     simultaneous_intervals,
     sums_of_signs,
@@ -121,6 +122,23 @@ def test_what_nothing_was_asked_of_is_not_a_number() -> None:
     interval = bootstrap_intervals({"nothing": nothing})["nothing"]
     assert math.isnan(interval.low)
     assert math.isnan(interval.high)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_one_group_has_no_interval(groups: int) -> None:
+    group = np.arange(6) % groups
+    covered = {"all": [True] * 6, "first": group == 0}
+    first, second = (
+        {name: tally(right, mask, group) for name, mask in covered.items()}
+        for right in ([1, 0, 1, 1, 0, 0], [0, 1, 1, 1, 1, 1])
+    )
+    for intervals in (bootstrap_intervals(first), bootstrap_difference_intervals(first, second)):
+        assert np.isnan(intervals["first"]).all()
+        assert np.isnan(intervals["all"]).all() == (groups == 1)
+    ranks = rank_runs({"first": first["all"], "second": second["all"]})
+    assert {name: rank.place for name, rank in ranks.items()} == {"first": 2, "second": 1}
+    if groups == 1:
+        assert {(rank.low, rank.high) for rank in ranks.values()} == {(1, 2)}
 
 
 @given(st.lists(st.booleans(), min_size=2, max_size=60))

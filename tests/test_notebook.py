@@ -352,6 +352,17 @@ def test_the_first_prompt_of_a_group_is_patched(loaded: tuple[Any, Any], tmp_pat
     assert read_patching(tmp_path / "patching.jsonl").pairs == report.pairs
 
 
+def test_pairs_of_one_group_have_no_intervals(loaded: tuple[Any, Any]) -> None:
+    groups = [0] * len(STORIES)
+    report = patch(*loaded, prompts=STORIES, labels=NAMES, answers=ANSWERS, groups=groups)
+    kept = [dataclasses.replace(p, original_run=0.1, altered_run=0.9) for p in report.pairs]
+    report = dataclasses.replace(report, pairs=tuple(kept))
+    table = [line.split("|") for line in report.to_text().splitlines() if line.startswith("|")]
+    assert [row[3].strip() for row in table[2 : 2 + report.model.layers]] == ["-"] * 5
+    (axes,) = report.plot().axes
+    assert axes.get_title() == f"{len(kept)} pairs"
+
+
 @pytest.mark.parametrize(
     ("changes", "error"),
     [

@@ -50,6 +50,18 @@ def test_right_and_wrong_answers_are_paired_by_document(tmp_path: Path) -> None:
     assert acc.interval.high == pytest.approx(100 * np.quantile(draws, 0.975), abs=13)
 
 
+def test_one_document_has_no_interval(tmp_path: Path) -> None:
+    folders = (
+        samples(tmp_path / name, "arc_easy", arc([right]))
+        for name, right in {"before": 0, "after": 1}.items()
+    )
+    (change,) = compare_tasks(*folders)
+    assert change.metrics["acc"].difference == 100
+    assert change.to_text().splitlines()[4].split()[-2:] == ["-", "|"]
+    found = change.to_json()["metrics"]["acc"]
+    assert found == {"before": 0.0, "after": 100.0, "low": None, "high": None}
+
+
 def test_perplexities_are_compared_by_log_likelihood_of_a_word(tmp_path: Path) -> None:
     def wiki(likelihoods: list[float]) -> list[dict[str, Any]]:
         return [

@@ -21,6 +21,7 @@ Name = TypeVar("Name")
 YES, NO, UNREADABLE = 1, 0, -1
 LEVEL = 0.95
 RESAMPLES = 10_000
+LEAST_GROUPS = 2  # with fewer, nothing says how much groups differ
 _CHUNK = 500  # resamples drawn at a time: bounds the memory that many groups would take
 
 
@@ -75,16 +76,21 @@ class Tally:
         return float(self.right.sum() / total) if total else float("nan")
 
     @property
+    def groups(self) -> int:
+        """The number of groups with documents that are covered."""
+        return int(np.count_nonzero(self.total))
+
+    @property
     def standard_error(self) -> float:
         """The standard error of `share`, with documents clustered by group.
 
         The linearized variance of a ratio of two sums over groups. Where every group is one
         document it is the usual standard error of a mean. NaN with fewer than two groups.
         """
-        counted = self.total > 0
-        groups = int(counted.sum())
-        if groups < 2:
+        groups = self.groups
+        if groups < LEAST_GROUPS:
             return float("nan")
+        counted = self.total > 0
         residual = self.right[counted] - self.share * self.total[counted]
         variance = groups / (groups - 1) * np.square(residual).sum()
         return float(np.sqrt(variance) / self.total.sum())
@@ -217,13 +223,17 @@ def bootstrap_intervals(
     """Return percentile bootstrap intervals of several metrics of one run, drawing whole groups.
 
     All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
-    is left out for that metric.
+    is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
 
     Args:
         tallies: metrics by name, over the same groups; may be empty.
         resamples: number of draws.
         seed: seed of the draws.
         level: share of the draws that the interval holds.
+
+    Examples:
+        >>> bootstrap_intervals({"one group": tally([1, 0], covered=[1, 1], group=[0, 0])})
+        {'one group': Interval(low=nan, high=nan)}
     """
     if not tallies:
         return {}
@@ -253,7 +263,8 @@ def bootstrap_difference_intervals(
 ) -> dict[Name, Interval]:
     """Return percentile bootstrap intervals of first minus second, two runs on the same documents.
 
-    Both runs use the same draws of groups, so what makes a group hard for both cancels out.
+    Both runs use the same draws of groups, so what makes a group hard for both cancels out. A
+    metric that covers fewer than two groups has no interval: NaN.
     """
     drawn = bootstrap_differences(first, second, resamples, seed)
     return {name: percentile_interval(differences, level) for name, differences in drawn.items()}
@@ -267,7 +278,7 @@ def bootstrap_differences(
 ) -> dict[Name, Floats]:
     """Return first minus second in each draw of groups, [resamples] for each metric.
 
-    Draws in which a metric has no documents are NaN.
+    Draws in which a metric has no documents are NaN, and all draws of fewer than two groups.
     """
     right, total = _stack(first)
     right_second, _ = _stack(second)
@@ -305,7 +316,7 @@ def rank_runs(
 
     The place of a run is one more than the number of runs with a higher share: equal runs share the
     better place. Every draw of groups ranks all runs anew, so groups that are hard for all runs
-    widen no interval.
+    widen no interval. With fewer than two groups, the interval holds every place.
 
     Args:
         tallies: the metric of each run, over the same groups.
@@ -329,6 +340,8 @@ def rank_runs(
     for column, name in enumerate(tallies):
         places = 1 + (shares > shares[:, [column]]).sum(axis=1)
         low, high = np.quantile(places[1:], [tail, 1 - tail], method="inverted_cdf")
+        if np.isnan(drawn).all():
+            low, high = 1, len(tallies)
         ranks[name] = Rank(int(places[0]), int(low), int(high))
     return ranks
 
@@ -357,7 +370,7 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
     from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
     mean = tally(values, np.ones_like(values, dtype=np.float64), group)
-    error, freedom = mean.standard_error, np.count_nonzero(mean.total) - 1
+    error, freedom = mean.standard_error, mean.groups - 1
     if error <= 1e-12 * abs(mean.share):  # the same in every group, up to rounding
         undefined = ClusteredMean(mean.share, Interval(np.nan, np.nan), np.nan)
         return undefined if mean.share else ClusteredMean(0.0, Interval(0.0, 0.0), 1.0)
@@ -475,7 +488,8 @@ def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -
         seed: seed of the draws.
 
     Returns:
-        [runs, resamples, metrics].
+        [runs, resamples, metrics]. NaN where a draw has no document of a metric, and for metrics of
+        fewer than two groups.
     """
     generator = np.random.default_rng(seed)
     groups = len(total)
@@ -488,4 +502,5 @@ def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -
         times = times.astype(np.float64)
         with np.errstate(invalid="ignore"):
             shares[:, start : start + draws] = times @ right / (times @ total)
+    shares[..., np.count_nonzero(total, axis=0) < LEAST_GROUPS] = np.nan
     return shares
