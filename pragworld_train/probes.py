@@ -52,20 +52,20 @@ def write_probes(weights: Mapping[str, Tensor], classes: Sequence[str], folder: 
     write_whole(folder / PROBES_FILE, content)
 
 
-def read_probe_weights(folder: Path) -> dict[str, Tensor]:
+def read_probe_weights(folder: str | Path) -> dict[str, Tensor]:
     """Return the weights that `write_probes` wrote.
 
     Raises:
         InputError: The file is missing or cannot be read.
     """
-    path = folder / PROBES_FILE
+    path = Path(folder) / PROBES_FILE
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: the probes cannot be read ({error})") from error
 
 
-def load_probes(folder: Path) -> dict[int, LabelProbe]:
+def load_probes(folder: str | Path) -> dict[int, LabelProbe]:
     """Return the probes that training saved in a folder, by layer.
 
     Raises:

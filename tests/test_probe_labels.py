@@ -351,7 +351,7 @@ def test_the_file_of_probes_names_their_classes(tmp_path: Path, tokenizer: Any) 
     trainer.save_model()
     with safe_open(tmp_path / PROBES_FILE, "pt") as file:
         assert json.loads(file.metadata()["classes"]) == LETTERS
-    assert load_probes(tmp_path)[0].outer.out_features == 4
+    assert load_probes(str(tmp_path))[0].outer.out_features == 4
 
 
 # Refusals -----------------------------------------------------------------------------------------
