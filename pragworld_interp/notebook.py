@@ -142,8 +142,8 @@ def patch(
         batch_tokens: As in `ablate`.
 
     Raises:
-        InputError: As for `ablate`, or the split has no altered variants, or a prompt has no such
-            positions.
+        InputError: As for `ablate`, or there are no altered variants with their originals, or a
+            prompt has no such positions.
 
     Examples:
         >>> from transformers import AutoModelForCausalLM, AutoTokenizer

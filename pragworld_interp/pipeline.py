@@ -275,13 +275,17 @@ def patch_layers(
         shard: The part of the run to do; None for all of it.
 
     Raises:
-        InputError: The split has no altered variants, a prompt has no such positions, the engine is
-            not installed, the journal is of another run or corrupt, logits are not finite, or the
-            memory does not suffice.
+        InputError: There are no altered variants with their originals, a prompt has no such
+            positions, the engine is not installed, the journal is of another run or corrupt, logits
+            are not finite, or the memory does not suffice.
     """
     if not any(patching.patching_pairs(group, "all") for group in sweep.groups):
+        split = f"split {sweep.data.split}"
+        if all(document.is_original for group in sweep.groups for document in group.documents):
+            raise InputError(f"{split} has no altered variants to patch from; choose another split")
         raise InputError(
-            f"split {sweep.data.split} has no altered variants to patch from; choose another split"
+            f"{split}: the altered variants are without their originals, into which they are "
+            "patched; add the originals of their groups"
         )
     for group in sweep.groups:
         group_positions(group, patching.needed_positions(positions))

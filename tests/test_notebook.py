@@ -239,6 +239,16 @@ def test_documents_are_of_one_split_and_there_once(loaded: tuple[Any, Any]) -> N
         ablate(*loaded, [*DOCUMENTS, DOCUMENTS[1]])
 
 
+def test_patching_names_which_half_of_the_pairs_is_missing(loaded: tuple[Any, Any]) -> None:
+    for is_original, error in (
+        (True, "^split generated has no altered variants to patch from; choose another split"),
+        (False, "^split generated: the altered variants are without their originals, into which "),
+    ):
+        some = [document for document in DOCUMENTS if document.is_original == is_original]
+        with pytest.raises(InputError, match=error):
+            patch(*loaded, some)
+
+
 def test_what_cannot_be_swept_is_refused(loaded: tuple[Any, Any]) -> None:
     with pytest.raises(
         InputError, match="a sweep needs either documents or prompts; give one of them"
