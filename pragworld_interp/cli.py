@@ -132,8 +132,9 @@ def _add_ablate(commands: Commands) -> None:
         "--replacement",
         default="zero",
         choices=replacements,
-        help="what replaces its output: zeros, its mean over the data, or its output at a random "
-        "position of a random prompt; default: zero",
+        help="what replaces its output: zeros, its mean over all positions of all prompts (also "
+        "with --positions last), or its output at a random position of a random prompt; default: "
+        "zero",
     )
     add("--seed", type=int, default=0, help="seed of --replacement resample; default: 0")
     _add_shared(command)

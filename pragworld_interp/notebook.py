@@ -57,8 +57,9 @@ def ablate(
         groups: The group of each prompt. Tests treat groups as independent, and the robust accuracy
             counts groups that are right as a whole. None if each prompt is a group of its own.
         module: The part to ablate: "mlp", "attention", or "heads" for its parts, one at a time.
-        replacement: What replaces its output: "zero"; "mean", over the data; or "resample", its
-            output at a random position of a random prompt.
+        replacement: What replaces its output: "zero"; its "mean" over all positions of all prompts,
+            whatever `positions` is; or "resample", its output at a random position of a random
+            prompt.
         seed: The seed of "resample".
         layers: The layers to ablate, such as `[3, 4, (5, 7)]`, where 5 and 7 are ablated together;
             None for every layer.
