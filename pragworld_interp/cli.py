@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.devices import DEVICES
 from pragworld_interp.layer_report import By, Intervention, Replacement
-from pragworld_interp.patching_report import CHECKED_PAIRS, Method, is_patching_file
+from pragworld_interp.patching_report import CHECKED_PAIRS, Method
+from pragworld_interp.patching_report import SCHEMA as PATCHING
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.processes import sharing_errors
 from pragworld_interp.report_files import read_layer_files, read_patching_panels
+from pragworld_interp.serialization import schema_of
 from pragworld_interp.targets import Module, parse_layers
 from pragworld_interp.trace_files import read_trace
-from pragworld_interp.trace_report import is_trace_file, select_pair
+from pragworld_interp.trace_report import SCHEMA as TRACE
+from pragworld_interp.trace_report import select_pair
 from pragworld_tasks.command_line import (
     Commands,
     add_command,
@@ -495,11 +498,12 @@ def _plot(options: argparse.Namespace) -> None:
     from pragworld_interp import figures
 
     _check_out(options.out, overwrite=True)
-    if any(map(is_trace_file, options.files)):
+    schemas = [schema_of(path) for path in options.files]
+    if TRACE in schemas:
         _plot_trace(options)
         print(options.out)
         return
-    are_patching = [is_patching_file(path) for path in options.files]
+    are_patching = [schema == PATCHING for schema in schemas]
     if (options.metric or options.by) and (any(are_patching) or options.by_alteration):
         raise InputError(
             "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"

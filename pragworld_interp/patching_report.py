@@ -18,7 +18,7 @@ from pragworld_interp.positions import describe_positions
 from pragworld_interp.serialization import DIGITS, encode
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import LEAST_GROUPS, LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import check_output, read_text, write_whole
+from pragworld_tasks.files import check_output, write_whole
 from pragworld_tasks.formatting import format_number, markdown_table
 
 if TYPE_CHECKING:
@@ -286,12 +286,3 @@ def write_patching(report: PatchingReport, path: Path) -> None:
     lines = [head, *({**encode(pair), "kept": pair.kept} for pair in report.pairs)]
     text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
     write_whole(path, text.encode())
-
-
-def is_patching_file(path: str | Path) -> bool:
-    """Return whether a file begins as `write_patching` writes it, in any version.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
-    return f'"{SCHEMA}"' in read_text(path).partition("\n")[0]

@@ -19,11 +19,10 @@ from pragworld_interp.patching_report import (
     Method,
     PairEffect,
     PatchedProbability,
-    is_patching_file,
 )
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.reports import Ablated, Patched, patching_panels
-from pragworld_interp.serialization import UnfitError, check_schema, decode
+from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_json_lines
 
@@ -38,8 +37,9 @@ def read_layers(path: str | Path) -> Ablated:
         InputError: The file is missing, malformed or of another version, or it contradicts its
             probabilities.
     """
+    check_writer(path, SCHEMA)
     content = read_json(path)
-    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate")
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION)
     try:
         report: Ablated = decode(Ablated, content, "")
         _check_consistency(report)
@@ -60,8 +60,9 @@ def read_patching(path: str | Path) -> Patched:
     Raises:
         InputError: The file is missing, malformed, inconsistent, or of another version.
     """
+    check_writer(path, PATCHING_SCHEMA)
     (_, head), *rest = read_json_lines(path)
-    check_schema(path, head, PATCHING_SCHEMA, PATCHING_VERSION, "pragworld-interp patch")
+    check_schema(path, head, PATCHING_SCHEMA, PATCHING_VERSION)
     try:
         model = decode(ModelIdentity, head.get("model"), "model")
         data = decode(DataIdentity, head.get("data"), "data")
@@ -110,11 +111,6 @@ def read_layer_files(paths: Sequence[str | Path]) -> dict[str, Ablated]:
         >>> list(read_layer_files([EXAMPLES / "layers.json"]))
         ['tiny']
     """
-    for path in paths:
-        if is_patching_file(path):
-            raise InputError(
-                f"{path}: written by `pragworld-interp patch`; give files of `ablate` only"
-            )
     reports = [read_layers(path) for path in paths]
     return dict(zip(model_titles([report.model for report in reports]), reports, strict=True))
 

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 import types
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -12,6 +13,20 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.scoring import Share
 
 DIGITS = 6  # of the probabilities in a file
+# The commands that write the files of each schema.
+WRITERS = {
+    "pragworld-layers": "pragworld-interp ablate",
+    "pragworld-patching": "pragworld-interp patch",
+    "pragworld-trace": "pragworld-interp trace",
+    "pragworld-sweep-shard": "pragworld-interp ablate --shard",
+    "pragworld-layer-comparison": "pragworld-interp compare --json",
+    "pragworld-train": "pragworld-train",
+    "pragworld-probes": "pragworld-train probe",
+    "pragworld-study": "pragworld-train study",
+}
+_BEGINNING = 4096  # bytes, in which a file of ours names its schema
+_SCHEMA = re.compile(rb'"schema"\s*:\s*"([^"]+)"')
+_JOURNAL = re.compile(r"\..+\.journal-\d+")
 
 
 class UnfitError(ValueError):
@@ -104,8 +119,38 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
-def check_schema(path: str | Path, content: Any, schema: str, version: int, command: str) -> None:
-    """Check the schema and the version of a file that `command` should have written.
+def schema_of(path: str | Path) -> str | None:
+    """Return which of the schemas in `WRITERS` a file names at its beginning; None for others."""
+    if not Path(path).is_file():  # a pipe can be read once
+        return None
+    try:
+        with Path(path).open("rb") as stream:
+            named = _SCHEMA.search(stream.read(_BEGINNING))
+    except OSError:  # whoever reads it says why it cannot be read
+        return None
+    schema = named[1].decode() if named else None
+    return schema if schema in WRITERS else None
+
+
+def check_writer(path: str | Path, schema: str) -> None:
+    """Refuse a file that another command wrote, before it is read as one of a schema.
+
+    Raises:
+        InputError: The file is of another schema in `WRITERS`, or the journal of a sweep.
+    """
+    if _JOURNAL.fullmatch(Path(path).name):
+        raise InputError(
+            f"{path}: the journal of an unfinished sweep; rerun its command, then give the file "
+            "that it writes"
+        )
+    if (other := schema_of(path)) and other != schema:
+        raise InputError(
+            f"{path}: written by `{WRITERS[other]}`; give a file that `{WRITERS[schema]}` wrote"
+        )
+
+
+def check_schema(path: str | Path, content: Any, schema: str, version: int) -> None:
+    """Check the schema, one of `WRITERS`, and the version that the content of a file states.
 
     Raises:
         InputError: The content has another schema or version.
@@ -114,7 +159,7 @@ def check_schema(path: str | Path, content: Any, schema: str, version: int, comm
     if head.get("schema") != schema:
         raise InputError(
             f"{path}: the schema is {str(head.get('schema'))[:40]!r}, not {schema!r}; "
-            f"give a file that `{command}` wrote"
+            f"give a file that `{WRITERS[schema]}` wrote"
         )
     if head.get("version") != version:
         raise InputError(

@@ -15,7 +15,7 @@ from pragworld_interp.layer_report import DocumentResult, Intervention, SweepSet
 from pragworld_interp.layer_statistics import report_from_results
 from pragworld_interp.patching_report import Method, PairEffect
 from pragworld_interp.reports import Ablated, Patched
-from pragworld_interp.serialization import UnfitError, check_schema, decode, encode
+from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode, encode
 from pragworld_interp.targets import Target
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines, write_whole
@@ -111,8 +111,9 @@ def merge_shards(paths: Sequence[str | Path]) -> Ablated | Patched:
 
 def _read_shard(path: Path) -> tuple[SweepShard, list[Any]]:
     """Return what a file says about its shard, and its results."""
+    check_writer(path, SCHEMA)
     (_, content), *lines = read_json_lines(path)
-    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp ablate --shard")
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION)
     try:
         head: SweepShard = decode(SweepShard, content, "")
         run = _run_of(head)

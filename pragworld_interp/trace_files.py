@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pragworld_interp.serialization import UnfitError, check_schema, decode
+from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode
 from pragworld_interp.trace_heatmap import trace_figure
 from pragworld_interp.trace_report import PART_TITLES, SCHEMA, SCHEMA_VERSION, TraceReport
 from pragworld_tasks.errors import InputError
@@ -30,8 +30,9 @@ def read_trace(path: str | Path) -> Traced:
     Raises:
         InputError: The file is missing, malformed, inconsistent, or of another version.
     """
+    check_writer(path, SCHEMA)
     content = read_json(path)
-    check_schema(path, content, SCHEMA, SCHEMA_VERSION, "pragworld-interp trace")
+    check_schema(path, content, SCHEMA, SCHEMA_VERSION)
     try:
         report: Traced = decode(Traced, content, "")
         _check_trace(report)

@@ -13,7 +13,7 @@ from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.serialization import encode
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import check_output, read_text, write_json
+from pragworld_tasks.files import check_output, write_json
 from pragworld_tasks.formatting import format_number, markdown_table
 
 if TYPE_CHECKING:
@@ -248,12 +248,3 @@ def _visible(text: str) -> str:
         for character in text.strip(" ")
     )
     return line or "␣"
-
-
-def is_trace_file(path: str | Path) -> bool:
-    """Return whether a file is one that `TraceReport.write` wrote, in any version.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
-    return f'"{SCHEMA}"' in read_text(path)[:200]

@@ -239,7 +239,7 @@ def files(tmp_path: Path, run: Run) -> Path:
     return target
 
 
-BY_PATCH = r"\.jsonl: written by `pragworld-interp patch`; give files of `ablate` only$"
+BY_PATCH = r"\.jsonl: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote$"
 NOT_REPORTS = [
     ("text.json", r"text\.json: not JSON"),
     ("text.jsonl", r"text\.jsonl: not JSON"),

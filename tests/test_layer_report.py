@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest, ttest_1samp
 
+from pragworld_interp import EXAMPLES, merge_shards, read_patching, read_trace
 from pragworld_interp.figures import accuracy_figure
 from pragworld_interp.identities import fingerprint, model_titles
 from pragworld_interp.layer_report import (
@@ -40,6 +42,7 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
+from pragworld_train.layer_settings import LayerSettings
 
 Sweep = tuple[list[Document], Floats]
 
@@ -608,3 +611,32 @@ def test_the_table_says_what_the_report_does() -> None:
     assert "useful, by sign: 0\nharmful, by sign: 1\n" in text
     assert text.endswith("useful, both Holm p <= 0.05: 0\nharmful, both Holm p <= 0.05: 1")
     assert report.settings == QUICK
+
+
+def test_a_reader_names_the_command_that_wrote_another_file(tmp_path: Path) -> None:
+    layers, patching = EXAMPLES / "layers.json", EXAMPLES / "patching.jsonl"
+    trace, shard = tmp_path / "trace.json", tmp_path / "layers.json.shard-1-of-2"
+    trace.write_text('{\n  "schema": "pragworld-trace",\n  "version": 1\n}\n')
+    shard.write_text('{"schema": "pragworld-sweep-shard", "version": 1}\n{"row": 0}\n')
+    writers = {layers: "ablate", patching: "patch", trace: "trace", shard: "ablate --shard"}
+    readers: dict[Path, Callable[[str], object]] = {
+        layers: read_layers,
+        patching: read_patching,
+        trace: read_trace,
+        shard: lambda path: merge_shards([path]),
+    }
+    journal = tmp_path / ".layers.json.journal-0"
+    journal.write_text('{"model": "m"}\n[0, [[0.5]]]\n')
+    for own, read in readers.items():
+        for path, writer in writers.items():
+            message = (
+                f"^{path}: written by `pragworld-interp {writer}`; give a file that "
+                f"`pragworld-interp {writers[own]}` wrote$"
+            )
+            if path != own:
+                with pytest.raises(InputError, match=message):
+                    read(str(path))
+        with pytest.raises(InputError, match=f"^{journal}: the journal of an unfinished sweep; re"):
+            read(str(journal))
+    with pytest.raises(InputError, match="written by `pragworld-interp patch`; give a file that"):
+        LayerSettings(layers=str(patching)).layer_report()

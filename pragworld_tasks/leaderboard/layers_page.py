@@ -8,13 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from pragworld_interp.identities import model_titles
 from pragworld_interp.layer_report import LayerReport, LayerResult, Outcome, Role
-from pragworld_interp.patching_report import (
-    PatchedProbability,
-    PatchingReport,
-    average_effects,
-    is_patching_file,
-)
+from pragworld_interp.patching_report import SCHEMA as PATCHING
+from pragworld_interp.patching_report import PatchedProbability, PatchingReport, average_effects
 from pragworld_interp.report_files import read_layers, read_patching
+from pragworld_interp.serialization import schema_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
 
@@ -97,7 +94,7 @@ def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
     Raises:
         InputError: A file cannot be read, contradicts itself, or is given twice.
     """
-    is_patching = {path: is_patching_file(path) for path in paths}
+    is_patching = {path: schema_of(path) == PATCHING for path in paths}
     ablations = {path: read_layers(path) for path in paths if not is_patching[path]}
     for path, report in ablations.items():
         if not report.is_whole:

@@ -130,7 +130,7 @@ def read_probe_report(path: Path) -> ProbeReport:
         InputError: The file is not such a report.
     """
     content = read_json(path)
-    check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"], "pragworld-train probe")
+    check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"])
     try:
         return ProbeReport(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
     except (KeyError, TypeError) as error:
