@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -97,6 +98,7 @@ def ablate(
     check_choice("replacement", replacement, Replacement)
     if problem := positions_problem(positions):
         raise InputError(f"positions={positions!r}: {problem}")
+    _check_integer("seed", seed)
     drawn = seed if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
@@ -219,6 +221,7 @@ def trace(
         _check_documents(listed)
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
+        _check_integer("row", row)
         listed = select_pair(listed, row)
     own = _own_data(prompts, labels, answers, None)
     if own:
@@ -259,6 +262,8 @@ def _own_data(
     numbers = range(len(texts)) if groups is None else groups
     own = _OwnData(texts, rows, _items("answers", answers, str), _items("groups", numbers, object))
     if not texts and (every_label or own.answers or own.groups):
+        if prompts is not None:
+            raise InputError("prompts is empty; give at least one prompt")
         raise InputError(
             "labels, answers and groups go with prompts; leave them out, or give prompts"
         )
@@ -266,6 +271,11 @@ def _own_data(
         if (count := len(getattr(own, name))) != len(texts):
             raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")
     return own if texts else None
+
+
+def _check_integer(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name}={value!r:.40}: must be an integer, not {type(value).__name__}")
 
 
 def _items(name: str, values: Any, kind: type) -> list[Any]:

@@ -96,7 +96,9 @@ def choose_targets(
 def _numbers(layers: Layers) -> list[tuple[int, ...]]:
     """Return the layers of each target, ascending."""
     try:
-        entries = [entry if isinstance(entry, Iterable) else [entry] for entry in layers]
+        entries = [[*entry] if isinstance(entry, Iterable) else [entry] for entry in layers]
+        if any(isinstance(layer, bool) for entry in entries for layer in entry):
+            raise TypeError("True and False are integers")
         return [tuple(sorted(int(operator.index(layer)) for layer in entry)) for entry in entries]
     except TypeError as error:
         raise InputError(

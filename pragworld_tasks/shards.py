@@ -87,11 +87,15 @@ def parse_shard(text: str, option: str = "--shard") -> Shard:
         >>> parse_shard("1/4")
         Shard(number=1, count=4)
     """
-    match = re.fullmatch(r"([1-9]\d{0,5})/(\d{1,6})", text, re.ASCII)
-    if not match or int(match[1]) > int(match[2]):
+    match = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", text, re.ASCII)
+    if not match:
         raise InputError(
             f"{option} {text}: must be a number from 1, a slash, and how many shards there are, "
             "such as 1/4"
+        )
+    if int(match[1]) > int(match[2]):
+        raise InputError(
+            f"{option} {text}: there are {match[2]} shards; the number must be from 1 to {match[2]}"
         )
     return Shard(int(match[1]), int(match[2]))
 

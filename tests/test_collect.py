@@ -188,7 +188,7 @@ def test_a_chunk_does_not_warn_of_the_groups_that_it_cuts(
         (("--tasks", "pragworld_generated", "--top_up", "1"), "--top_up is for the world_model"),
         (("--tasks", TASK, "--chunk", "0"), "--chunk 0: must be at least 1"),
         (("--tasks", TASK, "--seed", "-1"), "--seed -1: must be at least 0"),
-        (("--tasks", TASK, "--shard", "3/2"), "--shard 3/2: must be a number from 1, a slash"),
+        (("--tasks", TASK, "--shard", "3/2"), "--shard 3/2: there are 2 shards; the number must"),
         (("--tasks", TASK, "--shard", "1/11"), "--shard 1/11: the run has 10 batches"),
         (("--tasks", TASK, "--shard", "1/2", "--top_up", "1"), "--top_up: which prompts lack"),
         (("--tasks", TASK, "--gen_kwargs", "foo"), "'foo': not like name=value,name=value"),

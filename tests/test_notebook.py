@@ -33,6 +33,7 @@ from pragworld_interp import (
     read_layers,
     read_patching,
     recompute_report,
+    trace,
 )
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import from_model
@@ -204,6 +205,14 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
         ("ablate", {"layers": [(2, 2)]}, r"layers 2\+2: given twice"),
         ("ablate", {"layers": []}, "layers: there are none"),
         ("ablate", {"layers": [(1, 2)], "module": "heads"}, r"layers 1\+2: heads are ablated one"),
+        ("ablate", {"layers": [True]}, r"layers=\[True\]: not a list of layers"),
+        (
+            "ablate",
+            {"replacement": "resample", "seed": "x"},
+            "seed='x': must be an integer, not str",
+        ),
+        ("ablate", {"seed": True}, "seed=True: must be an integer, not bool"),
+        ("trace", {"row": "1"}, "^row='1': must be an integer, not str"),
         ("ablate", {"positions": "first"}, "positions='first': must be all, dialogue, "),
         ("ablate", {"positions": "9999:"}, "row 0: the prompt has .* none of them in 9999:;"),
         ("ablate", {"replacement": "zeros"}, "must be one of zero, mean, resample"),
@@ -216,7 +225,7 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
 def test_unknown_settings_are_refused(
     kind: str, settings: dict[str, Any], error: str, loaded: tuple[Any, Any]
 ) -> None:
-    sweep, _ = KINDS[kind]
+    sweep: Any = {"ablate": ablate, "patch": patch, "trace": trace}[kind]
     with pytest.raises(InputError, match=error):
         sweep(*loaded, DOCUMENTS, **settings)
 
@@ -438,6 +447,10 @@ def test_documents_and_prompts_may_come_from_iterators(loaded: tuple[Any, Any]) 
             r"answers\[0\] is of type NoneType, .* type str",
         ),
         ({"prompts": ["Who?"], "groups": "A"}, "groups is of type str, but must be a list"),
+        (
+            {"prompts": [], "labels": NAMES, "answers": []},
+            "prompts is empty; give at least one prompt",
+        ),
         (
             {"documents": DOCUMENTS, "labels": NAMES},
             "labels, answers and groups go with prompts; leave them out, or give prompts",

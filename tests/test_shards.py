@@ -56,10 +56,16 @@ def test_each_group_is_in_one_shard_whatever_the_order_of_the_documents(
     assert divide(order) == shards
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "1", "1/4/4", "-1/4", "a/b", "1 / 4", ""])
+@pytest.mark.parametrize("text", ["0/4", "1/0", "1", "1/4/4", "-1/4", "a/b", "1 / 4", ""])
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=f"^--shard {text}: must be a number from 1, a slash"):
         parse_shard(text)
+
+
+def test_a_shard_beyond_the_last_one_is_refused() -> None:
+    error = "^--shard 4/3: there are 3 shards; the number must be from 1 to 3$"
+    with pytest.raises(InputError, match=error):
+        parse_shard("4/3")
 
 
 def test_a_run_has_no_more_shards_than_batches() -> None:
