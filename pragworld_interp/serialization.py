@@ -18,7 +18,7 @@ WRITERS = {
     "pragworld-layers": "pragworld-interp ablate",
     "pragworld-patching": "pragworld-interp patch",
     "pragworld-trace": "pragworld-interp trace",
-    "pragworld-sweep-shard": "pragworld-interp ablate --shard",
+    "pragworld-sweep-shard": "pragworld-interp ablate --shard` or `patch --shard",
     "pragworld-layer-comparison": "pragworld-interp compare --json",
     "pragworld-train": "pragworld-train",
     "pragworld-probes": "pragworld-train probe",
@@ -128,7 +128,7 @@ def schema_of(path: str | Path) -> str | None:
             named = _SCHEMA.search(stream.read(_BEGINNING))
     except OSError:  # whoever reads it says why it cannot be read
         return None
-    schema = named[1].decode() if named else None
+    schema = named[1].decode(errors="replace") if named else None
     return schema if schema in WRITERS else None
 
 

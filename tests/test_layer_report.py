@@ -618,7 +618,12 @@ def test_a_reader_names_the_command_that_wrote_another_file(tmp_path: Path) -> N
     trace, shard = tmp_path / "trace.json", tmp_path / "layers.json.shard-1-of-2"
     trace.write_text('{\n  "schema": "pragworld-trace",\n  "version": 1\n}\n')
     shard.write_text('{"schema": "pragworld-sweep-shard", "version": 1}\n{"row": 0}\n')
-    writers = {layers: "ablate", patching: "patch", trace: "trace", shard: "ablate --shard"}
+    writers = {
+        layers: "ablate",
+        patching: "patch",
+        trace: "trace",
+        shard: "ablate --shard` or `patch --shard",
+    }
     readers: dict[Path, Callable[[str], object]] = {
         layers: read_layers,
         patching: read_patching,
