@@ -1,5 +1,6 @@
 """Test documents of a user's own: their file, the lm-eval tasks, and every command that takes it."""
 
+import csv
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -176,6 +177,52 @@ def test_what_cannot_be_right_is_refused_in_every_format(tmp_path: Path, name: s
         assert "\n" not in str(caught.value)
 
 
+def test_a_table_whose_originals_are_cut_out_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    write_groups(generate(GeneratorSettings(groups=8, seed=1)), path)
+    header, *rows = csv.reader(path.open(newline=""))
+    originals = [
+        place for place, row in enumerate(rows) if row[header.index("Perturbation?")] == "FALSE"
+    ]
+    assert len(originals) == 8
+    for number, place in enumerate(originals):
+        with path.open("w", newline="") as stream:
+            csv.writer(stream).writerows([header, *rows[:place], *rows[place + 1 :]])
+        with pytest.raises(
+            InputError, match=f"row {place} .*: group {number} has altered variants but no"
+        ):
+            read_documents(path)
+
+
+def test_the_seed_index_of_a_table_is_the_group(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    write_documents(map(record, (MILK, SOME, TEA)), path)  # the variant comes before its original
+    milk, some, tea = read_documents(path)
+    assert (some.group, some.effect) == (tea.group, "flip")
+    assert milk.group != tea.group
+    table = path.read_bytes()
+    path.write_bytes(table.replace(b"\r\n40,", b"\r\nforty,", 1))
+    with pytest.raises(
+        InputError, match=r"row 1 \(line 4\): 'Seed Index' is 'forty'; it must be the num"
+    ):
+        read_documents(path)
+
+
+def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    groups = list(generate(GeneratorSettings(groups=5, seed=7)))
+    write_groups(groups, path)
+    numbered = read_documents(path)
+    path.write_text(path.read_text().replace("Seed Index", "Something", 1))
+    assert read_documents(path) == numbered
+    write_documents([record(SOME)], path, overwrite=True)
+    path.write_text(path.read_text().replace("Seed Index", "Something", 1))
+    with pytest.raises(
+        InputError, match=r"row 0 \(line 2\): an altered variant comes first; a group must"
+    ):
+        read_documents(path)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_writing_shows_no_progress_of_its_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -207,7 +254,7 @@ def test_what_only_some_formats_can_get_wrong_is_refused(tmp_path: Path) -> None
     (tmp_path / "authored").mkdir()
     (tmp_path / "authored" / "documents.jsonl").touch()
     for name, message in {
-        "variant.csv": r"row 0 \(line 2\): an altered variant comes first; a group must begin with",
+        "variant.csv": r"row 0 \(line 2\): group 40 has altered variants but no original",
         "other.csv": "line 1: no column 'Local Context', .*; pass a table in the released format",
         "empty.csv": "no documents; write at least one",
         "empty.parquet": "no documents; write at least one",

@@ -25,13 +25,14 @@ def read_documents(path: str | Path) -> list[Document]:
 
     Args:
         path: a file of JSON lines; a table in the released format if its name ends in `.csv`, in
-            which each original is followed by its variants; a Parquet file if it ends in
-            `.parquet`; or a folder that `datasets.load_from_disk` reads. Except in the released
-            format, each document has `context`, `question` and `answer`, and may have `group`, a
-            number that an original shares with its altered variants; `alteration`, which a variant
-            needs; `basis`; and `is_original`, `effect` and `row`, which follow from the rest and
-            are checked against it. Fields that only other splits have may be there, as in files of
-            `pragworld-tasks generate`, and are ignored.
+            which the column `Seed Index` is the group, or, without this column, each original is
+            followed by its variants; a Parquet file if it ends in `.parquet`; or a folder that
+            `datasets.load_from_disk` reads. Except in the released format, each document has
+            `context`, `question` and `answer`, and may have `group`, a number that an original
+            shares with its altered variants; `alteration`, which a variant needs; `basis`; and
+            `is_original`, `effect` and `row`, which follow from the rest and are checked against
+            it. Fields that only other splits have may be there, as in files of `pragworld-tasks
+            generate`, and are ignored.
 
     Returns:
         The documents, all of the split `own`. Groups are numbered from 0 in the order of the file.
@@ -216,13 +217,12 @@ def _originals(lines: Iterable[_Line]) -> dict[int | Where, _Line]:
         in_group = [line for line in members if line.is_original]
         if not in_group:
             members[0].where.refuse(
-                f"group {group} has altered variants but no original; add the original, without "
-                "an 'alteration'"
+                f"group {group} has altered variants but no original; add the original"
             )
         if len(in_group) > 1:
             in_group[1].where.refuse(
                 f"group {group} has another original in {in_group[0].where.short}; a group is "
-                "one original and its altered variants"
+                "one original and its altered variants, so give one of them another number"
             )
         originals[group] = in_group[0]
     return originals

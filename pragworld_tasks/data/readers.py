@@ -61,16 +61,21 @@ def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
 
     Yields:
         The place of each document, and its fields as in a file of JSON lines (`own_documents`).
-        Originals are counted to number the groups.
+        The group is the number in the column `Seed Index`. In a table without this column,
+        originals are counted.
 
     Raises:
         InputError: The file is malformed.
     """
-    group = -1
+    originals = 0
     for where, record in _read_csv(path):
         row = _row(record, where, "own")
-        group += row.is_original
-        if group < 0:
+        originals += row.is_original
+        if _GROUP in record:
+            group = _group_number(record[_GROUP], where)
+        elif originals:
+            group = originals - 1
+        else:
             where.refuse("an altered variant comes first; a group must begin with an original")
         yield (
             where,
@@ -138,6 +143,7 @@ _COLUMNS = (
     "Perturbation Category",
     "Perturbation Effect",
 )
+_GROUP = "Seed Index"  # in tables that are not released; there it starts again within the file
 _IS_ORIGINAL = {"true": False, "false": True}
 _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
 _ANSWERS: dict[Split, Mapping[str, Answer | None]] = {
@@ -254,6 +260,16 @@ def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
         released_is_original=flag.lower() != "true",  # not stripped, as in the released scoring
         basis=_look_up(cells.get("Basis", "-"), _BASES, "basis", where),
     )
+
+
+def _group_number(cell: str, where: Where) -> int:
+    try:
+        return int(cell)
+    except ValueError:
+        where.refuse(
+            f"{_GROUP!r} is {cell!r:.60}; it must be the number that an original shares with its "
+            "altered variants"
+        )
 
 
 def _fold_word(cell: str) -> str:
