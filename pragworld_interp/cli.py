@@ -398,7 +398,7 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
 
 def _limited(documents: list[Document], limit: int | None) -> list[Document]:
     """Return the documents of the first groups, as many as the limit."""
-    groups = sorted({document.group for document in documents})[:limit]
+    groups = [*dict.fromkeys(document.group for document in documents)][:limit]
     return [document for document in documents if document.group in groups]
 
 

@@ -47,6 +47,7 @@ from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.layers_page import color_of
+from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
@@ -215,6 +216,30 @@ def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, si
         assert shown[key] == (f"{rank.place} {rank.low} to {rank.high}", str(len(alike)))
         for name, p in alike.items():
             assert f"<bdi>{html.escape(name)}</bdi> (p&nbsp;=&nbsp;{p:.3g})" in text
+
+
+def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
+    documents = [
+        replace(document, group=10 * document.group - 7)
+        for document in generate_documents(groups=3)
+    ]
+    runs = []
+    for name, wrong in (("all right", None), ("third wrong", 13)):
+        answers = [
+            document.answer if document.group != wrong else "unclear" for document in documents
+        ]
+        report = score(documents, Predictions.from_responses(answers))
+        record = to_record(RunSource(name, "generated"), report)
+        runs.append(BoardRun(name, record, record.report(documents)))
+    (board,) = make_boards(runs)
+    write_site(render_site([board]), tmp_path / "site")
+    data = _Page(tmp_path / "site" / f"{board.slug}-compare.html").data()
+    assert data["numbers"] == [-7, 3, 13]
+    assert dict(zip(data["runs"], data["right"], strict=True)) == {
+        "all right": "111",
+        "third wrong": "110",
+    }
+    assert 'id="group--7"' in (tmp_path / "site" / f"{board.slug}-dialogues.html").read_text()
 
 
 def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:

@@ -13,6 +13,7 @@ import pytest
 from command_runs import refused, run_command
 from lm_eval_runs import Evaluation, LmEval
 
+import pragworld_tasks as pt
 from pragworld_interp import cli as interp
 from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_interp.trace_files import read_trace
@@ -26,6 +27,8 @@ from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation import task_metrics
+from pragworld_tasks.evaluation.items import items_csv
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.verify import verify
 from pragworld_tasks.tiny import tiny_folder
@@ -81,12 +84,40 @@ def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.jsonl", [SOME, MILK, TEA, sugar])
     some, milk, tea, alone = read_documents(path)
     assert [document.row for document in (some, milk, tea, alone)] == [0, 1, 2, 3]
-    assert [document.group for document in (some, milk, tea, alone)] == [0, 1, 0, 2]
+    assert [document.group for document in (some, milk, tea, alone)] == [40, 7, 40, 41]
     assert [document.is_original for document in (some, milk, tea, alone)] == [False, *[True] * 3]
     assert (some.effect, some.alteration) == ("flip", "Quantifier Change")
     assert (tea.effect, tea.alteration, tea.basis, tea.split) == (None, None, None, "own")
     (same, _) = read_documents(write(path, [{**SOME, "answer": "yes"}, TEA]))
     assert same.effect == "invariant"
+
+
+def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path) -> None:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    numbers = [-5, 1, 3, 4, 2**63 - 1]
+    numbered = [{**line, "group": numbers[line["group"]]} for line in lines]
+    documents = read_documents(write(tmp_path / "mine.jsonl", numbered))
+    assert [document.group for document in documents] == [line["group"] for line in numbered]
+    answers = ["yes" if row % 3 else "no" for row in range(len(lines))]
+    plain, kept = (pt.score(own, answers) for own in (read_documents(file), documents))
+    assert kept.to_json() == plain.to_json()
+    assert kept.groups == 5
+    for aggregate, name in (
+        (task_metrics.share, "acc"),
+        (task_metrics.share_stderr, "acc_stderr"),
+        (task_metrics.robust_share, "robust_acc"),
+        (task_metrics.robust_share_stderr, "robust_acc_stderr"),
+    ):
+        of_lm_eval = [
+            aggregate([
+                task_metrics.score_response(record, [answer])[name]
+                for record, answer in zip(task_metrics.own_records(own), answers, strict=True)
+            ])
+            for own in (read_documents(file), documents)
+        ]  # fmt: skip
+        assert of_lm_eval[0] == of_lm_eval[1] != "N/A"
+    table = csv.DictReader(items_csv(pt.analyze_items({"run": kept})).splitlines())
+    assert [int(item["group"]) for item in table] == [line["group"] for line in numbered]
 
 
 @pytest.mark.parametrize(
@@ -99,6 +130,7 @@ def test_what_a_line_leaves_out_follows_from_the_others(tmp_path: Path) -> None:
         ([{**TEA, "answer": True}], r"'answer' is True: input should be 'yes' or 'no'"),
         ([{**TEA, "anwser": "no"}], "unknown field 'anwser'; must be one of context, question, ans"),
         ([{**TEA, "group": "a"}], "'group' is 'a': input should be a valid integer"),
+        ([{**TEA, "group": 2**63}], "'group' is 9223372036854775808: input should be less than"),
         ([{**TEA, "basis": "guessed"}], "'basis' is 'guessed': input should be 'entailed', 'excl"),
         ([{**TEA, "basis": "excluded"}], "basis 'excluded' contradicts answer 'yes'"),
         ([{**MILK, "basis": "entailed"}], "basis 'entailed' contradicts answer 'no'"),

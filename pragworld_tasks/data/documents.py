@@ -32,9 +32,10 @@ class Document:
         context: the conversation, one utterance per line, as in the released file.
         question: the question, as in the released file.
         answer: the gold answer.
-        group: number of the original that this document is or was altered from, from 0. In the
-            entity-tracking split, which has no alterations, number of the conversation that the
-            context is the beginning of.
+        group: number of the original that this document is or was altered from, from 0; for
+            documents of a user's own, any number that their file gives. In the entity-tracking
+            split, which has no alterations, number of the conversation that the context is the
+            beginning of.
         is_original: whether the document is its group's original, not an altered variant.
         alteration: one of `ALTERATIONS`; None for an original.
         effect: what the alteration does to the answer: as annotated in the manual split (four

@@ -6,6 +6,7 @@ answer; the other fields are those of `Document`, and may be left out where they
 rest. A file that contradicts itself is refused with the line or row and the reason.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ def read_documents(path: str | Path) -> list[Document]:
             generate`, and are ignored.
 
     Returns:
-        The documents, all of the split `own`. Groups are numbered from 0 in the order of the file.
+        The documents, all of the split `own`. Groups keep their numbers; originals without one get
+        the next numbers after the largest.
 
     Raises:
         InputError: The file cannot be read, a line is malformed or contradicts another, or a group
@@ -56,7 +58,9 @@ def read_documents(path: str | Path) -> list[Document]:
         raise InputError(f"{path}: no documents; write at least one")
     _refuse_repetitions(lines)
     originals = _originals(lines)
-    numbers = {group: number for number, group in enumerate(originals)}
+    numbered = [group for group in originals if isinstance(group, int)]
+    unused = itertools.count(max(numbered, default=-1) + 1)
+    numbers = {group: group if isinstance(group, int) else next(unused) for group in originals}
     return [_to_document(line, numbers[line.group], originals[line.group]) for line in lines]
 
 
@@ -112,7 +116,7 @@ class _Fields(BaseModel):
     context: str = Field(pattern=r"\S")
     question: str = Field(pattern=r"\S")
     answer: Answer
-    group: int | None = None
+    group: int | None = Field(None, ge=-(2**63), lt=2**63)
     alteration: str | None = None
     basis: Basis | None = None
     is_original: bool | None = None

@@ -32,7 +32,7 @@ class Run:
     Attributes:
         gold: YES or NO.
         predicted: YES, NO or UNREADABLE.
-        group: number of the document's group, from 0. Groups are independent of each other.
+        group: number of the document's group. Groups are independent of each other.
         robust_group: number of the group of which all documents have to be right for robust
             accuracy: `group`, or a part of it (the released grouping cuts some groups in two).
         is_original: whether the document is its group's original.
@@ -141,20 +141,19 @@ def tally(values: ArrayLike, covered: ArrayLike, group: ArrayLike) -> Tally:
     Args:
         values: [documents] 1 or True where the answer is right (or whatever else is counted).
         covered: [documents] whether the metric covers the document.
-        group: [documents] number of the document's group, from 0.
+        group: [documents] number of the document's group.
 
     Examples:
-        >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[0, 0, 1])
+        >>> counted = tally([1, 0, 1], covered=[1, 1, 1], group=[5, 5, 8])
         >>> counted.right.tolist(), counted.total.tolist(), round(counted.share, 3)
         ([1.0, 1.0], [2.0, 1.0], 0.667)
     """
-    group = np.asarray(group, dtype=np.int64)
+    names, number = np.unique(np.asarray(group, dtype=np.int64), return_inverse=True)
     covered = np.asarray(covered, dtype=np.float64)
     right = np.asarray(values, dtype=np.float64) * covered
-    groups = int(group.max()) + 1 if group.size else 0
     return Tally(
-        np.bincount(group, right, minlength=groups).astype(np.float64),
-        np.bincount(group, covered, minlength=groups).astype(np.float64),
+        np.bincount(number, right, minlength=len(names)).astype(np.float64),
+        np.bincount(number, covered, minlength=len(names)).astype(np.float64),
     )
 
 
@@ -169,7 +168,7 @@ def robust_tally(
     Args:
         correct: [documents] whether the answer is right.
         robust_group: [documents] the group of which all documents have to be right.
-        group: [documents] the independent group that `robust_group` is, or is a part of, from 0.
+        group: [documents] the independent group that `robust_group` is, or is a part of.
         covered: [documents] whether the document counts; all of them by default. A group without
             any that does is left out.
 

@@ -214,6 +214,7 @@ def _pairs(board: Board) -> dict[str, Any]:
         ],
         "pairs": pairs,
         "unit": "group" if board.has_alterations else "row",
+        "numbers": _groups(board) if board.has_alterations else [*range(len(board.documents))],
         "slugs": [board.run_pages[run.name].removesuffix(".html") for run in board.runs],
         "right": [_right(board, run) for run in board.runs],
     }
@@ -271,7 +272,12 @@ def _right(board: Board, run: BoardRun) -> str:
     correct = run.report.run.correct
     if not board.has_alterations:
         return "".join(str(int(right)) for right in correct)
-    right = [True] * (max(document.group for document in board.documents) + 1)
+    right = dict.fromkeys(_groups(board), True)
     for document, answered in zip(board.documents, correct, strict=True):
         right[document.group] &= bool(answered)
-    return "".join(str(int(group)) for group in right)
+    return "".join(str(int(is_right)) for is_right in right.values())
+
+
+def _groups(board: Board) -> list[int]:
+    """Return the numbers of the groups in their order; own documents may have any numbers."""
+    return [*dict.fromkeys(document.group for document in board.documents)]

@@ -246,8 +246,9 @@ const startCompare = () => {
       (pair.differ ? "unlikely by chance alone." : "not told apart.");
     [[one, other], [other, one]].forEach(([right, wrong], side) => {
       const only = [...data.right[right]]
-        .map((digit, number) => (digit === "1" && data.right[wrong][number] === "0" ? number : -1))
-        .filter((number) => number >= 0);
+        .flatMap((digit, place) =>
+          digit === "1" && data.right[wrong][place] === "0" ? [data.numbers[place]] : [],
+        );
       if (!only.length) lists[side].append(element("li", "nowhere"));
       for (const number of only) {
         const link = element("a", `${data.unit === "group" ? "Group" : "Row"} ${number}`);
