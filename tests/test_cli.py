@@ -7,6 +7,7 @@ import pytest
 from command_runs import refused, run_command
 from places import SAMPLES
 
+from pragworld_interp import cli as interp
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.sources import FILES
 
@@ -114,3 +115,37 @@ def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
     with refused(f"^{program}: error: unrecognized arguments: --wrong$") as stderr:
         main(words)
     assert stderr.getvalue().startswith(f"usage: {program} [")
+
+
+def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    samples = Path("results", "samples_pragworld_manual.jsonl")
+    documents = '{"context": "A: Hi.", "question": "Does A greet?", "answer": "yes"}\n'
+    texts = {Path("answers.jsonl"): '{"response": "Yes."}\n', Path("own.jsonl"): documents}
+    texts[samples] = "{}\n"
+    for path, text in texts.items():
+        path.write_text(text)
+    Path("link.jsonl").symlink_to("answers.jsonl")
+    own = ["--documents", "own.jsonl"]
+    trace = ["trace", *own, "--row", "0", "--model", "gone"]
+    for run, arguments, name in (
+        (
+            main,
+            ["score", *own, "--responses", "answers.jsonl", "--items", "answers.jsonl"],
+            "items",
+        ),
+        (main, ["score", *own, "--responses", "answers.jsonl", "--items", "link.jsonl"], "items"),
+        (main, ["score", *own, "--responses", "answers.jsonl", "--json", "own.jsonl"], "json"),
+        (main, ["score", "--responses", "manual:answers.jsonl", "--json", "answers.jsonl"], "json"),
+        (main, ["score", "--responses", "results", "--items", str(samples)], "items"),
+        (interp.main, [*trace, "--out", "own.jsonl"], "out"),
+        (interp.main, ["plot", "own.jsonl", "--out", "own.jsonl"], "out"),
+        (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"], "json"),
+    ):
+        with refused(rf"^--{name} .*: an input of this command, which would be lost; use another"):
+            run([*arguments, *(["--overwrite"] if arguments[0] != "plot" else [])])
+    assert {path: path.read_text() for path in texts} == texts
+    score = ["score", *own, "--responses", "answers.jsonl", "--json", "results/score.json"]
+    main(score)
+    main([*score, "--overwrite"])
