@@ -727,6 +727,15 @@ def test_what_is_no_submission_is_refused(
 ) -> None:
     with refused("mine exists; remove it, or choose another name"):
         main(["record", str(folder), "--out", str(submission)])
+    (results,) = folder.rglob("results_*.json")
+    content = json.loads(results.read_text())
+    content["config"]["model_args"] = "pretrained=/models/tiny"
+    results.write_text(json.dumps(content))
+    with refused(
+        r"the model \./tiny is a folder, which nobody else can evaluate; publish the model"
+    ):
+        main(["record", str(folder), "--out", str(tmp_path / "folder")])
+    assert not (tmp_path / "folder").exists()
     (tmp_path / "empty").mkdir()
     with refused("2 of 2 submissions are refused"):
         main(["verify", str(tmp_path / "empty"), str(tmp_path / "missing")])

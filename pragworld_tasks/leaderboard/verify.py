@@ -59,8 +59,8 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
         source: where its samples are.
 
     Raises:
-        InputError: The folder exists or cannot be written, or the run has no results of lm-eval or
-            is on documents of one's own.
+        InputError: The folder exists or cannot be written, or the run has no results of lm-eval, is
+            on documents of one's own, or is of a model in a folder.
     """
     if run.record.source != "lm-eval":
         raise InputError(
@@ -68,6 +68,7 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
             "--log_samples and --output_path"
         )
     run.record.check_common_documents()
+    _check_public(run.record, source.name)
     with refusing(folder):
         if folder.exists():
             raise InputError(f"{folder} exists; remove it, or choose another name")
@@ -126,18 +127,23 @@ def _check_source(record: RunRecord, path: Path) -> None:
     """Refuse a record that is not of a run of lm-eval on a model that others can evaluate."""
     if record.source != "lm-eval":
         raise InputError(f"{path}: from {record.source}; a submission is a run of lm_eval")
+    _check_public(record, str(path))
     model, adapter = record.model.name, record.model.adapter
-    for name in filter(is_folder, (model, adapter or "")):
-        raise InputError(
-            f"{path}: the model {name} is a folder, which nobody else can evaluate; submit a run "
-            "of a public model"
-        )
     loaded = model_and_adapter(record.environment.model_args)
     if (model, adapter) != loaded:
         raise InputError(
             f"{path}: the record is of the model {_joined(model, adapter):.80}, but its "
             f"environment.model_args load {_joined(*loaded):.80}; write it again with "
             "`pragworld-tasks record`"
+        )
+
+
+def _check_public(record: RunRecord, place: str) -> None:
+    """Refuse a model or an adapter in a folder."""
+    for name in filter(is_folder, (record.model.name, record.model.adapter or "")):
+        raise InputError(
+            f"{place}: the model {name} is a folder, which nobody else can evaluate; publish the "
+            "model, and evaluate it by its name on the Hub"
         )
 
 
