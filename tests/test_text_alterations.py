@@ -589,6 +589,7 @@ def test_entities_are_read(tmp_path: Path) -> None:
         ({**LISTS, "focus_agents": ["Owen"]}, "'Owen' in 'focus_agents' is not in 'agents'"),
         ({**LISTS, "focus_agents": ["Noah", "Noah"]}, "'Noah' is twice in 'focus_agents'"),
         ({**LISTS, "agents": ["Owen"]}, "'Owen' in 'agents' does not occur in the conversation"),
+        ({**LISTS, "agents": ["Owen"]}, "letter case; alterations are of English text"),
         ({**LISTS, "agents": ["A"]}, "'A' in 'agents' occurs in the conversation only as a speaker's label"),
     ],
 )  # fmt: skip

@@ -222,8 +222,8 @@ class Conversation:
                         "label, which is never altered; remove it from the list"
                     )
                 raise InputError(
-                    f"{entity!r} in {kind!r} does not occur in the conversation; list whole words "
-                    "in the conversation's letter case"
+                    f"{entity!r} in {kind!r} does not occur in the conversation; list whole "
+                    "words in the conversation's letter case; alterations are of English text"
                 )
 
     def replace(
