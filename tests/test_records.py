@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from command_runs import refused
 
+import pragworld_tasks as pt
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
@@ -350,6 +351,34 @@ def test_published_runs_and_readers_have_names_of_their_own(released: Path) -> N
         ("label readers (majority)", "readings"),
     ]
     assert round(runs[0].report.robust_acc, 2) == 42.05
+
+
+def test_results_of_lm_eval_are_no_answers(folder: Path, tmp_path: Path) -> None:
+    (results,) = map(str, folder.rglob("results_*.json"))
+    out = ["--out", str(tmp_path / "new")]
+    for command in (
+        ["score", "--responses", results],
+        ["board", results, *out],
+        ["record", results, *out],
+        ["submit", results, "--to", "model-card", "--card", "README.md", *out],
+    ):
+        with refused(
+            r"lm-eval's results, which hold no answers; pass their folder, or the samples_\*"
+        ):
+            main(command)
+
+
+def test_runs_with_other_seeds_are_told_so(tmp_path: Path) -> None:
+    first, second = (pt.generate(groups=2, seed=seed) for seed in (1, 2))
+    path = tmp_path / "samples.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"doc": record, "filtered_resps": ["Yes."]}) + "\n"
+            for record in to_records(second)
+        )
+    )
+    with pytest.raises(InputError, match=r"row 0 of the generated .*: settings, seeds or files"):
+        pt.read_predictions([path], first)
 
 
 # Submissions --------------------------------------------------------------------------------------

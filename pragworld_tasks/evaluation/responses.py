@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self, get_args
 
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
 from pragworld_tasks.data.label_readings import Reading, majority_answer
+from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
@@ -182,9 +183,12 @@ def _check_document(record: Mapping[str, Any], document: Document, where: Where)
     for part in ("context", "question"):
         text = getattr(document, part)
         if logged.get(part, text) != text or ("prompt" in record and text not in prompt):
+            remedy = "pass responses to this split"
+            if not is_released(document.split):
+                remedy = "pass runs on the same documents: settings, seeds or files may differ"
             where.refuse(
                 f"the response is to another {part} than that of row {document.row} of the "
-                f"{document.split} split; pass responses to this split"
+                f"{document.split} split; {remedy}"
             )
 
 

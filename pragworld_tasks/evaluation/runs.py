@@ -85,6 +85,7 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
             runs += _runs_in_folder(Path(argument), split)
         else:
             path = Path(argument)
+            refuse_results(path)
             sampled = sampled_split(path)
             if sampled and not _answers_questions(path):
                 raise InputError(
@@ -98,6 +99,24 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
         if split and run.split not in (None, split):
             raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
     return _with_different_names(runs)
+
+
+def refuse_results(path: Path) -> None:
+    """Refuse a file of lm-eval's results, which has metrics and no answers.
+
+    Raises:
+        InputError: The file is one.
+    """
+    if path.match("results_*.json"):
+        try:
+            content = read_json(path)
+        except InputError:  # JSON lines of that name, or no such file
+            return
+        if isinstance(content, dict) and isinstance(content.get("config"), dict):
+            raise InputError(
+                f"{path}: lm-eval's results, which hold no answers; pass their folder, or the "
+                "samples_*.jsonl beside them"
+            )
 
 
 def task_and_date(samples: Path) -> tuple[str, str | None]:

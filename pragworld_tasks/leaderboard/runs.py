@@ -15,6 +15,7 @@ from pragworld_tasks.evaluation.runs import (
     common_split,
     documents_in_samples,
     find_runs,
+    refuse_results,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.leaderboard.private_values import is_folder
@@ -58,6 +59,7 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
     runs: list[BoardRun] = []
     for argument in arguments:
         if argument.endswith(".json"):
+            refuse_results(Path(argument))
             record = read_record(Path(argument))
             if record.source in ("published", "readings"):
                 raise InputError(
