@@ -242,6 +242,24 @@ def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
     assert 'id="group--7"' in (tmp_path / "site" / f"{board.slug}-dialogues.html").read_text()
 
 
+def test_a_group_is_shown_once_whatever_the_order_of_its_documents() -> None:
+    mixed = sorted(generate_documents(groups=2), key=lambda document: document.is_original)
+    documents = [replace(document, row=row) for row, document in enumerate(mixed)]
+    report = score(documents, Predictions.from_responses([one.answer for one in documents]))
+    record = to_record(RunSource("one", "generated"), report)
+    (board,) = make_boards([BoardRun("one", record, record.report(documents))])
+    groups = dialogues_content(board)["groups"]
+    assert len(groups) == 2
+    for number, views in groups:
+        shown = [view.document for view in views]
+        own = [document for document in documents if document.group == number]
+        assert shown == [own[-1], *own[:-1]]
+        changed = [
+            any(piece.change != "same" for line in view.context for piece in line) for view in views
+        ]
+        assert changed == [False] + [True] * (len(own) - 1)
+
+
 def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:
     documents = list(tracking_documents(GeneratorSettings(groups=12)))
     gold = [document.answer for document in documents]

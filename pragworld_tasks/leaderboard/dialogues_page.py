@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from pragworld_tasks.data.documents import Answer, Document
@@ -57,15 +56,16 @@ def dialogues_content(board: Board) -> dict[str, Any]:
 
 
 def _group_views(board: Board) -> list[tuple[int, list[DocumentView]]]:
+    """Return the documents of each group, the original first, whatever their order in a file."""
     readings = readings_of(board.documents)
+    groups: dict[int, list[int]] = {}
+    for row, document in enumerate(board.documents):
+        groups.setdefault(document.group, []).append(row)
+    for rows in groups.values():
+        rows.sort(key=lambda row: not board.documents[row].is_original)
     return [
         (number, _views([board.items[row] for row in rows], [readings[row] for row in rows]))
-        for number, rows in (
-            (number, list(rows))
-            for number, rows in groupby(
-                range(len(board.documents)), key=lambda row: board.documents[row].group
-            )
-        )
+        for number, rows in groups.items()
     ]
 
 
