@@ -241,12 +241,14 @@ class _Call:
     in_tuple: bool = False  # whether it returned a tuple
     output_width: int = 0
     output: Tensor | None = None
-    version: int = 0  # of the output, when it was returned
+    copy: Tensor | None = None  # of the output, as it was returned
 
     @property
     def changed_later(self) -> bool:
-        """Whether something changed the output in place."""
-        return self.output is not None and self.output._version != self.version
+        """Whether something changed the output in place; False without values."""
+        if self.output is None or self.copy is None or self.output.is_meta:
+            return False
+        return not torch.equal(self.output, self.copy)
 
 
 def find_blocks(model: nn.Module) -> tuple[Block, ...]:
@@ -416,11 +418,8 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
             call = calls[module]
             call.in_tuple = isinstance(output, tuple | list)
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
-                call.output_width, call.output, call.version = (
-                    first.shape[-1],
-                    first,
-                    first._version,
-                )
+                call.output, call.copy = first, first.clone()
+                call.output_width = first.shape[-1]
 
     with ExitStack() as stack:
         for module in model.modules():
