@@ -88,7 +88,9 @@ def no_data(_: Path) -> AbstractContextManager[object]:
 
 RUNS = {
     "report": Run(SWEEP, 0, finished_report, "/0/out exists; pass --overwrite, or another name"),
-    "journal": Run(DIVIDED, 0, foreign_journal, "or move the file away to start over"),
+    "journal": Run(
+        DIVIDED, 0, foreign_journal, "remove the file to start over, or choose another place"
+    ),
     "disk": Run((*SWEEP, "--replacement", "mean"), 1, full_disk, "No space left on device"),
     "disk, divided": Run(DIVIDED, 0, full_disk, "No space left on device"),
     "training": Run(TRAIN, 1, no_data, "no documents"),

@@ -203,7 +203,7 @@ def test_each_group_is_in_one_shard() -> None:
 @pytest.mark.parametrize(
     ("shard", "message"),
     [
-        ("3/2", "--metadata: shard 3/2: must be a number from 1"),
+        ("3/2", "--metadata: shard 3/2: there are 2 shards; the number must be from 1 to 2"),
         (2, "--metadata: shard 2: must be"),
         ("1/3", "shard 1/3: there are 2 groups, which cannot be cut; use at most 2 shards"),
     ],

@@ -72,8 +72,10 @@ def _utilities() -> str:
     """Return `utils.py`: our own definitions, and what the template adds to them."""
     aggregations = (
         *("NotAvailable", "shown_value", "share", "share_stderr", "robust_share"),
-        *("robust_share_stderr", "_of_whole_groups", "_covered", "_robust_tally"),
+        *("robust_share_stderr", "LACKS_DOCUMENTS", "_of_whole_groups", "_covered"),
+        "_robust_tally",
     )
+    tallies = ("LEAST_GROUPS", "Tally", "tally", "robust_tally")
     items = ("Clustered", "InGroup", "score_response", "score_likelihoods")
     task_metrics = "evaluation/task_metrics.py"
     return fill_template(
@@ -84,7 +86,7 @@ def _utilities() -> str:
         reasoning=_definitions("evaluation/reasoning.py"),
         phrases=_phrases(),
         answers=_definitions("evaluation/answers.py", without="_any_of"),
-        tallies=_definitions("evaluation/metrics.py", "Tally", "tally", "robust_tally"),
+        tallies=_definitions("evaluation/metrics.py", *tallies),
         items=_definitions(task_metrics, *items),
         aggregations=_definitions(task_metrics, *aggregations),
     )
