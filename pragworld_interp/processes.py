@@ -34,7 +34,7 @@ def sharing_errors() -> Iterator[None]:
     try:
         yield
         meetings.attend()
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         shared = meetings.share(error)
         if shared is error:
             raise
@@ -97,7 +97,7 @@ class _Meetings:
         if self._store.check([self._next]) and (message := self._store.get(self._next)):
             raise ReportedError(message.decode())
 
-    def share(self, error: Exception) -> Exception:
+    def share(self, error: BaseException) -> BaseException:
         """Leave an error at the next meeting, and return the first one that was left there."""
         with suppress(RuntimeError):  # the process that has the store may have ended
             if not isinstance(error, ReportedError):

@@ -120,7 +120,7 @@ def _refuse_to_replace_inputs(options: Mapping[str, object]) -> None:
     """Refuse an output that is also an input: it may be the only copy of a model's answers.
 
     Raises:
-        InputError: An output is an input, or lm-eval's samples in a folder that is one.
+        InputError: An output is an input, or a file of a run in a folder that is one.
     """
     outputs = {name: options[name] for name in _OUTPUTS if options.get(name)}
     inputs = {
@@ -137,7 +137,8 @@ def _refuse_to_replace_inputs(options: Mapping[str, object]) -> None:
         if not (isinstance(output, Path) and os.access(output, os.R_OK) and output.is_file()):
             continue
         path = output.resolve()
-        if path in inputs or (path.match("samples_*.jsonl") and inputs.intersection(path.parents)):
+        is_run = any(map(path.match, ("samples_*.jsonl", "results_*.json", "collect.json")))
+        if path in inputs or (is_run and inputs.intersection(path.parents)):
             raise InputError(
                 f"--{name} {output}: an input of this command, which would be lost; use another "
                 "name"

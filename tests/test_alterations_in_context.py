@@ -480,8 +480,12 @@ def test_no_clause_after_what_does_not_exist() -> None:
 @pytest.mark.parametrize(
     ("text", "agent", "message"),
     [
-        ("A: Hi!\nB: Rene\u0301e and Ren\xe9e left.", "Ren\xe9e", "^line 2 has accents"),
-        ("A: Ren\xe9e left.", "Rene\u0301e", "'agents' has accents as separate characters"),
+        (
+            "A: Hi!\nB: Rene\u0301e and Ren\xe9e left.",
+            "Ren\xe9e",
+            "^line 2 is not in Unicode's form NFC",
+        ),
+        ("A: Ren\xe9e left.", "Rene\u0301e", "'agents' is not in Unicode's form NFC"),
         ("A: Anna left, An\xadna came.", "Anna", r"line 1 has an invisible character, U\+00AD"),
     ],
 )

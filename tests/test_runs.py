@@ -24,7 +24,7 @@ from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.published import published_answers, published_models
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
-from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.evaluation.task_metrics import to_records
 
@@ -281,6 +281,16 @@ def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="responses to the split manual, not to generated"):
         find_runs([f"manual:{plain}"], "generated")
+
+
+@pytest.mark.parametrize(("evaluated", "part"), [(50, ""), (49, "run with --limit 60")])
+def test_a_limit_that_leaves_nothing_out_makes_no_part(
+    tmp_path: Path, evaluated: int, part: str
+) -> None:
+    counts = {"x": {"original": 50, "effective": evaluated}}
+    results = {"config": {"limit": 60.0}, "n-samples": counts}
+    (tmp_path / "results_2026-01-01T00-00-00.1.json").write_text(json.dumps(results))
+    assert part_of_run(tmp_path / "samples_x_2026-01-01T00-00-00.1.jsonl") == part
 
 
 def test_runs_with_a_limit_are_left_out_of_a_folder(

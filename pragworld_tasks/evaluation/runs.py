@@ -143,14 +143,15 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
     beside = samples.with_name(f"results_{date}.json" if date else "collect.json")
     content = read_json(beside) if beside.is_file() else None
     settings = content if isinstance(content, dict) else {}
-    if limit := _within(settings, "config", "limit"):
+    whole, evaluated = (
+        _within(settings, "n-samples", task, kind) for kind in ("original", "effective")
+    )
+    limit = _within(settings, "config", "limit")
+    if limit and (whole is None or evaluated != whole):
         return f"run with --limit {limit}".removesuffix(".0")
     of_lm_eval = _within(settings, "configs", task, "metadata", "shard")
     if shard := of_lm_eval or _within(settings, "shard", "number"):
         return f"shard {shard} of a run, to be joined by `pragworld-tasks merge`"
-    whole, evaluated = (
-        _within(settings, "n-samples", task, kind) for kind in ("original", "effective")
-    )
     if evaluated != whole:
         return f"run with --samples, on {evaluated} of {whole} documents"
     if documents is not None and whole is not None and documents != whole:

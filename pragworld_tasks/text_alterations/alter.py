@@ -64,9 +64,9 @@ def alter(
         seed: Seed of the random choices. Each alteration has its own.
 
     Raises:
-        InputError: There is no such alteration, the entities are not those of the conversation, the
-            conversation has nothing that can be altered in this way, or characters that look like
-            others.
+        InputError: There is no such alteration, the entities are not those of the conversation, or
+            the conversation has nothing that can be altered in this way, or has characters that
+            only look like others.
 
     Examples:
         >>> conversation = "A: Where is Noah?\nB: Owen saw Noah in the attic."

@@ -149,8 +149,8 @@ def _check_characters(name: str, text: str) -> None:
     """
     if text != unicodedata.normalize("NFC", text):
         raise InputError(
-            f"{name} has accents as separate characters; make letters of them with Python's "
-            "unicodedata.normalize('NFC', text) in the conversation and in the entities"
+            f"{name} is not in Unicode's form NFC, so words which look the same may differ; use "
+            "Python's unicodedata.normalize('NFC', text) on the conversation and the entities"
         )
     if hidden := _HIDDEN.search(text):
         raise InputError(
@@ -199,7 +199,8 @@ class Conversation:
         """Check that words which look the same are the same.
 
         Raises:
-            InputError: The text has accents as separate characters, or invisible ones in a word.
+            InputError: The text is not in Unicode's form NFC, or has an invisible character in a
+                word.
         """
         for number, line in enumerate(self.text.split("\n"), start=1):
             _check_characters(f"line {number}", line)

@@ -152,6 +152,8 @@ _AFTER_SHARES = (
 def _is_share_word(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place stands for a part, or for what is left of the whole."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
+    if word in ("rest", "remainder") and before != "the":
+        return False  # "I need some rest"
     if word in (*word_list("rests"), *word_list("exceptions")):
         return True
     if is_number(word):
