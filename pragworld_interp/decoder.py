@@ -239,9 +239,13 @@ class _Call:
     head_bias: bool  # whether it received something for each head, in the place of rows
     order: int  # how many modules were called before
     in_tuple: bool = False  # whether it returned a tuple
-    output_width: int = 0
     output: Tensor | None = None
     copy: Tensor | None = None  # of the output, as it was returned
+
+    @property
+    def output_width(self) -> int:
+        """The width of the output; 0 without one."""
+        return 0 if self.output is None else self.output.shape[-1]
 
     @property
     def changed_later(self) -> bool:
@@ -419,7 +423,6 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
             call.in_tuple = isinstance(output, tuple | list)
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
                 call.output, call.copy = first, first.clone()
-                call.output_width = first.shape[-1]
 
     with ExitStack() as stack:
         for module in model.modules():

@@ -214,9 +214,8 @@ def report_from_results(
     Raises:
         ValueError: The results are not those of the documents.
     """
-    # Renumber the groups: the bootstrap would draw groups that a part of a split leaves out.
-    group = np.unique([result.group for result in results], return_inverse=True)[1]
-    groups = int(group.max()) + 1
+    group = np.array([result.group for result in results])
+    groups = len(np.unique(group))
     if (data.documents, data.groups) != (len(results), groups):
         raise ValueError(
             f"there are {len(results)} documents in {groups} groups, but their identity says "
@@ -281,7 +280,7 @@ def _tallies(
     masks: dict[Key, Bools] = {}
     if split == "own":
         altered = any(result.alteration for result in results)
-        has_robust = len(results) > group.max() + 1
+        has_robust = len(results) > len(np.unique(group))
     else:
         altered = has_robust = has_alterations(split)
     if altered:

@@ -235,12 +235,12 @@ def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbab
         pairs: The pairs, at least one.
         seed: The seed of the bootstrap.
     """
-    group = np.unique([pair.group for pair in pairs], return_inverse=True)[1]
+    group = [pair.group for pair in pairs]
     everywhere = np.ones(len(pairs))
     patched = np.array([pair.patched for pair in pairs])
     tallies = {layer: tally(column, everywhere, group) for layer, column in enumerate(patched.T)}
     intervals = bootstrap_intervals(tallies, seed=seed).values()
-    has_intervals = group.max() + 1 >= LEAST_GROUPS
+    has_intervals = tallies[0].groups >= LEAST_GROUPS
     return PatchedProbability(
         layers=list(tallies),
         probability=patched.mean(0).tolist(),

@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import format_interval, interval_json, markdown_table
+from pragworld_tasks.formatting import format_interval, format_number, interval_json, markdown_table
 from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.
@@ -76,7 +76,7 @@ class TaskChange:
                 name,
                 f"{change.before:.{change.decimals}f}",
                 f"{change.after:.{change.decimals}f}",
-                f"{change.difference:+.{change.decimals}f}",
+                format_number(change.difference, f"+.{change.decimals}f"),
                 format_interval(change.interval, change.decimals),
             ]
             for name, change in self._defined()

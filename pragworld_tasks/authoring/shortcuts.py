@@ -7,7 +7,6 @@ those of others. Originals and variants share most of their words, so a group is
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pragworld_tasks.authoring.records import AuthoringRecord
@@ -61,14 +60,13 @@ def check_shortcuts(
     """
     if len({*groups}) < LEAST_GROUPS or len({*answers}) < 2:
         return ()
-    number = np.unique(groups, return_inverse=True)[1]
     times = Counter(answers)
     weights = [1 / times[answer] for answer in answers]
     tallies = {}
     for name, of_documents in texts.items():
-        predicted = _cross_validated(of_documents, answers, number)
+        predicted = _cross_validated(of_documents, answers, groups)
         right = [guess == answer for guess, answer in zip(predicted, answers, strict=True)]
-        tallies[name] = tally(right, weights, number)
+        tallies[name] = tally(right, weights, groups)
     intervals = bootstrap_intervals(tallies)
     return tuple(
         ShortcutCheck(texts=name, accuracy=tallies[name].share, interval=intervals[name])

@@ -70,11 +70,10 @@ class ProbeReport:
 
     def to_text(self) -> str:
         """Return a Markdown table with a row for each layer."""
-        groups = np.unique(self.groups, return_inverse=True)[1]
-        everything = np.ones(len(groups))
+        everything = np.ones(len(self.groups))
         columns = {"right": 100, "mean_squares": 1}
         tallies = {
-            (layer.layer, name): tally(getattr(layer, name), everything, groups)
+            (layer.layer, name): tally(getattr(layer, name), everything, self.groups)
             for layer in self.layers
             for name in columns
         }
@@ -89,7 +88,7 @@ class ProbeReport:
             rows.append(cells)
         level = f"{LEVEL:.0%} interval"
         return markdown_table(
-            f"{len(groups)} documents, {int(groups.max()) + 1} groups",
+            f"{len(self.groups)} documents, {len({*self.groups})} groups",
             ["layer", "probe accuracy %", level, "mean square of MLP outputs", level],
             rows,
         )
@@ -208,8 +207,10 @@ def read_mlp_outputs(
             order += numbers
             progress.update(len(numbers))
     as_given = torch.tensor(order).argsort()
-    found = (torch.stack([torch.cat(parts) for parts in layers]) for layers in (ends, mean_squares))
-    at_end, means = (values[:, as_given] for values in found)
+    at_end, means = (
+        torch.stack([torch.cat(parts)[as_given] for parts in by_layer])
+        for by_layer in (ends, mean_squares)
+    )
     return at_end, means
 
 

@@ -1,6 +1,5 @@
 """The report of a study: means over seeds compared with plain SFT, as tables and a figure."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from pragworld_tasks.evaluation.responses import read_predictions, sampled_docum
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_number, markdown_table
 from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
 from pragworld_train.experiments.probing import read_probe_report
 from pragworld_train.lm_eval_process import sample_files
@@ -266,11 +265,11 @@ def _run_tallies(
                 for document in documents
             ]
         )
-        group = np.unique(run.group, return_inverse=True)[1]
-        tallies[f"{name}_accuracy"] = tally(run.correct, ~apart, group)
-        tallies[f"{name}_robust"] = robust_tally(run.correct[~apart], group[~apart], group[~apart])
+        tallies[f"{name}_accuracy"] = tally(run.correct, ~apart, run.group)
+        group = run.group[~apart]
+        tallies[f"{name}_robust"] = robust_tally(run.correct[~apart], group, group)
         if name == "test" and held_out is not None:
-            tallies["held_out_accuracy"] = tally(run.correct, apart, group)
+            tallies["held_out_accuracy"] = tally(run.correct, apart, run.group)
     path = sample_files(folder / "test")["pragworld_generated_perplexity"]
     words = {record["doc_id"]: record["word_perplexity"] for _, record in read_json_lines(path)}
     log_likelihoods = np.array([words[number] for number in sorted(words)], dtype=np.float64)
@@ -294,7 +293,7 @@ def _run_tallies(
 
 def _mean_tally(values: Floats, groups: Sequence[int]) -> Tally:
     """Return the tally of a mean over documents, from [documents] values and groups."""
-    return tally(values, np.ones(len(groups)), np.unique(groups, return_inverse=True)[1])
+    return tally(values, np.ones(len(groups)), groups)
 
 
 # Intervals ----------------------------------------------------------------------------------------
@@ -366,7 +365,7 @@ def _table(
 
 
 def _number(value: float, style: _Format, sign: str = "") -> str:
-    return "-" if math.isnan(value) else f"{style.scale * value:{sign}.{style.digits}f}"
+    return format_number(style.scale * value, f"{sign}.{style.digits}f")
 
 
 def _listed(layers: Sequence[int]) -> str:
