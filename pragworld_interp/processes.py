@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 
+from pragworld_tasks.command_line import launched_processes
 from pragworld_tasks.errors import InputError, ReportedError
 from pragworld_tasks.files import whole_characters
 
@@ -64,7 +65,7 @@ def check_others() -> None:
 @cache
 def _meetings() -> "_Meetings | None":
     """Return the meetings of the processes that a launcher has started; None for a single one."""
-    count = int(os.environ.get("WORLD_SIZE", "1"))
+    count = launched_processes()
     return _Meetings(count) if count > 1 and "LOCAL_RANK" in os.environ else None
 
 

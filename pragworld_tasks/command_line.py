@@ -113,6 +113,11 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
         options.run(options)
 
 
+def launched_processes() -> int:
+    """Return how many processes torchrun, or another launcher, has started for this run."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 _OUTPUTS = ("out", "json", "items", "figure", "plot")  # files that commands write
 
 

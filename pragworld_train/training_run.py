@@ -20,6 +20,7 @@ from trl import get_peft_config, get_quantization_config
 from pragworld_interp.loading import first_line
 from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
+from pragworld_tasks.command_line import launched_processes
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
@@ -50,7 +51,7 @@ def train(settings: RunSettings) -> None:
     """
     script_args, training_args, _ = settings
     with sharing_errors():
-        launched = int(os.environ.get("WORLD_SIZE", "1"))
+        launched = launched_processes()
         if training_args.world_size != launched:  # each would do all of it, in the same folder
             raise InputError(
                 f"{launched} processes were launched, but transformers sees "

@@ -12,7 +12,6 @@ import functools
 import hashlib
 import json
 import logging
-import os
 import random
 import zlib
 from collections import Counter
@@ -22,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pragworld_tasks.command_line import at_least
+from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import json_object, read_json_lines, read_text, write_json
 from pragworld_tasks.journal import difference, exclusive, open_journal
@@ -96,7 +95,7 @@ def collect(settings: CollectionSettings) -> None:
             or the results cannot be written.
     """
     at_least(settings, chunk=1, top_up=0, seed=0)
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched_processes() > 1:
         raise InputError(
             "collect: runs in one process only; let the model use several devices "
             "(parallelize=True, tensor_parallel_size=…), serve it, or divide the run by --shard"

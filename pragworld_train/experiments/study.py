@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 from tqdm import tqdm
 
-from pragworld_tasks.command_line import at_least
+from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
@@ -104,7 +104,7 @@ def _check(
 ) -> None:
     """Refuse settings that a study cannot have."""
     script_args, training_args, model_args = settings
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched_processes() > 1:
         raise InputError("study: it starts its own processes; run it without a launcher")
     if refused := [name for name in _REFUSED if name in changed]:
         instead = "use --seeds" if refused[0] == "seed" else "leave it out"
