@@ -12,9 +12,10 @@ _TAGS = r"(?P<{}>think|thought|reason|analysis|scratchpad|reflection)(?:s|ing)?"
 _MARKS = re.compile(
     rf"[<\[\u25c1](?:{_TAGS.format('opening_tag')}|/{_TAGS.format('closing_tag')})[>\]\u25b7]"
     r"|(?P<opening><\|begin_of_thought\|>|<\|channel\|>analysis|\A(?-i:analysis(?=[A-Z])))"
-    r"|(?P<closing><\|end_of_thought\|>|<\|channel\|>final<\|message\|>|assistantfinal)",
+    r"|(?P<closing><\|end_of_thought\|>|<\|channel\|>final<\|message\|>|(?-i:assistantfinal))",
     re.IGNORECASE,
 )
+_SIGNS = "<", "[", "\u25c1", "analysis", "assistantfinal"  # every mark has one
 
 
 def strip_reasoning(response: str) -> str:
@@ -33,6 +34,8 @@ def strip_reasoning(response: str) -> str:
         >>> strip_reasoning("<think>Yes</think><think>No, because")
         ''
     """
+    if not any(sign in response for sign in _SIGNS):
+        return response
     kept: list[str] = []
     open_blocks: list[str] = []
     start = 0  # of the text that follows the last block
