@@ -31,15 +31,12 @@ from pragworld_tasks.quantities.choice import (
     WEIGHTS_FILE,
     Option,
     Weights,
-    candidate_options,
     choose,
-    group_options,
-    none_option,
+    find_options,
     shipped_weights,
 )
-from pragworld_tasks.quantities.features import add_features
+from pragworld_tasks.quantities.mentions import read_target
 from pragworld_tasks.quantities.plain_text import to_plain_text
-from pragworld_tasks.quantities.target import read_target
 from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 
 ANSWERS = Path(__file__).parents[1] / "tests" / "answers"
@@ -48,7 +45,7 @@ LEAST_ANSWERS, LEAST_ANSWERS_OF_WORDS = 3, 15  # in which a feature must occur
 # Penalties on the squares of weights. Of the plain words, most say little.
 PENALTY, WORD_PENALTY, SCALE_PENALTY = 0.5, 4.0, 0.1
 SCALES = {"group: mean score", "group: least score", "group", "none"}
-CAUTION = 0.5  # added to the score of none: to read no answer is better than to invent one
+CAUTION = 0.75  # added to the score of none: to read no answer is better than to invent one
 FOLDS, STEPS = 5, 200
 STEPS_OF_EFFECTS = 40  # from the weights with all features
 LEAST_PROBABILITY = 1e-3  # of a right value, when features are compared
@@ -61,7 +58,6 @@ class LabelledAnswer(NamedTuple):
     """An answer with its value, None for none, and what is reported on it."""
 
     answer: Answer
-    none: Option
     value: float | None
     question: str
     source: str
@@ -82,11 +78,9 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
             question = questions()[row["task"]]
             prompt = fill_slot(question.prompt, question.slot, row["slot"])
             answer = Answer(to_plain_text(row["response"]), read_target(question.unit, prompt))
-            add_features(answer)
             source = f"{path.stem.removeprefix('quantities_')} {row.get('writer', '')}".strip()
             is_long = len(row["response"]) >= LONG
-            none, value = none_option(answer), row["value"]
-            labelled.append(LabelledAnswer(answer, none, value, row["task"], source, is_long))
+            labelled.append(LabelledAnswer(answer, row["value"], row["task"], source, is_long))
     return labelled
 
 
@@ -186,9 +180,9 @@ class Design:
 
 
 def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
-    """Return the options of an answer. Which are groups' members depends on the weights."""
-    groups = group_options(answer.answer, weights) if weights else []
-    return [*candidate_options(answer.answer), *groups, answer.none]
+    """Return the options of an answer, without groups if no weights say who their members are."""
+    options = find_options(answer.answer, weights)
+    return [option for option in options if weights or "group" not in option.features]
 
 
 def is_word(name: str) -> bool:
@@ -223,7 +217,7 @@ def count_right(answers: Sequence[LabelledAnswer], weights: Weights) -> Counter[
     counts: Counter[str] = Counter()
     for answer in answers:
         options = options_of(answer, weights)
-        value = choose(options, weights).value
+        value = choose(options).value
         right = answer.is_right(value)
         invented = answer.value is None and value is not None
         kind = {"all": 1, "right": right, "without": answer.value is None, "invented": invented}

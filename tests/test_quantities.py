@@ -47,12 +47,14 @@ TOLERANCE = 0.01  # relative
     ],
 )
 def test_numbers_in_digits_and_words(text: str, values: list[float]) -> None:
-    numbers = [number.value for number in find_numerals(text.lower()) if number.kind != "article"]
+    numbers = [
+        number.value for number in find_numerals(to_plain_text(text)) if number.kind != "article"
+    ]
     assert numbers[: len(values)] == pytest.approx(values)
 
 
 def test_letters_are_no_scales_where_they_may_be_units() -> None:
-    assert [number.value for number in find_numerals("45m", letters=False)] == [45]
+    assert [number.value for number in find_numerals(to_plain_text("45m"), letters=False)] == [45]
 
 
 # Text ---------------------------------------------------------------------------------------------
@@ -174,7 +176,9 @@ def test_units_are_converted(unit: str, text: str, value: float) -> None:
 )
 def test_other_units_are_no_values(unit: str, text: str) -> None:
     assert not [
-        quantity for quantity in find_quantities(text.lower(), parse_unit(unit)) if quantity.size
+        quantity
+        for quantity in find_quantities(to_plain_text(text), parse_unit(unit))
+        if quantity.size
     ]
 
 

@@ -34,12 +34,11 @@ def read_quantity(
     # Dozens of patterns are compiled on this import, which takes a tenth of a second.
     from pragworld_tasks.quantities.candidates import Answer
     from pragworld_tasks.quantities.choice import choose, find_options, read_sign, shipped_weights
+    from pragworld_tasks.quantities.mentions import read_target
     from pragworld_tasks.quantities.plain_text import to_plain_text
-    from pragworld_tasks.quantities.target import read_target
 
     answer = Answer(to_plain_text(response), read_target(unit, prompt))
-    weights = shipped_weights()
-    option = choose(find_options(answer, weights), weights)
+    option = choose(find_options(answer, shipped_weights()))
     if option.value is None or not signs:
         return option.value
-    return read_sign(answer.text, option.start, signs) * option.value or 0.0  # not -0.0
+    return read_sign(answer.plain, option.start, signs) * option.value or 0.0  # not -0.0

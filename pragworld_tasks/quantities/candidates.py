@@ -1,64 +1,74 @@
-"""Candidates for the final number: the quantities of an answer, converted, with their contexts."""
+"""Candidates for the final number: the quantities of an answer, converted, with their features.
+
+Features are cues around a quantity, structure, and relations among quantities. What a feature is
+worth is learned: `weights.json` has a weight for each name. Names of cues begin with their place
+relative to the quantity (`lead`, `after`, `label`, `heading`).
+"""
 
 import bisect
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from pragworld_tasks.quantities.cues import find_cues
 from pragworld_tasks.quantities.layout import NOWHERE, Layout, Place
-from pragworld_tasks.quantities.mentions import QuantityMention, find_quantities
+from pragworld_tasks.quantities.mentions import QuantityMention, QuantityTarget, find_quantities
 from pragworld_tasks.quantities.numerals import SCALES, find_numerals
-from pragworld_tasks.quantities.patterns import pattern
 from pragworld_tasks.quantities.plain_text import PlainText, Span
-from pragworld_tasks.quantities.target import HORIZON, STEM, QuantityTarget
 from pragworld_tasks.quantities.units import named_in, parse_period
+from pragworld_tasks.quantities.wording import STEM, find_cues, pattern, words
 
-_LONGEST_LEAD, _LONGEST_TAIL, _NEAR = 200, 120, 60  # characters of a context
+_LONGEST_LEAD, _LONGEST_TAIL = 200, 120  # characters of a context
 # Where the words about the previous quantity end and those about this one begin, or end.
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 _CLAUSE_ENDS = pattern("clause_ends")
+# A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
+_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:us)?[$]?$")
+_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:us)?[$\d]|\)? ?=(?!>)")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
-_UNIT_LEFT_OUT, _PERIOD = pattern("unit_left_out"), pattern("period")
-_PERIOD_AFTER, _LABEL_PER, _SCALE_IN_LABEL = (
-    pattern(name) for name in ("period_after", "label_per", "scale_in_label")
-)
-_IF = re.compile(r" (?:if|when)\b")  # `fifty days if …, twenty-five if …`
-_MUCH = 100  # dollars
+_PERIOD, _PREFERS = pattern("period"), pattern("prefers")
+_PREFERRING = frozenset(words("preferring_words"))
+_LABEL_PER, _SCALE_IN_LABEL = pattern("label_per"), pattern("scale_in_label")
+_LOW_END, _HIGH_END = pattern("low_end"), pattern("high_end")
+
+_NEAR, _FAR = 3, 14  # cues just before or after a quantity, and all that count
+_OPENING = 30  # characters of a sentence
+_OPTION = frozenset(("CASE", "IF", "with", "via", "at", "for"))  # in headings
+_MARKS = frozenset(("CASE", "IF", "IDEAL"))  # of alternatives
+
+_SAME = 0.005  # relative difference of equal values
+_MOST_TERMS = 12  # of a sum
+_LARGE = 0.5  # of a price or an income in the prompt
+_MILLION, _LITTLE = 1e6, 0.1  # of the millions that the prompt asks for
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A quantity that may be the final number of an answer.
+    """A quantity that may be the final number of an answer."""
 
-    Attributes:
-        mention, place: The quantity, and its place.
-        lead_start, tail_end: Where the words about it begin and end.
-        label: The place of the label of its item, row or paragraph, if that is about it.
-        low, high: Its ends in the target unit, without a sign.
-        sized: Whether it has a unit, if only in its label.
-        labelled, alternative: Whether its label, or any words around it, mark an alternative.
-        under_option: Whether it stands under the heading of an option.
-        features: Its features, by name.
-    """
-
-    mention: QuantityMention
+    start: int
     place: Place
-    lead_start: int
-    tail_end: int
-    label: Span
-    low: float = 0.0
-    high: float = 0.0
-    sized: bool = False
-    labelled: bool = False
-    alternative: bool = False
-    under_option: bool = False
-    features: dict[str, float] = field(default_factory=dict)
+    low: float  # its ends and their middle in the target unit, without a sign
+    high: float
+    value: float
+    sized: bool  # whether it has a unit, if only in its label
+    labelled: bool  # whether its label marks an alternative
+    alternative: bool  # whether its label or the words around it do
+    under_option: bool  # whether it stands under the heading of an option
+    features: dict[str, float]
 
-    @property
-    def value(self) -> float:
-        """The middle of its ends."""
-        return (self.low + self.high) / 2
+
+class _Words(NamedTuple):
+    """What stands in a label or a heading."""
+
+    text: str = ""
+    cues: Sequence[str] = ()  # without stems
+    has_term: bool = False  # whether it has a number of the prompt: `At 20 mg`
+    is_marked: bool = False  # whether a cue marks an alternative
+    is_option: bool = False  # whether a heading is that of one: `Scenario A`, `Via Dubai`
+    topic: frozenset[str] = frozenset()  # the stems of the prompt's words in it
+    per: str | None = None  # what it says that quantities are per
 
 
 class Answer:
@@ -67,149 +77,202 @@ class Answer:
     def __init__(self, answer: PlainText, target: QuantityTarget) -> None:
         self.plain, self.text, self.target = answer, answer.text, target
         self.layout = Layout(answer)
-        self.cue_starts, self.cues = find_cues(self.text)
-        self.preferred = tuple(pattern("prefers").findall(self.text))
-        words = STEM.finditer(self.text)
-        self._topic = [(word.start(), word[0]) for word in words if word[0] in target.topic]
-        has_periods = target.unit.per or target.horizon
-        self._periods = list(_PERIOD.finditer(self.text)) if has_periods else []
-        numerals = list(find_numerals(self.text, letters=target.unit.kind == "money"))
+        self._cue_starts, self.cues = find_cues(answer)
+        placed = list(zip(answer.starts, answer.words, strict=True))
+        self._topic = [(at, word[:STEM]) for at, word in placed if word[:STEM] in target.topic]
+        matches = [_PREFERS.match(self.text, at) for at, word in placed if word in _PREFERRING]
+        self._preferred = tuple(match[1] for match in matches if match)
+        numerals = list(find_numerals(answer, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
-        mentions = find_quantities(self.text, target.unit, numerals) if self.layout.lines else []
+        mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
+        self._words = {NOWHERE: _Words()}
         self.candidates = list(self._find(_ranged_columns(self.layout, mentions)))
-        previous = None
-        for candidate in self.candidates:
-            self._convert(candidate, previous)
-            previous = candidate if candidate.mention.size else previous
+        _add_relations(self.candidates)
 
-    def cues_between(self, start: int, end: int) -> list[str]:
-        """Return the cues and stems of the words in text[start:end]."""
-        first = bisect.bisect_left(self.cue_starts, start)
-        return self.cues[first : bisect.bisect_left(self.cue_starts, end, first)]
+    def words_of(self, span: Span) -> _Words:
+        """Return what stands in a label or a heading."""
+        words = self._words.get(span)
+        if words is None:
+            start, end = span
+            text, has_term = self.text[start:end].strip(), self._has_term(start, end)
+            cues = self.cues[self._cue_at(start) : self._cue_at(end)]
+            per = _LABEL_PER.search(text) if "per " in text else None
+            if per is None and self.target.unit.per:
+                per = _PERIOD.search(text)
+            words = self._words[span] = _Words(
+                text=text,
+                cues=[cue for cue in cues if cue.isupper()],
+                is_marked=not _MARKS.isdisjoint(cues),
+                is_option=has_term or not _OPTION.isdisjoint(cues),
+                has_term=has_term,
+                topic=frozenset(self._topic_between(start, end)),
+                per=per and (parse_period(per[1]) or per[1]),
+            )
+        return words
 
-    def written(self, span: Span) -> str:
-        """Return what stands at a place, without blanks around it."""
-        return self.text[slice(*span)].strip()
+    def _cue_at(self, place: int) -> int:
+        """Return the number of the first cue from a place on."""
+        return bisect.bisect_left(self._cue_starts, place)
 
-    def topic_between(self, start: int, end: int) -> set[str]:
+    def _topic_between(self, start: int, end: int) -> set[str]:
         """Return the stems of the prompt's words in text[start:end]."""
         first = bisect.bisect_left(self._topic, (start, ""))
         return {stem for _, stem in self._topic[first : bisect.bisect_left(self._topic, (end, ""))]}
 
-    def has_term(self, start: int, end: int) -> bool:
-        """Return whether text[start:end] has a number of the prompt: `at 20 mg`."""
+    def _has_term(self, start: int, end: int) -> bool:
+        """Return whether text[start:end] has a number of the prompt."""
         return bisect.bisect_left(self._terms, start) < bisect.bisect_left(self._terms, end)
 
     def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
-        """Yield the quantities, except those that number a list's items."""
+        """Yield the quantities that may be the final number."""
         text, target = self.text, self.target
-        before: QuantityMention | None = None  # the last one that the words before it are about
+        before = 0  # the end of the last one that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
-            place = self.layout.place(mention.start, mention.end)
-            if place.line.start <= mention.start < place.line.end:
-                following = starts[bisect.bisect_right(starts, mention.start, hi=len(starts) - 1)]
-                yield self._candidate(mention, place, before.end if before else 0, following)
-            leads_on = target.repeats(mention) or target.unit.rate(mention.per) is None
-            leads_on = leads_on or (target.horizon and mention.per is not None)
-            if mention.size and not leads_on and not _EQUATION_GOES_ON.match(text, mention.end):
-                before = mention
+            start, end, repeats = mention.start, mention.end, target.repeats(mention)
+            # What repeats the prompt, or is only a term of a computation, is no candidate.
+            follows = _OPERATOR_BEFORE.search(text, max(0, start - 5), start)
+            if not (repeats or follows or _OPERATOR_AFTER.match(text, end)):
+                following = starts[bisect.bisect_right(starts, start, hi=len(starts) - 1)]
+                if candidate := self._candidate(mention, before, following):
+                    yield candidate
+            is_rate = target.unit.rate(mention.per) is None
+            if mention.size and not (repeats or is_rate or _EQUATION_GOES_ON.match(text, end)):
+                before = end
 
-    def _candidate(
-        self, mention: QuantityMention, place: Place, before: int, following: int
-    ) -> Candidate:
-        """Return a candidate, given the end of the one before it and the start of the next."""
-        text, start = self.text, place.start
-        if start < before <= mention.start:
-            clause = _NEXT_CLAUSE.search(text, before, mention.start)
-            start = clause.start() if clause else before
-        start = max(start, mention.start - _LONGEST_LEAD)
-        bracket = text.rfind("(", start, mention.start)
-        bracketed = bracket > text.rfind(")", start, mention.start)
-        end = max(mention.end, min(following, place.end, mention.end + _LONGEST_TAIL))
-        clause = _CLAUSE_ENDS.search(text, mention.end, end)
+    def _candidate(self, mention: QuantityMention, before: int, following: int) -> Candidate | None:
+        """Return a candidate, or None for a rate or the number of a list's item.
+
+        The words about it are between the end of the last quantity and the start of the next one.
+        """
+        text, unit, start, end = self.text, self.target.unit, mention.start, mention.end
+        place = self.layout.place(start, end)
+        line, first = place.line, place.start
+        if not line.start <= start < line.end:
+            return None
+        if first < before <= start:
+            clause = _NEXT_CLAUSE.search(text, before, start)
+            first = clause.start() if clause else before
+        first = max(first, start - _LONGEST_LEAD)
+        bracket = text.rfind("(", first, start)
+        if bracketed := bracket > text.rfind(")", first, start):
+            first = bracket
+        last = max(end, min(following, place.end, end + _LONGEST_TAIL))
+        clause = _CLAUSE_ENDS.search(text, end, last)
+        last = clause.start() if clause else last
         label = NOWHERE if bracketed else place.label
-        start, end = bracket if bracketed else start, clause.start() if clause else end
-        return Candidate(mention, place, start, end, label, features={"brackets": bracketed})
 
-    def _convert(self, candidate: Candidate, previous: Candidate | None) -> None:
-        """Convert a candidate into the target unit, and note what is doubtful about that."""
-        mention, unit, features = candidate.mention, self.target.unit, candidate.features
-        lead = self.text[candidate.lead_start : mention.start]
-        tail = self.text[mention.end : candidate.tail_end]
-        factor, size = 1.0, mention.size
+        # Conversion.
+        size, factor = mention.size, 1.0
         if size is None:
-            size = self._size_in_label(candidate) or self._size_left_out(
-                candidate, previous, lead, tail
-            )
-            features["no unit"] = size is None
+            size = self._size_in_label(place, label)
+            # `A million`, or `about 2,000 a year`, where the prompt asks for just that.
+            if unit.kind == "money" and (
+                mention.scale >= unit.size > 1 or (unit.per and mention.per)
+            ):
+                size = unit.sized(unit.unit)
             # 4,000,000 where the target is in millions does not mean millions of millions.
             factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
-        per = self._per(candidate, lead, tail)
-        if per and unit.per is None and self.target.spans(per):
-            per = None
+        in_table = (place.column, line.section) if place.column != NOWHERE else ()
+        spans = (place.label, *in_table) if mention.per is None else ()
+        per = mention.per or next(filter(None, (self.words_of(span).per for span in spans)), None)
         rate = unit.rate(per)
-        if self.target.horizon:
-            in_all = HORIZON.search(f"{lead[-_NEAR:]}|{tail[:_NEAR]}")
-            yearly = per or self._periods_before(candidate)
-            features["rate"] = unit.kind == "money" and bool(yearly) and not in_all
-        if rate is None:
-            features["rate"] = 1
-        factor *= rate or 1.0
-        candidate.low, candidate.high = abs(mention.low * factor), abs(mention.high * factor)
-        candidate.sized = size is not None
+        if rate is None or (per and self.target.sums_years):
+            return None
+        low, high = abs(mention.low * factor * rate), abs(mention.high * factor * rate)
 
-    def _size_left_out(
-        self, candidate: Candidate, previous: Candidate | None, lead: str, tail: str
-    ) -> float | None:
-        """Return the size of a unit that goes without saying: `plan on two`, `a million a year`."""
-        mention, unit = candidate.mention, self.target.unit
-        if unit.kind == "money" and (
-            (mention.scale >= unit.size > 1 and not pattern("people").search(lead))
-            or (unit.per and mention.per and mention.low >= _MUCH)
-        ):
-            return unit.sized(unit.unit)
-        announced = _UNIT_LEFT_OUT.search(lead)
-        same_line = previous and previous.mention.start >= candidate.place.line.start
-        if previous and same_line and (announced or (_IF.match(tail) and mention.low > 1)):
-            return previous.mention.size
-        return 1.0 if unit.kind == "count" and announced else None
+        # Cues.
+        number, after = self._cue_at(start), self._cue_at(end)
+        lead_cues = self.cues[max(self._cue_at(first), number - _FAR) : number]
+        tail_cues = self.cues[after : min(self._cue_at(last), after + _FAR)]
+        about, heading = self.words_of(label), self.words_of(line.section)
+        features: dict[str, float] = {f"lead {cue}": 1 for cue in lead_cues}
+        features.update([(f"after {cue}", 1) for cue in tail_cues[:_NEAR] if cue.isupper()])
+        features.update([(f"label {cue}", 1) for cue in about.cues])
+        features.update([(f"heading {cue}", 1) for cue in heading.cues])
+        in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
+        labelled = in_heading or about.has_term or about.is_marked
+        has_term = labelled or self._has_term(first, start)
 
-    def _size_in_label(self, candidate: Candidate) -> float | None:
-        unit, place = self.target.unit, candidate.place
-        labels = (place.column, candidate.label, place.line.intro)
+        # Structure.
+        topic = self._topic_between(first, last) | about.topic
+        opens_sentence = number - self._cue_at(place.start)
+        words = opens_sentence + self._cue_at(place.end) - after
+        opens = line.number <= 1 and place.start - line.start <= _OPENING
+        boxed = _within(self.plain.boxed, start, end)
+        little = unit.size >= _MILLION and size is not None and 0 < high < _LITTLE
+        given = self.target.largest
+        features |= {
+            "brackets": bracketed,
+            "topic": min(3, len(topic)) / 3,
+            "no unit": size is None and not boxed,
+            "one unit": mention.low == mention.high == (mention.size or 1),
+            "bold": _within(self.plain.bold, start, end),
+            "boxed": boxed,
+            "alone": words <= _NEAR + 1,
+            "opens without unit": opens and opens_sentence <= _NEAR + 1 and size is None,
+            "preferred": about.text.startswith(self._preferred),
+            "as large as given": unit.size == 1 and 0 < given * _LARGE < low,
+            "trifle": little * (1 if high < _LITTLE / 10 else 0.5),
+            "heading off topic": bool(heading.text and self._topic and not heading.topic),
+        }
+        return Candidate(
+            start=start,
+            place=place,
+            low=low,
+            high=high,
+            value=(low + high) / 2,
+            sized=size is not None,
+            labelled=labelled,
+            alternative=has_term or not _MARKS.isdisjoint(lead_cues + tail_cues),
+            under_option=heading.is_option,
+            features=features,
+        )
+
+    def _size_in_label(self, place: Place, label: Span) -> float | None:
+        unit = self.target.unit
         if unit.kind == "money":
-            for label in labels:
-                if match := _SCALE_IN_LABEL.search(self.text, *label):
+            for span in (place.column, label, place.line.intro):
+                if match := _SCALE_IN_LABEL.search(self.text, *span):
                     scale = next(filter(None, match.groups()))
                     return SCALES[scale] * unit.sized(unit.unit)
-        column, own = (self.written(label) for label in labels[:2])
-        named = named_in(column, unit) or named_in(own, unit)
+        columns = (self.words_of(span).text for span in (place.column, label))
+        named = next(filter(None, (named_in(text, unit) for text in columns)), None)
         return unit.sized(named) if named else None
 
-    def _per(self, candidate: Candidate, lead: str, tail: str) -> str | None:
-        """Return what a quantity is per by its unit, its label, or the words around it, or None."""
-        if candidate.mention.per is not None:
-            return candidate.mention.per
-        unit = self.target.unit
-        if unit.kind == "money" and (match := _PERIOD_AFTER.match(tail)):
-            return parse_period(match[1] or match[2])
-        if unit.per and (periods := self._periods_before(candidate)):
-            return parse_period(periods[-1])
-        for label in (candidate.place.column, candidate.label):
-            if match := _LABEL_PER.search(self.written(label)):
-                return parse_period(match[1]) or match[1]
-        return None
 
-    def _periods_before(self, candidate: Candidate) -> list[str]:
-        """Return the periods before a quantity, the nearest last; in a table also in its labels."""
-        place, lead = candidate.place, (candidate.lead_start, candidate.mention.start)
-        section = place.line.section if place.column != NOWHERE else NOWHERE
-        for span in (lead, candidate.label, place.column, section):
-            first, last = (bisect.bisect_left(self._periods, at, key=re.Match.start) for at in span)
-            if first < last:
-                return [match[1] or match[2] for match in self._periods[first:last]]
-        return []
+def _within(spans: Sequence[Span], start: int, end: int) -> bool:
+    """Return whether the place of a quantity overlaps one of some spans, which are in order."""
+    index = bisect.bisect_left(spans, (end, 0)) - 1
+    return index >= 0 and spans[index][1] > start
+
+
+def _add_relations(candidates: Sequence[Candidate]) -> None:
+    """Add what other candidates say of each: repeated, a part, a term of a sum."""
+    sized = [candidate for candidate in candidates if candidate.sized]
+    rows: dict[int, set[int]] = defaultdict(set)
+    for candidate in sized:
+        rows[candidate.place.line.group].add(candidate.place.line.number)
+    earlier: list[float] = []
+    for candidate in candidates:
+        features, value, group = candidate.features, candidate.value, candidate.place.line.group
+        features["part"] = group >= 0 and len(rows[group]) > 1
+        first = bisect.bisect_left(earlier, value * (1 - _SAME))
+        features["repeated earlier"] = (
+            value > 0 and first < len(earlier) and earlier[first] <= value * (1 + _SAME)
+        )
+        if candidate.sized:
+            features["only one"] = len(sized) == 1
+            bisect.insort(earlier, value)
+    for index, candidate in enumerate(sized):
+        total, value = 0.0, candidate.value
+        for first in range(index - 1, max(-1, index - 1 - _MOST_TERMS), -1):
+            total += sized[first].value
+            if total > value * (1 + 2 * _SAME):
+                break
+            if first < index - 1 and value and total >= value * (1 - 2 * _SAME):
+                for term in sized[first:index]:
+                    term.features["term of a sum"] = 1
 
 
 def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:
@@ -221,8 +284,8 @@ def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list
             left, right = (layout.place(end.start, end.end) for end in (last, mention))
             same_row = left.line is right.line and right.line.kind == "row"
             ends = (
-                pattern("low_end").search(layout.text, *left.column),
-                pattern("high_end").search(layout.text, *right.column),
+                _LOW_END.search(layout.text, *left.column),
+                _HIGH_END.search(layout.text, *right.column),
             )
             if same_row and all(ends):
                 merged[-1] = mention._replace(start=last.start, low=last.low)

@@ -8,39 +8,34 @@ import functools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.files import read_json
 from pragworld_tasks.quantities.candidates import Answer, Candidate
-from pragworld_tasks.quantities.features import add_features, answer_features
+from pragworld_tasks.quantities.plain_text import PlainText
 
-_MINUS, _WORD = re.compile(r"(?:^|[\s(~≈:=|])- ?$"), re.compile(r"[a-z]+")
 Weights = Mapping[str, float]
 WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
+
+_MINUS = re.compile(r"(?:^|[\s(~≈:=|])- ?$")
+_CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
+_FEW_WORDS, _LONG = 12, 40
 
 _SAME = 0.005  # relative difference of equal values
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
-_FAR = 10  # times the least value of a group
-# No member of a group of alternatives has one of these features.
-_NEVER_IN_GROUPS = ("rate", "input", "operand", "one unit", "no unit")
 
 
 class Option(NamedTuple):
-    """A value that may be the final number; None for no number.
+    """A value that may be the final number."""
 
-    Attributes:
-        value: The value, without a sign.
-        features: Its features.
-        start: Where it stands in the plain text; for a group, its first member.
-    """
-
-    value: float | None
+    value: float | None  # without a sign; None for no number
+    score: float  # the sum of the weights of its features
     features: Mapping[str, float]
-    start: int = 0
+    start: int = 0  # where it stands in the plain text; for a group, where its first member does
 
 
 @functools.cache
@@ -50,38 +45,26 @@ def shipped_weights() -> Weights:
     return weights
 
 
-def total_weight(features: Mapping[str, float], weights: Weights) -> float:
-    """Return the sum of the weights of some features."""
-    get = weights.get
-    return sum([get(name, 0.0) * value for name, value in features.items()])
-
-
 def find_options(answer: Answer, weights: Weights) -> list[Option]:
     """Return the options of an answer: candidates, groups of alternatives and, last, none."""
-    add_features(answer)
-    return [*candidate_options(answer), *group_options(answer, weights), none_option(answer)]
+    get = weights.get
+
+    def option(value: float | None, features: Mapping[str, float], start: int = 0) -> Option:
+        score = sum([get(name, 0.0) * value for name, value in features.items() if value])
+        return Option(value, score, features, start)
+
+    options = [option(one.value, one.features, one.start) for one in answer.candidates]
+    scored = zip(answer.candidates, (single.score for single in options), strict=True)
+    options += [option(*group) for group in _find_groups(answer, scored)]
+    return [*options, option(None, _features_of_none(answer))]
 
 
-def candidate_options(answer: Answer) -> list[Option]:
-    """Return the candidates of an answer, of which the features are known, as options."""
-    return [
-        Option(candidate.value, candidate.features, candidate.mention.start)
-        for candidate in answer.candidates
-    ]
-
-
-def none_option(answer: Answer) -> Option:
-    """Return the option that an answer has no final number."""
-    return Option(None, answer_features(answer))
-
-
-def choose(options: Sequence[Option], weights: Weights) -> Option:
+def choose(options: Sequence[Option]) -> Option:
     """Return the most probable option. Options of equal value share their probability."""
-    scores = [total_weight(option.features, weights) for option in options]
-    greatest = max(scores)
+    greatest = max(option.score for option in options)
     ranked = sorted(
-        ((math.inf if option.value is None else option.value), math.exp(points - greatest), number)
-        for number, (option, points) in enumerate(zip(options, scores, strict=True))
+        (math.inf if value is None else value, math.exp(score - greatest), number)
+        for number, (value, score, _, _) in enumerate(options)
     )
     share = most = 0.0
     first, bounds = 0, (0, len(ranked))
@@ -95,31 +78,44 @@ def choose(options: Sequence[Option], weights: Weights) -> Option:
     return options[max(ranked[slice(*bounds)], key=lambda entry: entry[1])[2]]
 
 
-def read_sign(text: str, start: int, signs: Sequence[str]) -> int:
+def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
     """Return -1 or 1, by a minus sign at a place or by the nearest word that says which."""
-    if _MINUS.search(text[max(0, start - 4) : start]):
+    if _MINUS.search(answer.text[max(0, start - 4) : start]):
         return -1
     negative, positive = (set(words.split()) for words in signs)
-    distances = [
-        (abs(word.start() - start), word[0])
-        for word in _WORD.finditer(text)
-        if word[0] in negative or word[0] in positive
-    ]
-    return -1 if distances and min(distances)[1] in negative else 1
+    placed = zip(answer.starts, answer.words, strict=True)
+    said = [(abs(at - start), word) for at, word in placed if word in negative | positive]
+    return -1 if said and min(said)[1] in negative else 1
 
 
-def group_options(answer: Answer, weights: Weights) -> list[Option]:
-    """Return the middles of what an answer offers side by side: `50 days at 20 mg, 25 at 40 mg`.
+def _features_of_none(answer: Answer) -> dict[str, float]:
+    """Return the features of an answer as a whole, which say whether it has a final number."""
+    features: dict[str, float] = {f"none {cue}": 1 for cue in set(answer.cues)}
+    last = answer.text.rstrip()[-1:]
+    # List items and rows may end without a full stop.
+    ends_list = all(line.kind != "text" for line in answer.layout.lines[-2:])
+    ends_in_word = last.isalnum() and len(answer.cues) > _LONG and not ends_list
+    features |= {
+        "none": 1,
+        "none: few words": len(answer.cues) <= _FEW_WORDS,
+        "none: cut off": ends_in_word or last in _CUT_OFF,
+    }
+    return features
 
-    Groups are the best candidates of each item of a list, of each row of a table, or under each
-    heading of an option; all labelled ones of the text; and all of one paragraph.
+
+def _find_groups(
+    answer: Answer, scored: Iterable[tuple[Candidate, float]]
+) -> Iterator[tuple[float, dict[str, float], int]]:
+    """Yield the middle of what an answer offers side by side, the features of that, and its start.
+
+    Groups (`50 days at 20 mg, 25 at 40 mg`) are the best candidates of each item of a list, of each
+    row of a table, or under each heading of an option; all labelled ones; and all of one paragraph.
     """
     groups: dict[tuple[str, int], dict[int, tuple[float, Candidate]]] = defaultdict(dict)
-    for candidate in answer.candidates:
-        features, line = candidate.features, candidate.place.line
-        if not candidate.sized or any(map(features.get, _NEVER_IN_GROUPS)):
+    for candidate, score in scored:
+        if not candidate.sized or candidate.features["one unit"]:
             continue
-        start, points = candidate.mention.start, total_weight(features, weights)
+        line, start = candidate.place.line, candidate.start
         spots = {
             ("option", 0): line.section_number if candidate.under_option else None,
             ("list", line.group): line.number if line.group >= 0 else None,
@@ -129,33 +125,16 @@ def group_options(answer: Answer, weights: Weights) -> list[Option]:
         for group, spot in spots.items():
             if spot is not None:
                 best = groups[group].get(spot)
-                if best is None or points >= best[0]:
-                    groups[group][spot] = points, candidate
-    options = []
-    for (kind, _), best_of_spots in groups.items():
-        least = max(points for points, _ in best_of_spots.values()) - _ALIKE
+                if best is None or score >= best[0]:
+                    groups[group][spot] = score, candidate
+    for best_of_spots in groups.values():
+        least = max(score for score, _ in best_of_spots.values()) - _ALIKE
         members = [member for member in best_of_spots.values() if member[0] >= least]
-        if len(members) > 1:
-            options.append(_group(answer, kind, members))
-    return options
-
-
-def _group(answer: Answer, kind: str, members: Sequence[tuple[float, Candidate]]) -> Option:
-    scores = [points for points, _ in members]
-    candidates = [candidate for _, candidate in members]
-    count, line = len(members), candidates[0].place.line
-    low = min(candidate.low for candidate in candidates)
-    high = max(candidate.high for candidate in candidates)
-    features: dict[str, float] = {
-        "group": 1,
-        "group: labelled": kind == "labelled",
-        "group: alternatives": sum(candidate.alternative for candidate in candidates) / count,
-        "group: topic": sum(candidate.features["topic"] for candidate in candidates) / count,
-        "group: mean score": sum(scores) / count / _SCALE,
-        "group: least score": min(scores) / _SCALE,
-        "group: same": high <= low * (1 + _SAME),
-        "group: far apart": high > low * _FAR,
-    }
-    cues = answer.cues_between(*line.section) + answer.cues_between(*line.intro)
-    features.update({f"group {cue}": 1 for cue in cues if cue.isupper()})
-    return Option((low + high) / 2, features, candidates[0].mention.start)
+        if len(members) < 2:
+            continue
+        scores, candidates = zip(*members, strict=True)
+        low, high = min(one.low for one in candidates), max(one.high for one in candidates)
+        features = {"group": 1.0, "group: least score": min(scores) / _SCALE}
+        for span in (candidates[0].place.line.section, candidates[0].place.line.intro):
+            features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}
+        yield (low + high) / 2, features, candidates[0].start

@@ -1,12 +1,18 @@
-"""Mentions of quantities in a text: numbers with fitting units, as ranges, compounds and sums."""
+"""Mentions of quantities in a text, and the quantity that a prompt asks for.
 
+A mention is a number with a fitting unit, a range, a compound or a sum.
+"""
+
+import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, find_numerals, part_of
-from pragworld_tasks.quantities.patterns import pattern
-from pragworld_tasks.quantities.units import TargetUnit, period_at
+from pragworld_tasks.quantities.plain_text import PlainText, to_plain_text
+from pragworld_tasks.quantities.units import TargetUnit, parse_unit, per_at
+from pragworld_tasks.quantities.wording import STEM, pattern, words
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _DURATION_CELL = re.compile(r" *(?:[|+=]|h\b)")  # what follows `2:30` in a table or a sum
@@ -26,32 +32,24 @@ _AND_MINUTES = re.compile(r",? and +")  # `an hour and twenty`
 _PLUS = re.compile(r" *\+ *[~≈]?$")
 _SUM_GOES_ON = re.compile(r"[^\n.;]{0,20}[+*÷=≈→]")
 
+_SHORTEST = 3  # letters of the words that say what a prompt is about
+
 
 class QuantityMention(NamedTuple):
-    """A quantity in a text.
-
-    Attributes:
-        start, end: Its place: the quantity is `text[start:end]`.
-        low, high: Its ends in the target unit, whatever either is per. They differ for ranges
-            only. A number without a unit is left as it is.
-        size: The size of its unit in the target unit, or None if it has no unit.
-        per: What it is per, or None if it does not say.
-        scale: The factor that `million` and the like stand for, 1 without any.
-        unfinished: Whether it is a quantity only as the beginning of a range.
-    """
+    """A quantity in a text: `text[start:end]`."""
 
     start: int
     end: int
-    low: float
-    high: float
-    size: float | None
-    per: str | None = None
-    scale: float = 1.0
-    unfinished: bool = False
+    low: float  # in the target unit, whatever either is per; without a unit, the number as it is
+    high: float  # greater than `low` for ranges only
+    size: float | None  # of its unit in the target unit
+    per: str | None = None  # what it is per, if it says so
+    scale: float = 1.0  # the factor that `million` and the like stand for
+    unfinished: bool = False  # whether it is a quantity only as the beginning of a range
 
 
 def find_quantities(
-    text: str, target: TargetUnit, numerals: Iterable[Numeral] | None = None
+    answer: PlainText, target: TargetUnit, numerals: Iterable[Numeral] | None = None
 ) -> list[QuantityMention]:
     """Return the quantities in a text whose unit can become the target unit, or that have no unit.
 
@@ -59,16 +57,16 @@ def find_quantities(
     found if they are not given.
     """
     singles: list[QuantityMention] = []
-    clocks = {match.start(): match for match in _CLOCK.finditer(text)} if ":" in text else {}
-    clock_end = -1
+    text, clock_end = answer.text, -1
     if numerals is None:
-        numerals = find_numerals(text, letters=target.kind == "money")
+        numerals = find_numerals(answer, letters=target.kind == "money")
     for number in numerals:
         if number.start < clock_end:
             continue
         if number.kind == "article" and number.scale == 1 and target.kind != "measure":
             continue  # `a truck` is no quantity, but `an hour` is
-        if clock := clocks.get(number.start):
+        clock = _CLOCK.match(text, number.start) if text.startswith(":", number.end) else None
+        if clock:
             clock_end = clock.end()
             mention = _duration(text, clock, target)
         else:
@@ -84,11 +82,10 @@ def find_quantities(
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
     start, end, value = number.start, number.end, number.value
-    if _NO_QUANTITY.match(text, end):
-        return None
     unit = target.attached(text, start, end)
     if unit is None:
-        if number.kind in ("part", "article") and number.scale == 1:
+        is_part = number.kind in ("part", "article") and number.scale == 1
+        if is_part or _NO_QUANTITY.match(text, end):
             return None
         bare = bool(_BARE_AFTER.match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
@@ -96,31 +93,34 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
             return None
         leads_on = begins and text[begins.end() : begins.end() + 1].isdigit()
         unfinished = bool(leads_on or not bare)
-        per, end = period_at(text, end) if target.kind == "money" else (None, end)
+        per, end = per_at(text, end) if target.kind == "money" else (None, end)
         return QuantityMention(start, end, value, value, None, per, number.scale, unfinished)
-    part = AND_A_PART.match(text, unit.end) if target.kind == "measure" else None
+    begin, end, name, per = unit
+    part = AND_A_PART.match(text, end) if target.kind == "measure" else None
     if number.kind == "article" and (
         _ON_A_DAY.match(text, max(0, start - 3))
         or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
     ):
         return None
-    size = target.sized(unit.unit)
+    size = target.sized(name)
     value = (value + (part_of(part) if part else 0)) * size
-    end = part.end() if part else unit.end
-    return QuantityMention(unit.start, end, value, value, size, unit.per, number.scale)
+    end = part.end() if part else end
+    return QuantityMention(begin, end, value, value, size, per, number.scale)
 
 
 def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMention | None:
     """Return the quantity of `2:30 hours`, or None for a time of day, which has no unit."""
     if target.kind != "measure":
         return None
-    unit, end, size = target.attached(text, *clock.span()), clock.end(), target.hour
-    if unit:
-        end, size = unit.end, target.sized(unit.unit)
-    elif size is None or not _DURATION_CELL.match(text, end):
+    if unit := target.attached(text, *clock.span()):
+        _, end, name, per = unit
+        size = target.sized(name)
+    elif target.hour and _DURATION_CELL.match(text, clock.end()):
+        end, size, per = clock.end(), target.hour, None
+    else:
         return None
     value = (int(clock[1]) + int(clock[2]) / 60) * size
-    return QuantityMention(clock.start(), end, value, value, size, unit.per if unit else None)
+    return QuantityMention(clock.start(), end, value, value, size, per)
 
 
 def _compounds(
@@ -165,7 +165,8 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
     """Return the range of which two quantities are the ends, if they are."""
     if second.start - first.end > 2 * _LONGEST_GAP:
         return None
-    gap = _ASIDE.sub("", text[first.end : second.start])
+    gap = text[first.end : second.start]
+    gap = _ASIDE.sub("", gap) if "(" in gap else gap
     if len(gap) > _LONGEST_GAP:
         return None
     low, high = first.low, second.high
@@ -179,17 +180,17 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
         low *= second.size or 1  # `4-6 hours`
     if first.scale == 1 < second.scale and low < high / second.scale:
         low *= second.scale  # `$1.2-1.8 million`
-    whole = second._replace(start=first.start, low=low, high=high, per=second.per or first.per)
     if _PLUS_OR_MINUS.fullmatch(gap):
-        return whole._replace(high=low)
-    if not _RANGE.fullmatch(gap) or low > high:
+        high = low
+    elif not _RANGE.fullmatch(gap) or low > high:
         return None
-    before = text[max(0, first.start - 40) : first.start]
-    if gap.strip() == "and" and not _BETWEEN.search(before):
-        return None
-    if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, second.end):
-        return None
-    return whole
+    else:
+        before = text[max(0, first.start - 40) : first.start]
+        if gap.strip() == "and" and not _BETWEEN.search(before):
+            return None
+        if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, second.end):
+            return None
+    return second._replace(start=first.start, low=low, high=high, per=second.per or first.per)
 
 
 def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMention]:
@@ -208,3 +209,44 @@ def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMe
 def _zeros(text: str, target: TargetUnit) -> Iterator[QuantityMention]:
     for match in pattern("zero").finditer(text) if target.kind != "count" else ():
         yield QuantityMention(match.start(), match.end(), 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class QuantityTarget:
+    """The quantity that a prompt asks for."""
+
+    unit: TargetUnit  # in which the value is returned
+    inputs: Collection[tuple[float, float]]  # the ends of the prompt's quantities in that unit
+    numbers: frozenset[float]  # all in the prompt
+    topic: frozenset[str]  # the stems of the words that say what the prompt is about
+    sums_years: bool  # whether it asks for a sum over several years, not for a rate
+    largest: float  # amount of money in the prompt, or 0
+
+    def repeats(self, mention: QuantityMention) -> bool:
+        """Return whether a quantity only repeats one of the prompt."""
+        if mention.size is None:
+            return mention.low == mention.high and mention.low in self.numbers
+        return (mention.low, mention.high) in self.inputs
+
+
+@functools.lru_cache(maxsize=1024)
+def read_target(unit: str, prompt: str) -> QuantityTarget:
+    """Return the target of a prompt and a unit, cached because prompts are answered many times.
+
+    Raises:
+        InputError: `unit` is not a unit.
+    """
+    text, target_unit = to_plain_text(prompt), parse_unit(unit)
+    inputs = {(given.low, given.high) for given in find_quantities(text, target_unit) if given.size}
+    amounts = [high for _, high in inputs if target_unit.kind == "money"]
+    return QuantityTarget(
+        unit=target_unit,
+        inputs=inputs,
+        numbers=frozenset(
+            number.value for number in find_numerals(text) if number.kind in ("digits", "words")
+        ),
+        topic=frozenset(word[:STEM] for word in text.words if len(word) >= _SHORTEST)
+        - {word[:STEM] for word in words("no_topic_words")},
+        sums_years=target_unit.per is None and bool(pattern("horizon").search(text.text)),
+        largest=max(amounts, default=0.0),
+    )

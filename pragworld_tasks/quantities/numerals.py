@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.patterns import pattern, words
+from pragworld_tasks.quantities.plain_text import PlainText
+from pragworld_tasks.quantities.wording import pattern, words
 
 _ONES = {word: value for value, word in enumerate(words("ones_words"))}
 _TENS = {word: 10 * index for index, word in enumerate(words("tens_words"), start=2)}
@@ -18,41 +19,38 @@ SCALES = {
 _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 
-# What a number may begin with. Both are found much faster than numbers are.
-_DIGIT, _FIRST_WORD = re.compile(r"\.?\d[\d.,]*"), pattern("first_word")
+# What a number may begin with. Such places are found much faster than numbers are.
+_DIGIT = re.compile(r"[.\d](?:(?<=\d)|(?=\d))[\d.,]*")
+_FIRST_WORDS = {*_ONES, *_TENS, *_COUNTS, *_PARTS, "an", "couple", "quarters", "thirds"}
 _DIGITS, _SPELLED, _SCALE = (pattern(name) for name in ("digits", "spelled_number", "scale"))
 AND_A_PART, _POINT, _WORD = pattern("and_a_part"), pattern("point"), re.compile(r"[a-z]+")
-_NO_SCALE = frozenset((*".,)|:;%=/+*?!\n", ""))  # signs after which no scale follows
 _GREATEST = 1e18  # above that, a row of digits is not a quantity
 
 
 class Numeral(NamedTuple):
-    """A number in a text.
-
-    Attributes:
-        start, end: Its place: the number is `text[start:end]`.
-        value: Its value, multiplied by its scale.
-        scale: The factor that `k`, `million` and the like stand for, 1 without any.
-        kind: `digits`, `words`, `article` (the `an` of `an hour`) or `part` (`half an`).
-    """
+    """A number in a text: `text[start:end]`."""
 
     start: int
     end: int
-    value: float
-    scale: float
-    kind: str
+    value: float  # multiplied by its scale
+    scale: float  # the factor that `k`, `million` and the like stand for, 1 without any
+    kind: str  # `digits`, `words`, `article` (the `an` of `an hour`) or `part` (`half an`)
 
 
-def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
+def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
     """Yield the numbers in a text from left to right.
 
     Args:
-        text: Plain text in lower case.
+        answer: The text.
         letters: Whether `m` and `b` may mean millions and billions (and not minutes or metres).
     """
-    position = 0
+    position, text = 0, answer.text
     starts = [(match.start(), _DIGITS) for match in _DIGIT.finditer(text)]
-    starts += [(match.start(), _SPELLED) for match in _FIRST_WORD.finditer(text)]
+    starts += [
+        (start, _SPELLED)
+        for start, word in zip(answer.starts, answer.words, strict=True)
+        if word in _FIRST_WORDS
+    ]
     for start, written in sorted(starts, key=operator.itemgetter(0)):
         match = written.match(text, start) if start >= position else None
         if not match:
@@ -61,7 +59,9 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
         value, scale, end = _value(match[0], kind), 1.0, match.end()
         while scaled := _scale_at(text, end, kind, letters):
             scale, end = scale * scaled[0], scaled[1]
-        if text.startswith(" ", end) and (kind in ("words", "digits") or scale > 1):
+        if text.startswith((" and ", " point "), end) and (
+            kind in ("words", "digits") or scale > 1
+        ):
             addition = 0.0
             if tail := AND_A_PART.match(text, end):
                 addition = part_of(tail)
@@ -79,7 +79,7 @@ def find_numerals(text: str, letters: bool = True) -> Iterator[Numeral]:
 
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
-    match = _SCALE.match(text, end) if text[end : end + 1] not in _NO_SCALE else None
+    match = _SCALE.match(text, end)
     if not match or (match["letter"] and (kind != "digits" or not (letters or match[0] == "k"))):
         return None
     return SCALES[match["word"] or match["letter"]], match.end()
@@ -92,23 +92,18 @@ def part_of(match: re.Match[str]) -> float:
 
 def _value(written: str, kind: str) -> float:
     if kind == "digits":
-        return _value_of_digits(written)
+        if "/" in written:
+            above, below = written.split("/")
+            *whole, above = above.replace("-", " ").split()
+            return sum(map(float, whole)) + int(above) / int(below)
+        if written.count(".") > 1:  # `1.234.567`
+            written = written.replace(".", "")
+        return float(written.replace(",", ""))
     in_words = _WORD.findall(written)
     if kind == "part":
         part = next(word.rstrip("s") for word in in_words if word.rstrip("s") in _PARTS)
         return _COUNTS.get(in_words[0], 1.0) * _PARTS[part]
     return {"article": 1.0, "couple": 2.0}.get(kind) or _value_of_words(in_words)
-
-
-def _value_of_digits(written: str) -> float:
-    """Return the value of digits: `1,234.5` is 1234.5, `1 1/2` is 1.5, `1.234.567` is 1234567."""
-    if "/" in written:
-        above, below = written.split("/")
-        *whole, above = above.replace("-", " ").split()
-        return sum(map(float, whole)) + int(above) / int(below)
-    if written.count(".") > 1:
-        written = written.replace(".", "")
-    return float(written.replace(",", ""))
 
 
 def _value_of_words(in_words: list[str]) -> float:

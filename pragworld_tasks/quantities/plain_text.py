@@ -4,7 +4,9 @@ Every pattern is bounded or reads each character once, so that no text takes lon
 begin with a character of markup, which `re` finds quickly, or are tried only where one occurs.
 """
 
+import bisect
 import functools
+import itertools
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -15,8 +17,8 @@ Span = tuple[int, int]
 
 _LONGEST = 20_000  # characters that are read, from the end of an answer
 
-# Marks that replace bold and boxes until the other markup is removed: private-use characters.
-_BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\ue000", "\ue001", "\ue002", "\ue003"
+# Marks that replace bold and boxes until the other markup is removed: control characters.
+_BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY = "\x80", "\x81", "\x82", "\x83"
 
 _TIMES = "\N{MULTIPLICATION SIGN}"  # becomes an asterisk at the end, when none is markup
 
@@ -27,7 +29,7 @@ _REPLACED = {
     **dict.fromkeys("\u2018\u2019\u02bc", "'"),
     **dict.fromkeys("\u201c\u201d\u2033", '"'),
     **dict.fromkeys("\u223c\u2243\u2245", "≈"),
-    **dict.fromkeys(("™", "®", _BOLD, _BOX_OPENS, _BOX_ENDS, _CURRENCY), ""),
+    **dict.fromkeys(("™", "®"), ""),
     "\N{HORIZONTAL BAR}": "—",
     "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}": "i",  # it alone would be two in lower case
 }
@@ -68,48 +70,44 @@ _LINE_BREAK = re.compile(r"<(?:br|p|/p|/li|/tr|/h\d)\s{0,3}/?>", re.IGNORECASE)
 _BOLD_TAG = re.compile(r"</?(?:b|strong)>")
 _BOLD_UNDERSCORES = re.compile(r"__(?<!\w__)(?=\S)|__(?<=\S__)(?!\w)")
 _OTHER_TAG = re.compile(r"</?[a-zA-Z][a-zA-Z0-9]{0,12}(?:\s[^<>\n]{0,100})?/?>")
-_STAR_TIMES = re.compile(r"[ \t]{0,3}\*[ \t]{0,3}(?=[\d($\ue003])")
+_STAR_TIMES = re.compile(r"\*(?:(?<=[\d)]\*)|(?<=[\d)] \*))[ \t]{0,3}(?=[\d($\x83])")
 _STARS = re.compile(r"\*(?=[^\s*])|\*(?<=[^\s*]\*)")
 _UNDERSCORE = re.compile(r"_(?:(?<!\w_)(?=\w)|(?<=\w_)(?!\w))")
 _QUOTED_LINE = re.compile(r"^[ \t]{0,8}>[ \t]?", re.MULTILINE)
 _ISH = re.compile(r"-?ish\b(?:(?<=\dish)|(?<=-ish))", re.IGNORECASE)
-_BLANKS = re.compile(r"(?<=\S)(?:[ \t\f\v]{2,}|[\t\f\v])(?=\S)")
+_BLANKS = re.compile(r"  (?<=\S  ) *(?=\S)")
 _WRAPPED_LINE = re.compile(r"\n(?=[a-z]{2})(?<=[a-z\d,]\n)")
-_MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}\n]")
+_WORD = re.compile(r"([a-z]+(?:'[a-z]+)?|[≈~=+?%(])")
+_MARKS = re.compile(f"[{_BOLD}{_BOX_OPENS}{_BOX_ENDS}]")
+_IN_BOLD = re.compile(f"{_BOLD}([^{_BOLD}\n]*)[{_BOLD}\n]")
+_IN_BOX = re.compile(f"{_BOX_OPENS}([^{_BOX_OPENS}{_BOX_ENDS}]*){_BOX_ENDS}")
 
 
 @dataclass(frozen=True)
 class PlainText:
-    """A response without markup.
+    """A response without markup."""
 
-    Attributes:
-        text: The text in lower case. Headings keep their `#`, list items their bullet, and table
-            rows their `|`.
-        bold, boxed: The places in `text` that were bold or in a LaTeX box, in order.
-    """
-
-    text: str
-    bold: list[Span]
-    boxed: list[Span]
+    text: str  # in lower case; headings keep their `#`, list items their bullet, rows their `|`
+    bold: list[Span]  # the places in `text` that were bold, in order
+    boxed: list[Span]  # those that were in a LaTeX box
+    starts: list[int]  # of `words`
+    words: list[str]  # and signs that say something
 
 
 def to_plain_text(response: str) -> PlainText:
     """Return a response's answer without reasoning and markup."""
     text = _SPACED_THOUSANDS.sub(",", strip_reasoning(response)[-_LONGEST:]).replace("\r", "\n")
     if not text.isascii():
-        text = _NOT_ASCII.sub(_replacement, _KEYCAP.sub(r"\n\1. ", text))
+        text = _KEYCAP.sub(r"\n\1. ", text) if "\u20e3" in text else text
+        text = _NOT_ASCII.sub(lambda match: _simplified(match[0]), text)
     return _unmarked(_without_markdown(_without_latex(text)))
-
-
-def _replacement(match: re.Match[str]) -> str:
-    return _simplified(match[0])
 
 
 @functools.lru_cache(maxsize=1 << 12)
 def _simplified(sign: str) -> str:
     """Return a character that is not ASCII in the form that the other patterns expect."""
-    if sign in _REPLACED:
-        return _REPLACED[sign]
+    if sign in _REPLACED or sign <= _CURRENCY:  # a mark
+        return _REPLACED.get(sign, "")
     # A blank before a fraction keeps 1½ from becoming 11/2.
     blank = " " if unicodedata.category(sign) == "No" else ""
     normal = blank + unicodedata.normalize("NFKC", sign).replace("\N{FRACTION SLASH}", "/")
@@ -122,17 +120,14 @@ def _without_latex(text: str) -> str:
         text = text.replace("\\$", _CURRENCY).replace("\\\\", "\n")
         text = _LATEX_SPACE.sub(" ", text)
     text = text.replace("{,}", ",").replace("{.}", ".")
-    text = _DISPLAY_MATH.sub("\n", text)
+    text = _DISPLAY_MATH.sub("\n", text) if "\\" in text or "$$" in text else text
     text = _INLINE_MATH.sub(lambda match: match[1] if _FORMULA.search(match[1]) else match[0], text)
     if "\\" in text:
         text = text.replace("\\(", "").replace("\\)", "")
         text = text.replace("\\left", "").replace("\\right)", ")").replace("\\right]", "]")
         for _ in range(_DEPTH):
-            before = text
-            for pattern, plain_form in _LATEX_INNERMOST:
+            for pattern, plain_form in _LATEX_INNERMOST if "{" in text else ():
                 text = pattern.sub(plain_form, text)
-            if text == before:
-                break
         text = _LATEX_ESCAPED.sub(r"\1", text)
         text = _LATEX_COMMAND.sub(lambda match: f" {_LATEX_SYMBOLS.get(match[1], '')} ", text)
     return text.replace("{", "").replace("}", "").replace(_CURRENCY, "$").replace("&=", "=")
@@ -140,46 +135,36 @@ def _without_latex(text: str) -> str:
 
 def _without_markdown(text: str) -> str:
     """Return a text with links as their words, without emphasis, and with bold as marks."""
-    text = _ADDRESS.sub(" ", _LINK.sub(r"\1", text).replace("`", "").replace("~~", ""))
+    text = _LINK.sub(r"\1", text).replace("`", "").replace("~~", "")
+    text = _ADDRESS.sub(" ", text) if "http" in text or "www." in text else text
     if "<" in text:
         text = _LINE_BREAK.sub("; " if "|" in text else "\n", text)
         text = _OTHER_TAG.sub("", _BOLD_TAG.sub(_BOLD, text))
     if "*" in text:
-        text = _STAR_TIMES.sub(_times_or_markup, text)
+        text = _STAR_TIMES.sub(f" {_TIMES} ", text)
         text = _STARS.sub("", text.replace("***", _BOLD).replace("**", _BOLD))
     if "_" in text:
         text = _UNDERSCORE.sub("", _BOLD_UNDERSCORES.sub(_BOLD, text))
     if ">" in text:
         text = _QUOTED_LINE.sub("", text)
     text = _ISH.sub("", text) if "ish" in text else text
-    return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", text.replace(" \n", "\n")))
-
-
-def _times_or_markup(star: re.Match[str]) -> str:
-    before = star.string[star.start() - 1 : star.start()]
-    return f" {_TIMES} " if before.isdigit() or before == ")" else star[0]
+    return _WRAPPED_LINE.sub(" ", _BLANKS.sub(" ", text.replace("\t", "  ").replace(" \n", "\n")))
 
 
 def _unmarked(text: str) -> PlainText:
     """Return a text without marks, and the places between them. Bold ends with its line."""
-    pieces: list[str] = []
-    spans: dict[str, list[Span]] = {_BOLD: [], _BOX_OPENS: []}
-    opened: dict[str, int] = {}
-    length = last = 0
-    for match in _MARKS.finditer(text):
-        pieces.append(text[last : match.start()])
-        length += match.start() - last
-        last = match.end()
-        kind = _BOX_OPENS if match[0] == _BOX_ENDS else match[0]
-        if match[0] == _BOX_OPENS or (match[0] == _BOLD and _BOLD not in opened):
-            opened[kind] = length
-        else:
-            kind = _BOLD if match[0] == "\n" else kind
-            if (start := opened.pop(kind, length)) < length:
-                spans[kind].append((start, length))
-        if match[0] == "\n":
-            pieces.append("\n")
-            length += 1
-    pieces.append(text[last:])
-    plain = "".join(pieces).replace(_TIMES, "*").lower()
-    return PlainText(plain, spans[_BOLD], spans[_BOX_OPENS])
+    marks = [mark.start() for mark in _MARKS.finditer(text)]
+
+    def marked(pattern: re.Pattern[str]) -> list[Span]:
+        spans = [match.span(1) for match in pattern.finditer(text)]
+        spans = [
+            (at - bisect.bisect_left(marks, at), to - bisect.bisect_left(marks, to))
+            for at, to in spans
+        ]
+        return [span for span in spans if span[0] < span[1]]
+
+    plain = text.replace(_BOLD, "").replace(_BOX_OPENS, "").replace(_BOX_ENDS, "")
+    plain = plain.replace(_TIMES, "*").lower()
+    pieces = _WORD.split(plain)  # every second one is a word
+    starts = list(itertools.accumulate(map(len, pieces)))[:-1:2]
+    return PlainText(plain, marked(_IN_BOLD), marked(_IN_BOX), starts, pieces[1::2])

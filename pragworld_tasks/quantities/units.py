@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.quantities.numerals import SCALES
-from pragworld_tasks.quantities.patterns import pattern, source, words
+from pragworld_tasks.quantities.wording import pattern, source, words
 
 if TYPE_CHECKING:
     import pint
@@ -85,88 +85,63 @@ def _is_time(name: str) -> bool:
     return _named(name) is not None and _factor(name, "second") is not None
 
 
-class AttachedUnit(NamedTuple):
-    """The unit that stands by a number in a text.
-
-    Attributes:
-        start, end: The place of the number together with its unit and what it is per.
-        unit: pint's name of the unit.
-        per: pint's name of what the quantity is per, or a noun: the `month` of `$5 a month`.
-    """
-
-    start: int
-    end: int
-    unit: str
-    per: str | None = None
-
-
 @dataclass(frozen=True)
 class TargetUnit:
-    """The unit in which a value is returned.
+    """The unit in which a value is returned."""
 
-    Attributes:
-        unit: pint's name, without what the quantity is per. For a count, the noun.
-        size: How many of `unit` it is, as 1e6 for `million dollar`.
-        per: What the quantity is per, or None.
-        kind: Whether it is an amount of money, something that pint measures, or a count.
-        noun: For a count, a pattern of what is counted.
-    """
-
-    unit: str
-    size: float
+    unit: str  # pint's name, without what the quantity is per; for a count, the noun
+    size: float  # how many of `unit` it is, as 1e6 for `million dollar`
     per: str | None
-    kind: Literal["money", "measure", "count"]
-    noun: str = ""
+    kind: Literal["money", "measure", "count"]  # pint measures all but money and counts
+    noun: str = ""  # for a count, a pattern of what is counted
 
-    def attached(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        """Return the unit of the number at text[start:end] if it can become the target unit."""
+    def attached(self, text: str, start: int, end: int) -> tuple[int, int, str, str | None] | None:
+        """Return the unit of the number at text[start:end] if it can become the target unit.
+
+        Returns:
+            Where the number begins and ends together with its unit, the unit, and what the quantity
+            is per, if anything: the `month` of `$5 a month`.
+        """
         if text.startswith(")", end) and "(" in text[max(0, start - _IN_BRACKETS) : start]:
             end += 1  # `(4-6) hours`
-        if self.kind == "measure":
-            unit = self._measure(text, start, end)
-        else:
-            unit = (self._currency if self.kind == "money" else self._count)(text, start, end)
-        per = _per_at(text, unit.end) if unit else None
-        return unit._replace(per=per[0], end=per[1]) if unit and per else unit
+        find = {"money": self._currency, "measure": self._measure, "count": self._counted}
+        begin, end, name = find[self.kind](text, start, end)
+        if name is None or _factor(name, self.unit) is None:
+            return None
+        per, end = per_at(text, end)
+        return begin, end, name, per
 
-    def _currency(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        """Return the unit of an amount of money by a sign before it or a word after it."""
+    def _currency(self, text: str, start: int, end: int) -> tuple[int, int, str | None]:
+        """Return an amount of money by a sign before it or a word after it."""
         before = _CURRENCY_BEFORE.search(text, max(0, start - 6), start)
         after = _CURRENCY_AFTER.match(text, end)
+        name: str | None = None
         if before:
-            sign = before["sign"]
+            sign, start = before["sign"], before.start()
             name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"]]
             if sign == "$" and before["country"] not in (None, "us", "u.s.", "usd"):
                 name = "other_dollar"
-            begin = before.start()
         elif ranged := _CURRENCY_OF_RANGE.search(text, max(0, start - 32), start):
-            name, begin = _CURRENCY_SIGNS[ranged["sign"]], start
+            name = _CURRENCY_SIGNS[ranged["sign"]]
         elif _SLANG.search(text, max(start, end - 6), end):
-            name, begin = "dollar", start
+            name = "dollar"
         elif after:
-            word = after["word"]
-            name, begin = _CURRENCY_SIGNS.get(word) or _SPELLINGS.get(word, word), start
-        else:
-            return None
-        if _factor(name, self.unit) is None:
-            return None
-        return AttachedUnit(begin, after.end() if after else end, name)
+            name = _CURRENCY_SIGNS.get(after["word"]) or _SPELLINGS.get(
+                after["word"], after["word"]
+            )
+        return start, after.end() if after else end, name
 
-    def _measure(self, text: str, start: int, end: int) -> AttachedUnit | None:
+    def _measure(self, text: str, start: int, end: int) -> tuple[int, int, str | None]:
         match = _UNIT_AFTER.match(text, end)
         if not match:
-            return None
-        word = match["word"]
-        name = _named(word)
-        if word in _FILE["glued_times"] and match.start("word") == end and _is_time(self.unit):
-            name = _FILE["glued_times"][word]
-        if name is None or _factor(name, self.unit) is None:
-            return None
-        return AttachedUnit(start, match.end(), name)
+            return start, end, None
+        word, glued = match["word"], match.start("word") == end and _is_time(self.unit)
+        name = _FILE["glued_times"].get(word) if glued else None
+        return start, match.end(), name or _named(word)
 
-    def _count(self, text: str, start: int, end: int) -> AttachedUnit | None:
-        match = _counted(self.noun).match(text, end)
-        return AttachedUnit(start, match.end(), self.unit) if match else None
+    def _counted(self, text: str, start: int, end: int) -> tuple[int, int, str | None]:
+        match = _counted_pattern(self.noun).match(text, end)
+        return start, match.end() if match else end, self.unit if match else None
 
     @property
     def hour(self) -> float | None:
@@ -201,11 +176,11 @@ def named_in(label: str, target: TargetUnit) -> str | None:
     return None
 
 
-def _per_at(text: str, end: int) -> tuple[str, int] | None:
+def per_at(text: str, end: int) -> tuple[str | None, int]:
     """Return what follows `per` and its like at a place, and where that ends."""
     match = _PER.match(text, end)
     if not match:
-        return None
+        return None, end
     if match["adverb"]:
         return _ADVERBS[match["adverb"]], match.end()
     if match["each"]:
@@ -213,19 +188,8 @@ def _per_at(text: str, end: int) -> tuple[str, int] | None:
     word = match["word"]
     by_article = match[0].lstrip().startswith(("a ", "an "))
     if word in _WHOLE or (by_article and word not in _ARTICLE_RATE):
-        return None
+        return None, end
     return _named(word) or word, match.end()
-
-
-def period_at(text: str, end: int) -> tuple[str | None, int]:
-    """Return the period after `per` at a place, and where it ends; without one, the place."""
-    per = _per_at(text, end)
-    return per if per and _is_time(per[0]) else (None, end)
-
-
-def period_in_days(name: str) -> float | None:
-    """Return the length of a period in days, or None if the name is not that of a period."""
-    return _factor(name, "day") if _is_time(name) else None
 
 
 def parse_period(word: str) -> str | None:
@@ -234,7 +198,7 @@ def parse_period(word: str) -> str | None:
 
 
 @functools.cache
-def _counted(noun: str) -> re.Pattern[str]:
+def _counted_pattern(noun: str) -> re.Pattern[str]:
     end = rf" +(?:(?:{noun})(?!\w|-\w)|(?:of )?(?:them|these|those)\b)"
     return re.compile(source("before_counted_noun") + end)
 
