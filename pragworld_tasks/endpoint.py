@@ -2,9 +2,9 @@
 
 The `openai` client sends the requests and is the first to retry: after 429 (as late as the server
 asks), 5xx, time-outs and dropped connections. `tenacity` retries once the client has given up, and
-where a response is malformed or holds no text. Replies are kept in a journal, also refusals and
-those that were cut off: a resumed run neither waits nor pays for them again. Several connections
-can be open at once.
+where a response is malformed or holds no text. Replies are kept in a journal, also refusals, empty
+ones and those that were cut off: a resumed run neither waits nor pays for them again. Several
+connections can be open at once.
 
 Environment variables:
     OPENAI_API_KEY: The key, unless an endpoint names another variable; leave it unset for servers
@@ -57,6 +57,7 @@ _CUT_OFF = {
     "length": "the reply was cut off: the server allows too few tokens",
     "content_filter": "the reply was cut off by the server's content filter",
 }
+_EMPTY = "the server's response holds no text"
 _REFUSED = "the model refused"
 _WRONG_URL = "the URL may be wrong; most end in /v1"
 _NO_KEY = "none"  # the client requires one
@@ -192,6 +193,14 @@ class _TransientError(UnansweredError):
         self.pause = pause
 
 
+class _EmptyReplyError(_TransientError):
+    """A reply is empty; it takes that many tokens."""
+
+    def __init__(self, tokens: tuple[int, int] | None) -> None:
+        super().__init__(_EMPTY)
+        self.tokens = tokens
+
+
 class Connection:
     """A connection to an endpoint, as `connect` opens it.
 
@@ -217,6 +226,7 @@ class Connection:
         self._in_flight: dict[str, asyncio.Task[ModelReply]] = {}
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._reached = False
+        self._usable = 0  # replies
         self._failed_in_a_row = 0
         self._unusable: InputError | None = None
         self._own_temperature: set[str] = set()  # models that accept no temperature from us
@@ -233,7 +243,7 @@ class Connection:
         Surrounding white space and the model's reasoning are removed.
 
         Raises:
-            UnusableReplyError: The reply was cut off, or the model refused.
+            UnusableReplyError: The reply is empty or was cut off, or the model refused.
             UnansweredError: There is no reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
@@ -264,7 +274,7 @@ class Connection:
 
         Raises:
             UnusableReplyError: The reply does not fit, and neither does its repair; or one of them
-                was cut off or refused.
+                is empty, was cut off or refused.
             UnansweredError: The request, or that for the repair, has no reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
@@ -292,6 +302,7 @@ class Connection:
         async with self._slots:
             if self._unusable:  # another request found that out while this one waited
                 raise self._unusable
+            usable_before = self._usable
             try:
                 reply = await self._complete(request)
                 if self._journal:
@@ -308,22 +319,32 @@ class Connection:
                 self._unusable = error
                 raise
             except UnansweredError as error:
-                self._count_failure(str(error))
+                self._count_failure(str(error), usable_before)
                 raise
         self._replies[request.key] = reply
         self.usage.answered += 1
-        if reply.problem in _CUT_OFF.values():
-            self._count_failure(reply.problem)
+        if reply.problem in (_EMPTY, *_CUT_OFF.values()):
+            self._count_failure(reply.problem, usable_before)
         else:
+            self._usable += 1
             self._failed_in_a_row = 0
         return reply
 
-    def _count_failure(self, problem: str) -> None:
-        """Count a request that has failed.
+    def _count_failure(self, problem: str, usable_before: int) -> None:
+        """Count a request that has failed, unless others succeeded meanwhile.
+
+        Failing takes longest. So the last requests of a run may fail one after the other, although
+        the endpoint answers all the rest.
+
+        Args:
+            problem: Why it failed.
+            usable_before: The number of usable replies when it was sent.
 
         Raises:
             InputError: Too many in a row have.
         """
+        if self._usable > usable_before:
+            return
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= FAILURES_IN_A_ROW:
             self._unusable = InputError(
@@ -340,7 +361,10 @@ class Connection:
             wait=_pause,
             reraise=True,
         )
-        return await retrying(self._complete_once, request)
+        try:
+            return await retrying(self._complete_once, request)
+        except _EmptyReplyError as error:
+            return ModelReply("", error.tokens, _EMPTY)
 
     async def _complete_once(self, request: Request) -> ModelReply:
         """Send a request; the client retries, nobody else.
@@ -437,13 +461,13 @@ class Connection:
             # Some servers send errors this way.
             message = getattr(completion, "error", None)
             problem = f" ({self._quoted(str(message))})" if message else ""
-            raise _TransientError(f"the server's response holds no text{problem}") from None
+            raise _TransientError(f"{_EMPTY}{problem}") from None
         problem = _CUT_OFF.get(str(getattr(choice, "finish_reason", "")), "")
         if not text and refusal:  # instead of a structured reply
             text, problem = str(refusal), _REFUSED
         text = strip_reasoning(text).strip() if isinstance(text, str) else ""
         if not text and not problem:
-            raise _TransientError("the server's response holds no text")
+            raise _EmptyReplyError(_tokens(completion))
         return whole_characters(text), problem
 
     def _connection_problem(self, error: "APIConnectionError") -> str:

@@ -466,12 +466,15 @@ def test_a_reply_that_is_cut_off_or_refused_is_paid_for_once(
     ("completion", "is_failing"),
     [
         (ending("length", content="Three"), True),
+        (ending("stop", content=""), True),
         (ending("stop", content=None, refusal="No."), False),
     ],
 )
-def test_replies_that_are_cut_off_in_a_row_end_the_run_and_refusals_do_not(
-    completion: Body, is_failing: bool
+def test_unusable_replies_in_a_row_end_the_run_and_refusals_do_not(
+    completion: Body, is_failing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(endpoint, "_pause", lambda _: 0)
+
     async def work(server: Server) -> list[str]:
         async with connect(Endpoint(server.url, "m"), None, {}) as connection:
             asked = (connection.ask_structured(request, Fruit) for request in number(8))
@@ -482,6 +485,31 @@ def test_replies_that_are_cut_off_in_a_row_end_the_run_and_refusals_do_not(
         errors = asyncio.run(work(server))
     assert ("InputError" in errors) is is_failing
     assert errors.count("UnusableReplyError") >= FAILURES_IN_A_ROW - 1
+
+
+def test_requests_that_fail_last_do_not_end_a_run_in_which_others_succeed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(endpoint, "_pause", lambda _: 0.3)  # longer than all others take
+    journal, empty = tmp_path / "replies.jsonl", FAILURES_IN_A_ROW + 1
+
+    async def work(url: str) -> list[str | BaseException]:
+        async with connect(Endpoint(url, "m"), journal, {}) as connection:
+            asked = map(connection.ask, number(20))
+            return await asyncio.gather(*asked, return_exceptions=True)
+
+    def answer(body: Body) -> str:
+        is_empty = body["messages"][-1]["content"] in [r.user for r in number(empty)]
+        return "" if is_empty else "Three."
+
+    with running(Server(answer)) as server:
+        for _ in range(2):  # the second time, all replies are known, also the empty ones
+            replies = asyncio.run(work(server.url))
+            assert replies[empty:] == ["Three."] * (20 - empty)
+            for error in replies[:empty]:
+                assert isinstance(error, UnusableReplyError)
+                assert str(error) == "the server's response holds no text"
+            assert len(server.bodies) == empty * endpoint.ROUNDS + 20 - empty
 
 
 # Several endpoints --------------------------------------------------------------------------------
