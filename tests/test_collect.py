@@ -167,6 +167,14 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
     assert found["prompts"] == 6
 
 
+@pytest.mark.parametrize("tasks", [[], {TASK: {}}, {TASK: {"prompts": 6, "repeats": "all"}}])
+def test_shards_with_corrupt_settings_are_not_merged(tasks: object, tmp_path: Path) -> None:
+    settings = {"shard": {"number": 1, "count": 1}, "tasks": tasks}
+    (tmp_path / "collect.json").write_text(json.dumps(settings))
+    with refused("collect.json: not settings as `pragworld-tasks collect` writes them; restore"):
+        main(["merge", str(tmp_path), "--out", str(tmp_path / "merged")])
+
+
 @pytest.mark.usefixtures("our_tasks_only")
 def test_a_chunk_does_not_warn_of_the_groups_that_it_cuts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -479,6 +479,18 @@ def test_a_collection_is_refused_until_it_is_whole(tmp_path: Path) -> None:
     assert "shard 1 of a run, to be joined by `pragworld-tasks merge`" in refused([path])
 
 
+@pytest.mark.parametrize(
+    "settings", [[], {}, {"tasks": []}, {"tasks": {"world_model_travel_commute": "all"}}]
+)
+def test_corrupt_settings_of_a_collection(settings: object, tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "travel_commute")
+    path = path.rename(tmp_path / "samples_world_model_travel_commute.jsonl")
+    (tmp_path / "collect.json").write_text(json.dumps(settings))
+    message = f"{tmp_path / 'collect.json'}: not settings as `pragworld-tasks collect` writes them"
+    with command_refused(message):
+        main(["decompose", str(path)])
+
+
 def test_what_cannot_be_computed_is_a_dash_with_its_reason(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
     lines = [json.loads(line) for line in path.read_text().splitlines()]

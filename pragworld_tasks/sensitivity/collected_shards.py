@@ -6,8 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import json_bytes, read_json, write_files
-from pragworld_tasks.sensitivity.collection import Chunk, first_round
+from pragworld_tasks.files import json_bytes, write_files
+from pragworld_tasks.sensitivity.collection import (
+    Chunk,
+    corrupt_settings,
+    first_round,
+    read_settings,
+)
 from pragworld_tasks.shards import Shard, check_shards
 
 
@@ -29,7 +34,10 @@ def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False)
     content = next(settings for folder, _, settings in read if folder == ordered[0])
     files = {}
     for name, task in content["tasks"].items():
-        plan = first_round(task.pop("prompts"), task["repeats"], content["chunk"])
+        try:
+            plan = first_round(task.pop("prompts"), task["repeats"], content["chunk"])
+        except (LookupError, TypeError, ValueError) as error:
+            raise corrupt_settings(ordered[0] / "collect.json") from error
         parts: dict[str, bytes] = {}
         for folder in ordered:
             own = shards[folder].units(plan)
@@ -40,10 +48,10 @@ def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False)
 
 def _read_settings(path: Path) -> tuple[Shard, dict[str, Any]]:
     """Return the shard that `collect` says it wrote, and what else it says."""
-    content = read_json(path)
+    content = read_settings(path)
     try:
         return Shard(**content.pop("shard")), content
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise InputError(
             f"{path}: not of a shard; give folders that `pragworld-tasks collect --shard` wrote"
         ) from error

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import json_object, read_json_lines, read_text, write_json
+from pragworld_tasks.files import json_object, read_json, read_json_lines, write_json
 from pragworld_tasks.journal import difference, exclusive, open_journal
 from pragworld_tasks.link import task_folder
 from pragworld_tasks.log import logger
@@ -369,8 +369,8 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
             now["tasks"][name]["prompts"] = len(task.eval_docs)
     now = json.loads(json.dumps(now))
     if path.exists() and any(file.stat().st_size for file in path.parent.glob("samples_*.jsonl")):
-        before = json_object(read_text(path), str(path))
-        earlier, these = before.get("tasks", {}), now["tasks"]
+        before = read_settings(path)
+        earlier, these = before["tasks"], now["tasks"]
         now["tasks"] = earlier | these
         if changed := difference(before | {"tasks": these | earlier}, now):
             raise InputError(
@@ -378,6 +378,26 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
                 "choose another --output_path"
             )
     write_json(path, now)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return what `collect.json` says, with its `tasks` by name.
+
+    Raises:
+        InputError: The file cannot be read, or is not like those that `collect` writes.
+    """
+    settings = read_json(path)
+    tasks = settings.get("tasks") if isinstance(settings, dict) else None
+    if not isinstance(tasks, dict) or not all(isinstance(task, dict) for task in tasks.values()):
+        raise corrupt_settings(path)
+    return {**settings}
+
+
+def corrupt_settings(path: Path) -> InputError:
+    """Return the error for a `collect.json` that `collect` cannot have written."""
+    return InputError(
+        f"{path}: not settings as `pragworld-tasks collect` writes them; restore the file"
+    )
 
 
 def _task_settings(task: "Task") -> dict[str, Any]:
@@ -404,8 +424,8 @@ def collected_digest(samples: Path) -> str | None:
     settings = samples.with_name("collect.json")
     if not settings.is_file():
         return None
-    tasks = json_object(read_text(settings), str(settings)).get("tasks", {})
-    digest: str | None = tasks.get(samples.stem.removeprefix("samples_"), {}).get("documents")
+    task = read_settings(settings)["tasks"].get(samples.stem.removeprefix("samples_"), {})
+    digest: str | None = task.get("documents")
     return digest
 
 
