@@ -1,5 +1,6 @@
 """`pragworld-tasks collect`: lm-eval in chunks, killed, resumed and topped up."""
 
+import gc
 import json
 import re
 import signal
@@ -165,6 +166,28 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
     (found,) = json.loads((tmp_path / "found.json").read_text())["tasks"]
     assert found["responses"] == sum(len(sample["resps"][0]) for sample in samples(tmp_path))
     assert found["prompts"] == 6
+
+
+@pytest.mark.usefixtures("our_tasks_only")
+def test_a_server_that_refuses_is_quoted_once(
+    few: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    with (
+        serve("chat_server.py", "--log", str(tmp_path / "log"), "--forbid") as server,
+        refused(f"{TASK}: lm_eval failed with ClientResponseError .403, message='Forbidden', url="),
+    ):
+        arguments = over_http(server.removesuffix("/v1"), few, tmp_path / "runs")
+        main([*arguments, "--system_instruction", "Be brief."])
+    gc.collect()  # at the latest now, asyncio logs errors that nobody awaited
+    for once in (" may not.", "Exception:ClientResponseError"):
+        assert caplog.text.count(once) == 1
+    assert "Bearer …" in caplog.text
+    assert "Bearer sk-1" not in caplog.text
+    assert "never retrieved" not in caplog.text
 
 
 @pytest.mark.parametrize("tasks", [[], {TASK: {}}, {TASK: {"prompts": 6, "repeats": "all"}}])

@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import random
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -305,19 +306,27 @@ class _Evaluator:
 
 @contextlib.contextmanager
 def _each_error_once() -> Iterator[None]:
-    """Keep lm-eval from logging what a server answers again for each of hundreds of requests."""
+    """Keep lm-eval from logging an error for each of hundreds of requests, and the server's key."""
     log, logged = logging.getLogger("lm_eval.models.api_models"), set[str]()
 
     def is_new(record: logging.LogRecord) -> bool:
+        record.msg, record.args = re.sub("Bearer [^']+", "Bearer …", record.getMessage()), ()
         before = len(logged)
-        logged.add(record.getMessage())
+        logged.add(re.sub(r"\d+", "", record.msg))  # without times and sizes
         return len(logged) > before
 
     log.addFilter(is_new)
+    # When lm-eval gives up, its other requests fail, too, some of them after this block.
+    logging.getLogger("asyncio").addFilter(_concerns_more_than_a_lost_task)
     try:
         yield
     finally:
         log.removeFilter(is_new)
+
+
+def _concerns_more_than_a_lost_task(record: logging.LogRecord) -> bool:
+    """Return whether a log record is other than of a task whose error nobody awaits."""
+    return not record.getMessage().startswith("Task exception was never retrieved")
 
 
 @contextlib.contextmanager
