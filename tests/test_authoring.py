@@ -68,6 +68,7 @@ from pragworld_tasks.authoring.records import (
     Turn,
 )
 from pragworld_tasks.cli import main
+from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
@@ -944,6 +945,42 @@ def test_documents_that_exist_are_found_again_in_what_comes_out(tmp_path: Path) 
         "conversation 25, variant 0 (row 0): the panel says yes" in (out / "report.md").read_text()
     )
     assert "Conversation 17, variant 1: Negation (row 1)</h2>" in (out / "review.html").read_text()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_manual_split_is_not_said_to_share_nothing_with_itself(
+    is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, out = tmp_path / "documents.jsonl", tmp_path / "checked"
+    lines = [
+        {
+            "context": f"Ann: Where are the {things}?\nBen: They are in the hall.",
+            "question": "Are they in the hall?",
+            "answer": "yes",
+        }
+        for things in ("pears", "plums")
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    manual = read_documents(path)[: None if is_whole else 1]
+    monkeypatch.setattr(results, "local_manual_split", lambda: manual)
+    with listening(LocalServer(_Judges)) as url:
+        main(
+            [
+                "author",
+                "--documents",
+                str(path),
+                "--base-url",
+                url,
+                "--out",
+                str(out),
+                "--panel",
+                "home",
+            ]
+        )
+    report = (out / "report.md").read_text()
+    assert "none: no conversation" not in report
+    assert "not on this machine" not in report
+    assert ("conversation 0: 100.0 % of the sequences" in report) is not is_whole
 
 
 def test_models_of_one_name_are_told_apart_by_their_servers(tmp_path: Path) -> None:

@@ -221,8 +221,8 @@ def audit_records(
 
     Args:
         records: the records of all stages; the labels as they are after review.
-        manual: the documents of the manual split, to look for overlap with; None if that is not to
-            be checked.
+        manual: the documents of the manual split, to look for overlap with; None if they are not
+            on this machine, empty if they are what was labelled.
         agree: how many votes have to be the same, as in `agreement.panel_answer`.
     """
     voted = _voted(records)
@@ -262,7 +262,7 @@ def audit_records(
         shortcuts=shortcuts,
         copies=tuple(_copies(voted)),
         near_copies=near_copies,
-        overlap=None if manual is None else tuple(_overlap(originals, manual)),
+        overlap=tuple(_overlap(originals, manual)) if manual else None,
         members=members,
         abstentions=tuple(_abstention_counts(ballots)),
         lost_votes=lost_votes_text(records.labels),

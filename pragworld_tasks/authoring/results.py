@@ -51,7 +51,9 @@ def _foreign_documents(records: StageRecords) -> Sequence[Document] | None:
     """Return the manual split, to look for overlap with it; nothing if it is what was labelled."""
     manual = local_manual_split()
     contexts = {document.context for document in manual or ()}
-    is_manual = all(conversation.context in contexts for conversation in records.conversations)
+    is_manual = all(label.given for label in records.labels) and all(
+        conversation.context in contexts for conversation in records.conversations
+    )
     return () if manual and is_manual else manual
 
 
