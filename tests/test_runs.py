@@ -267,8 +267,14 @@ def test_samples_that_contradict_their_digest_are_refused(
         read_predictions([edited], documents)
     cut = write_samples(tmp_path / "cut.jsonl", documents, answers)
     cut.write_text("".join(cut.read_text().splitlines(keepends=True)[:-1]))
-    with refused("cut.jsonl: not all documents are there"):
+    part = "cut.jsonl: not all documents are there, or they were edited; "
+    with refused(f"{part}pass a whole run, without --limit"):
         main(["score", "--responses", str(cut)])
+    (tmp_path / "collect.json").write_text("{}")
+    with refused(f"{part}rerun `pragworld-tasks collect` to resume"):
+        main(["score", "--responses", str(cut)])
+    with pytest.raises(InputError, match="without one; rerun `pragworld-tasks collect` to resume"):
+        read_predictions([cut], documents)
 
 
 def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:

@@ -110,13 +110,20 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
     if missing:
         raise InputError(
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
-            f"row {missing[0]} is the first without one; pass a whole run, without --limit"
+            f"row {missing[0]} is the first without one; {whole_run_remedy(paths[0])}"
         )
     ours, released, responses, yes = map(
         list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
     )
     digest = _digest_of_samples(sampled, documents, names) if sampled else None
     return Predictions(ours, released, digest, responses, yes)
+
+
+def whole_run_remedy(path: str | Path) -> str:
+    """Return what to do about a file of responses that is a part of a run."""
+    if Path(path).with_name("collect.json").is_file():
+        return "rerun `pragworld-tasks collect` to resume"
+    return "pass a whole run, without --limit"
 
 
 def _digest_of_samples(

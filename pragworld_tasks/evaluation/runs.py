@@ -20,6 +20,7 @@ from pragworld_tasks.evaluation.responses import (
     Predictions,
     read_predictions,
     sampled_documents,
+    whole_run_remedy,
 )
 from pragworld_tasks.files import read_json, read_json_lines, whole_characters
 from pragworld_tasks.log import logger
@@ -200,8 +201,8 @@ def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
             _, record = next(iter(read_json_lines(run.files[0])))
             if record["doc"].get("documents_digest") != documents_digest(documents):
                 raise InputError(
-                    f"{run.files[0]}: not all documents are there, or they were edited; pass a "
-                    "whole run, without --limit"
+                    f"{run.files[0]}: not all documents are there, or they were edited; "
+                    f"{whole_run_remedy(run.files[0])}"
                 )
             return documents
     raise InputError(
