@@ -240,6 +240,16 @@ def test_an_extractor_without_a_model(tmp_path: Path) -> None:
     assert process.stderr == "--extractor llm: needs a model; add --base-url and --model\n"
 
 
+def test_a_question_without_extraction_prompt_is_refused_before_requests(tmp_path: Path) -> None:
+    first = write_samples(tmp_path / "model", "travel_commute")
+    own = write_samples(tmp_path / "other", "travel_commute")
+    own.write_text(own.read_text().replace('"travel_commute"', '"rome"'))
+    # Nothing listens there: a request would be refused first.
+    llm = ("--extractor", "llm", "--base-url", "http://127.0.0.1:9/v1", "--model", "reader")
+    with command_refused(f"{own}: the paper has no extraction prompt for rome; use --extractor"):
+        main(["decompose", str(first), str(own), *llm])
+
+
 def test_means_leave_out_questions_with_an_undefined_share(
     tmp_path: Path,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,7 @@ def _decompose(options: argparse.Namespace) -> None:
     agreements = {}
     if options.extractor == "llm":
         endpoint = _endpoint(options)
+        _check_extractable(samples)
         by_rules, samples = samples, [_read_by(endpoint, of_model) for of_model in samples]
         agreements = {
             by_llm.path: ReaderAgreement.of(endpoint.model, by_llm.values, by_rule.values)
@@ -123,16 +125,23 @@ def _endpoint(options: argparse.Namespace) -> "Endpoint":
     return Endpoint(options.base_url, options.model, options.concurrency)
 
 
+def _check_extractable(samples: Sequence["ModelSamples"]) -> None:
+    """Refuse questions whose values no LLM can be asked for, before any request is sent."""
+    from pragworld_tasks.sensitivity.open_questions import questions
+
+    for of_model in samples:
+        if of_model.question not in questions():
+            raise InputError(
+                f"{of_model.path}: the paper has no extraction prompt for {of_model.question}; use "
+                "--extractor rules"
+            )
+
+
 def _read_by(endpoint: "Endpoint", samples: "ModelSamples") -> "ModelSamples":
     """Return the same responses with the values that an LLM reads in them."""
     from pragworld_tasks.sensitivity.extraction import extract
     from pragworld_tasks.sensitivity.open_questions import questions
 
-    if samples.question not in questions():
-        raise InputError(
-            f"{samples.path}: the paper has no extraction prompt for {samples.question}; use "
-            "--extractor rules"
-        )
     name = re.sub(r"[^\w.-]", "_", endpoint.model)
     journal = samples.path.with_name(f"{samples.path.stem}.{name}.journal")
     question = questions()[samples.question]
