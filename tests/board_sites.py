@@ -31,7 +31,7 @@ HOSTILE = (
     'no\n<a href="javascript:document.title=2">me</a>',
     "no\n\u202edlrow\u2066 \u2028.",
 )
-HOSTILE_NAME = "<marquee onclick=alert(1)>moves</marquee></script><!--"
+HOSTILE_NAME = "<marquee onclick=alert(1)>moves</marquee></script><!--" + 60 * "wide"
 NAMES = ("good", "middling", "sure", HOSTILE_NAME)
 
 

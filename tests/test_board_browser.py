@@ -179,6 +179,20 @@ def test_layers_and_sensitivity_are_reached_and_drawn(page: Any, site: Path) -> 
     assert page.locator("marquee").count() == 0
 
 
+def test_long_names_cover_nothing_and_widen_no_page(page: Any, site: Path) -> None:
+    for path in sorted(site.glob("*.html")):
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        for opener in page.locator(".opens").all():
+            opener.click()
+        assert fits(page), path.name
+        outside = page.locator("tbody th").evaluate_all(
+            "all => all.filter((cell) => cell.scrollWidth > cell.clientWidth)"
+            ".map((cell) => cell.textContent)"
+        )
+        assert outside == [], path.name
+
+
 def test_nothing_on_any_page_is_inaccessible(page: Any, site: Path, board: Board) -> None:
     # A page of each kind; all pages of runs look alike, and so do all documents.
     others = ("index", "generated-compare", "generated-dialogues", "layers", "sensitivity")
