@@ -368,6 +368,29 @@ def test_results_of_lm_eval_are_no_answers(folder: Path, tmp_path: Path) -> None
             main(command)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("date", value=1e30),
+        put("date", value=float("nan")),
+        put("total_evaluation_time_seconds", value="long"),
+        put("config", "model_num_parameters", value="many"),
+        put("config", "model_sha", value=5),
+        put("configs", value=[]),
+        put("configs", "pragworld_generated", "metadata", "groups", value="x"),
+    ],
+)
+def test_results_of_lm_eval_that_cannot_be_recorded_are_refused_in_one_line(
+    folder: Path, change: Callable[[Any], None]
+) -> None:
+    (path,) = folder.rglob("results_*.json")
+    results = json.loads(path.read_text())
+    change(results)
+    path.write_text(json.dumps(results))
+    with pytest.raises(InputError, match=r"samples_.*: the results of lm-eval beside it cannot be"):
+        load_runs([str(folder)])
+
+
 def test_runs_with_other_seeds_are_told_so(tmp_path: Path) -> None:
     first, second = (pt.generate(groups=2, seed=seed) for seed in (1, 2))
     path = tmp_path / "samples.jsonl"

@@ -358,8 +358,13 @@ def test_samples_of_some_whole_groups_are_scored(documents: list[Document], tmp_
     ("changes", "expected"),
     [
         ({"documents_digest": ["a"]}, "not all documents are there, or they were edited"),
-        ({"row": "3"}, "'row' is '3', not a whole number"),
-        ({"group": "x"}, "'group' is 'x', not a whole number"),
+        ({"row": "3"}, "'row' in it: Input should be a valid integer"),
+        ({"group": "x"}, "'group' in it: Input should be a valid integer"),
+        ({"alteration": ["Negation"]}, "'alteration' in it: Input should be a valid string"),
+        ({"is_original": 1}, "'is_original' in it: Input should be a valid boolean"),
+        ({"turns_ago": "x"}, "'turns_ago' in it: Input should be a valid integer"),
+        ({"group": 7}, "not all documents are there, or they were edited"),
+        ({"group_size": [1]}, "not all documents are there, or they were edited"),
         ({"wording": 3}, "does not answer each question once"),
     ],
 )

@@ -157,16 +157,21 @@ def sampled_documents(path: Path) -> list[Document]:
     Raises:
         InputError: The file holds no samples of a pragworld task.
     """
+    from pydantic import TypeAdapter, ValidationError
+
+    reader = TypeAdapter(Document)
     names = [field.name for field in fields(Document)]
     documents = []
     for where, record in read_json_lines(path):
         document = record.get("doc")
         if not isinstance(document, Mapping) or not set(names) <= set(document):
             where.refuse("not a sample of a pragworld task; pass a file that lm-eval wrote")
-        for name in ("row", "group", "released_group"):
-            if type(document[name]) is not int:
-                where.refuse(f"{name!r} is {document[name]!r}, not a whole number")
-        documents.append(Document(**{name: document[name] for name in names}))
+        content = json.dumps({name: document[name] for name in names})
+        try:
+            documents.append(reader.validate_json(content, strict=True))
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)[0]
+            where.refuse(f"'doc' was edited, {wrong['loc'][0]!r} in it: {wrong['msg']}")
     return sorted(documents, key=lambda document: document.row)
 
 

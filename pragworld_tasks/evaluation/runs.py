@@ -198,12 +198,16 @@ def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
     for run in runs:
         if len(run.files) == 1 and sampled_split(run.files[0]):
             documents = sampled_documents(run.files[0])
-            _, record = next(iter(read_json_lines(run.files[0])))
-            if record["doc"].get("documents_digest") != documents_digest(documents):
-                raise InputError(
-                    f"{run.files[0]}: not all documents are there, or they were edited; "
-                    f"{whole_run_remedy(run.files[0])}"
-                )
+            sizes = Counter(document.group for document in documents)
+            digest = documents_digest(documents)
+            for _, record in read_json_lines(run.files[0]):
+                logged = record["doc"]
+                recorded = (logged.get("documents_digest"), logged.get("group_size"))
+                if recorded != (digest, sizes[logged["group"]]):
+                    raise InputError(
+                        f"{run.files[0]}: not all documents are there, or they were edited; "
+                        f"{whole_run_remedy(run.files[0])}"
+                    )
             return documents
     raise InputError(
         "the responses do not hold their documents; pass lm-eval's samples, --metadata with the "

@@ -317,8 +317,10 @@ def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
         )
     content = report.to_json()
     results = _results_of(source)
-    model, environment = (
-        _from_lm_eval(source.files[0], *results) if results else (None, EnvironmentRecord())
+    model, environment, generator = (
+        _from_lm_eval(source.files[0], report.split, *results)
+        if results
+        else (None, EnvironmentRecord(), None)
     )
     kind: Source = "lm-eval" if model else "responses"
     name = source.name.removesuffix(".jsonl")
@@ -336,9 +338,7 @@ def to_record(source: RunSource, report: ScoreReport) -> RunRecord:
             documents=len(report.documents),
             groups=report.groups,
             digest=report.documents_digest,
-            generator=_generator_settings(*results)
-            if results and report.split.startswith(GENERATED)
-            else None,
+            generator=generator,
         ),
         intervals=content["intervals"],
         metrics=content["metrics"],
@@ -408,18 +408,20 @@ def _generator_settings(task: str, content: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _from_lm_eval(
-    samples: Path, task: str, content: Mapping[str, Any]
-) -> tuple[ModelRecord, EnvironmentRecord]:
-    """Return model and environment from lm-eval's samples and the results beside them.
+    samples: Path, split: Split, task: str, content: Mapping[str, Any]
+) -> tuple[ModelRecord, EnvironmentRecord, dict[str, Any] | None]:
+    """Return model, environment and settings of documents from lm-eval's results beside samples.
 
     Raises:
         InputError: The results hold what a record cannot.
     """
     try:
-        return _model_of(content), _environment_of(samples, task, content)
-    except ValidationError as error:
+        generator = _generator_settings(task, content) if split.startswith(GENERATED) else None
+        return _model_of(content), _environment_of(samples, task, content), generator
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        reason = _first_of(error) if isinstance(error, ValidationError) else error
         raise InputError(
-            f"{samples}: the results of lm-eval beside it cannot be recorded: {_first_of(error)}"
+            f"{samples}: the results of lm-eval beside it cannot be recorded: {reason}"
         ) from error
 
 
