@@ -391,6 +391,17 @@ def test_results_of_lm_eval_that_cannot_be_recorded_are_refused_in_one_line(
         load_runs([str(folder)])
 
 
+def test_the_folder_of_a_record_is_read_as_the_record(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    submission = tmp_path / "mine"
+    main(["record", str(folder), "--out", str(submission)])
+    (run,) = load_runs([str(submission)])
+    (expected,) = load_runs([str(submission / "record.json")])
+    assert (run.name, run.record) == (expected.name, expected.record)
+    assert run.record.model.adapter == "someone/adapter"
+
+
 def test_runs_with_other_seeds_are_told_so(tmp_path: Path) -> None:
     first, second = (pt.generate(groups=2, seed=seed) for seed in (1, 2))
     path = tmp_path / "samples.jsonl"

@@ -30,6 +30,7 @@ from pragworld_tasks.leaderboard.private_values import public_text, public_value
 
 Source = Literal["lm-eval", "responses", "published", "readings"]
 SCHEMA_VERSION: Literal[1] = 1
+RECORD = "record.json"  # in the folder of a submission
 _TOLERANCE = 1e-6  # percent; files may round
 # lm-eval's names of the model among its arguments, in the order in which it looks for them.
 _NAMED_BY = ("delta", "pretrained", "model", "path", "engine")

@@ -19,7 +19,7 @@ from pragworld_tasks.evaluation.runs import (
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.leaderboard.private_values import is_folder
-from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
+from pragworld_tasks.leaderboard.record import RECORD, RunRecord, read_record, to_record
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
 
     Args:
         arguments: what `score` takes (files of responses, folders of lm-eval's results,
-            `published:MODEL`, `readings:majority`), and run records (`.json`).
+            `published:MODEL`, `readings:majority`), and run records (`.json`, or their folders).
         split: the split of responses that do not name theirs.
 
     Raises:
@@ -58,6 +58,8 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
     known: dict[str, list[Document]] = {}
     runs: list[BoardRun] = []
     for argument in arguments:
+        if (Path(argument) / RECORD).is_file():  # a submission, whose samples don't name the model
+            argument = str(Path(argument) / RECORD)
         if argument.endswith(".json"):
             refuse_results(Path(argument))
             record = read_record(Path(argument))

@@ -19,12 +19,11 @@ from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
 from pragworld_tasks.leaderboard.logged_requests import logged_prompt
 from pragworld_tasks.leaderboard.private_values import is_folder, public_values
-from pragworld_tasks.leaderboard.record import RunRecord, model_and_adapter, read_record
+from pragworld_tasks.leaderboard.record import RECORD, RunRecord, model_and_adapter, read_record
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.leaderboard.submitted_texts import check_texts
 from pragworld_tasks.link import task_descriptions, task_folder
 
-RECORD = "record.json"
 _MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
 # What lm-eval logs for each document, besides its metrics.
 _SAMPLE_FIELDS = {
