@@ -286,6 +286,7 @@ class Hub(LocalServer):
         requests: path and authorization of each.
         commits: the operations of each.
         refusal: the status with which to refuse a commit; 0 to accept it.
+        is_hub: whether it answers as the Hub does, and not as a proxy with a page of its own.
     """
 
     def __init__(self) -> None:
@@ -293,6 +294,7 @@ class Hub(LocalServer):
         self.requests: list[tuple[str, str]] = []
         self.commits: list[list[dict[str, Any]]] = []
         self.refusal = 0
+        self.is_hub = True
 
     @property
     def url(self) -> str:
@@ -312,6 +314,9 @@ class _HubHandler(JsonHandler):
         """Take part in a commit."""
         authorization = self.headers["Authorization"]
         self.server.requests.append((self.path, authorization))
+        if not self.server.is_hub:
+            self.send(200, b"<html>Log in to this network", "text/html")
+            return
         if "/preupload/" in self.path:
             (content,) = body
             modes = [
@@ -397,6 +402,10 @@ def test_a_refused_push_writes_nothing_and_shows_no_token(
         main([*arguments, "--out", str(out), "--push", "someone/model"])
     assert "not allowed with Bearer …" in stderr.getvalue()
     assert TOKEN not in stderr.getvalue()
+    assert not out.exists()
+    hub.is_hub = False
+    with refused("--push someone/model: the pull request could not be opened .*Expecting value"):
+        main([*arguments, "--out", str(out), "--push", "someone/model"])
     assert not out.exists()
     requests = len(hub.requests)
     with refused("--push someone/other: the run is of someone/model; push to that repository"):

@@ -72,7 +72,7 @@ def push_results(repository: str, content: bytes, submissions: Sequence[Submissi
         InputError: The repository is another model's, or the Hub does not answer or refuses.
     """
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HfHubHTTPError
 
     for submission in submissions:
         if submission.model != repository:
@@ -81,8 +81,9 @@ def push_results(repository: str, content: bytes, submissions: Sequence[Submissi
                 "or pass --model-name if both are the same model"
             )
     tasks = ", ".join(submission.task for submission in submissions)
-    # A lost connection raises one of these, whichever HTTP library huggingface_hub builds upon.
-    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, HFValidationError)
+    # A lost connection raises one of the bases, whichever HTTP library huggingface_hub builds upon;
+    # names that are none, and pages that are not JSON, raise a ValueError.
+    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
     try:
         commit = HfApi().create_commit(
             repository,
