@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,14 @@ def train(settings: RunSettings) -> None:
         if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
             _clear_output(out, script_args.overwrite, main_process)
         meet()  # before the processes wait for each other in TRL
-        trainer = _make_trainer(settings, data)
+        created = [folder for folder in (out, *out.parents) if not folder.exists()]
+        try:
+            trainer = _make_trainer(settings, data)
+        except BaseException:
+            with suppress(OSError):  # transformers made it, and nothing is in it
+                for folder in created:
+                    folder.rmdir()
+            raise
         repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
         with full_disk_in_one_line(out):
             trainer.train(resume_from_checkpoint=checkpoint)

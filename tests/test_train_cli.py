@@ -19,7 +19,7 @@ from lm_eval_runs import LmEval
 from peft import PeftModel
 from places import ROOT
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, MambaConfig, MambaForCausalLM
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
@@ -447,6 +447,19 @@ def test_a_run_is_replaced_or_resumed_only_if_told_to(
     main(tiny_run(out, "--overwrite", "--max_steps", "1", "--ula_weight", "0"))
     assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-1"]
     assert not (out / "label_probes.safetensors").exists()
+
+
+def test_a_model_that_is_refused_once_it_is_loaded_leaves_no_folder(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    tokenizer.save_pretrained(tmp_path / "mamba")
+    config = MambaConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2)
+    MambaForCausalLM(config).save_pretrained(tmp_path / "mamba")
+    command = ("--model_name_or_path", str(tmp_path / "mamba"), "--useful_layers", "0")
+    said = refused(*command, "--ula_weight", "1e-3", "--output_dir", str(tmp_path / "runs" / "out"))
+    assert "this architecture cannot be swept" in said
+    assert not (tmp_path / "runs").exists()
 
 
 # Resuming ----------------------------------------------------------------------------------------
