@@ -29,6 +29,7 @@ from pragworld_tasks.formatting import (
     format_number,
     format_percent,
     format_points,
+    format_size,
     markdown_table,
 )
 
@@ -402,7 +403,7 @@ def _layer_table(report: LayerReport) -> str:
         del columns["robust points"]
     return markdown_table(
         f"{model_titles([report.model])[0]}, {report.intervention.name}: {report.data.split}, "
-        f"{report.data.documents} documents, {report.data.groups} groups; "
+        f"{format_size(report.data.documents, report.data.groups)}; "
         f"without ablation: {plain}",
         list(columns),
         [list(row) for row in zip(*columns.values(), strict=True)],

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.metrics import Floats, sums_of_signs
-from pragworld_tasks.formatting import format_percent, markdown_table
+from pragworld_tasks.formatting import format_percent, format_size, markdown_table
 
 POWER = 0.8
 _SHARES = (2, 5, 10, 20, 40)  # of the documents, in percent
@@ -86,7 +86,7 @@ def power_text(documents: Sequence[Document], layers: int) -> str:
     ]
     groups = len({document.group for document in documents})
     title = (
-        f"{documents[0].split}, {len(documents)} documents, {groups} groups, {layers} layers; "
+        f"{documents[0].split}, {format_size(len(documents), groups)}, {layers} layers; "
         f"changes found in {POWER:.0%} of sweeps"
     )
     return markdown_table(title, ["% of answers changed", "points found"], rows)

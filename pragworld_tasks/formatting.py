@@ -45,6 +45,15 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def format_size(documents: int, groups: int) -> str:
+    """Return how many documents there are, and in how many groups.
+
+    >>> format_size(1200, 1)
+    '1,200 documents, 1 group'
+    """
+    return f"{format_count(documents, 'document')}, {format_count(groups, 'group')}"
+
+
 def format_number(number: float | None, digits: str = ".3f") -> str:
     """Return a number without a sign if it rounds to 0, or a dash where it is None or NaN.
 

@@ -9,14 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from command_runs import run_command
+from layer_reports import make_report
 from places import SAMPLES
 
+from pragworld_interp.power import power_text
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.comparison import runs_table
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.evaluation.scoring import score
 
@@ -378,3 +382,14 @@ def test_only_a_released_split_is_shown_as_published() -> None:
     report = score(documents, ["yes"] * len(documents))
     assert report.published
     assert "released scoring" not in report.to_text()
+
+
+def test_one_group_is_written_in_the_singular() -> None:
+    documents = generate_documents(groups=1, seed=3)
+    report = score(documents, ["no"] * len(documents))
+    size = f"{len(documents)} documents, 1 group"
+    assert report.to_text().startswith(f"generated: {size}\n")
+    assert runs_table({"a": report, "b": report}).startswith(f"generated: {size}\n")
+    yes = np.full((len(documents), 3), 0.5)
+    assert f": generated, {size}; without" in make_report(documents, yes).to_text()
+    assert power_text(documents, 2).startswith(f"generated, {size}, 2 layers;")

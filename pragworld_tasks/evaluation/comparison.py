@@ -21,6 +21,7 @@ from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
     format_points,
+    format_size,
     interval_json,
     markdown_table,
     null_if_nan,
@@ -183,7 +184,9 @@ def runs_table(
     headers += ["unreadable", *([f"minus {against[0]}"] if against else [])]
     headers.append("p" if against else "p, next row")
     return markdown_table(
-        f"{first.split}: {len(first.documents)} documents, {first.groups} groups", headers, rows
+        f"{first.split}: {format_size(len(first.documents), first.groups)}",
+        headers,
+        rows,
     )
 
 

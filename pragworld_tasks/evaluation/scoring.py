@@ -43,6 +43,7 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.formatting import (
     format_interval,
     format_percent,
+    format_size,
     interval_json,
     markdown_table,
     null_if_nan,
@@ -222,7 +223,7 @@ class ScoreReport:
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""
         metrics = markdown_table(
-            f"{self.split}: {len(self.documents)} documents, {self.groups} groups",
+            f"{self.split}: {format_size(len(self.documents), self.groups)}",
             ["metric", "right", "%", f"{LEVEL:.0%} interval"]
             + (["released scoring", "%"] if self.shown_published else []),
             [

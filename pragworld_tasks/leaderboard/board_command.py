@@ -65,6 +65,7 @@ def add_board(commands: Commands) -> None:
 def _board(options: argparse.Namespace) -> None:
     from pragworld_interp import EXAMPLES
     from pragworld_tasks.errors import InputError
+    from pragworld_tasks.formatting import format_count
     from pragworld_tasks.leaderboard.boards import make_boards
     from pragworld_tasks.leaderboard.layers_page import read_sweeps
     from pragworld_tasks.leaderboard.pages import render_site
@@ -84,8 +85,5 @@ def _board(options: argparse.Namespace) -> None:
         boards, read_sweeps(sweeps) if sweeps else None, read_sensitivity(options.sensitivity)
     )
     size = write_site(site, options.out)
-    shown = [
-        f"{len(board.runs)} run{'s' if len(board.runs) > 1 else ''} on {board.title}"
-        for board in boards
-    ]
+    shown = [f"{format_count(len(board.runs), 'run')} on {board.title}" for board in boards]
     print(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}")

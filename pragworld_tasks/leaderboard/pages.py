@@ -16,6 +16,7 @@ from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank, SignFlip
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.formatting import (
+    format_count,
     format_interval,
     format_number,
     format_percent,
@@ -140,6 +141,7 @@ def _environment() -> Environment:
         "percent": format_percent,
         "interval": format_interval,
         "points": format_points,
+        "counted": format_count,
         "number": format_number,
         "p": p_text,
         "share": share_text,

@@ -30,7 +30,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_json, write_json
-from pragworld_tasks.formatting import format_interval, markdown_table
+from pragworld_tasks.formatting import format_interval, format_size, markdown_table
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
@@ -88,7 +88,7 @@ class ProbeReport:
             rows.append(cells)
         level = f"{LEVEL:.0%} interval"
         return markdown_table(
-            f"{len(self.groups)} documents, {len({*self.groups})} groups",
+            format_size(len(self.groups), len({*self.groups})),
             ["layer", "probe accuracy %", level, "mean square of MLP outputs", level],
             rows,
         )
