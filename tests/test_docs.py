@@ -334,3 +334,6 @@ def test_the_api_page_lists_every_public_name(package: ModuleType) -> None:
     page = (ROOT / "docs" / "python-api.md").read_text()
     listed = re.findall(rf"^::: {package.__name__}\.(\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted(package.__all__)
+    _, section = page.split(f"\n## `{package.__name__}`", 1)
+    described = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert sorted(described) == sorted(package.__all__)
