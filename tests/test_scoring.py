@@ -393,3 +393,9 @@ def test_one_group_is_written_in_the_singular() -> None:
     yes = np.full((len(documents), 3), 0.5)
     assert f": generated, {size}; without" in make_report(documents, yes).to_text()
     assert power_text(documents, 2).startswith(f"generated, {size}, 2 layers;")
+
+
+def test_a_single_file_of_responses_is_named_by_itself(tmp_path: Path) -> None:
+    path = write_responses(tmp_path / "a.jsonl", ["no"] * len(MANUAL))
+    for paths in (path, str(path)):
+        assert read_predictions(paths, MANUAL).ours == read_predictions([path], MANUAL).ours

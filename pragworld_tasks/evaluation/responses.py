@@ -59,12 +59,15 @@ class _Reading(NamedTuple):
     yes: float | None = None
 
 
-def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document]) -> Predictions:
+def read_predictions(
+    paths: str | Path | Sequence[str | Path], documents: Sequence[Document]
+) -> Predictions:
     r"""Read the answers in files of responses, in the order of `documents`.
 
     Args:
-        paths: the files of one run. Responses without a row number are matched in their order, one
-            file after the other: the released runs on the synthetic split come in two files.
+        paths: the file of a run, or its files. Responses without a row number are matched in their
+            order, one file after the other: the released runs on the synthetic split come in two
+            files.
         documents: the documents of the split that was evaluated.
 
     Raises:
@@ -78,9 +81,11 @@ def read_predictions(paths: Sequence[str | Path], documents: Sequence[Document])
         >>> documents = pt.generate(groups=1)
         >>> path = Path(tempfile.mkdtemp()) / "responses.jsonl"
         >>> _ = path.write_text("".join(json.dumps({"response": "No."}) + "\n" for _ in documents))
-        >>> set(pt.read_predictions([path], documents).ours)
+        >>> set(pt.read_predictions(path, documents).ours)
         {'no'}
     """
+    if isinstance(paths, str | Path):
+        paths = [paths]
     by_row: dict[int, _Reading] = {}
     sampled: dict[int, Mapping[str, Any]] = {}  # the documents as samples have them
     numbered: bool | None = None
