@@ -128,9 +128,11 @@ def read_patching_panels(
         A title, and the panels of `figures.patching_figure`.
 
     Raises:
-        InputError: A file is not a patching report, keeps no pair, or is of other documents or
-            positions than the first one.
+        InputError: There are no files, or one is not a patching report, keeps no pair, or is of
+            other documents or positions than the first one.
     """
+    if not paths:
+        raise InputError("there are no patching reports to read; give at least one")
     reports = [read_patching(path) for path in paths]
     for path, report in zip(paths, reports, strict=True):
         if (report.data, report.positions) != (reports[0].data, reports[0].positions):

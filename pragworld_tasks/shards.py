@@ -120,8 +120,10 @@ def check_shards(files: Sequence[tuple[Path, Shard, Mapping[str, Any]]]) -> list
         files: Each file, the shard in it, and what its results depend on, as JSON values.
 
     Raises:
-        InputError: A shard is of another run, occurs twice, or is missing.
+        InputError: There are no files, or a shard is of another run, occurs twice, or is missing.
     """
+    if not files:
+        raise InputError("there are no shards to join; give the files of all shards of a run")
     first, first_shard, first_identity = files[0]
     count = first_shard.count
     paths: dict[int, Path] = {}

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from layer_reports import make_documents
 
-from pragworld_interp import EXAMPLES, Ablated, merge_shards, read_layers, read_patching
+from pragworld_interp import (
+    EXAMPLES,
+    Ablated,
+    merge_shards,
+    read_layers,
+    read_patching,
+    read_patching_panels,
+)
 from pragworld_interp.cli import main
 from pragworld_interp.packing import work_units
 from pragworld_interp.positions import PromptParts
@@ -60,6 +67,13 @@ def test_each_group_is_in_one_shard_whatever_the_order_of_the_documents(
 def test_what_is_no_shard_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=f"^--shard {text}: must be a number from 1, a slash"):
         parse_shard(text)
+
+
+def test_lists_without_files_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^there are no shards to join; give"):
+        merge_shards([])
+    with pytest.raises(InputError, match=r"^there are no patching reports to read; give"):
+        read_patching_panels([])
 
 
 def test_a_shard_beyond_the_last_one_is_refused() -> None:
