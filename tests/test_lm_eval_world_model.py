@@ -205,6 +205,14 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
             {"paraphrases": "none.jsonl", "values": "1", "unit": "h"},
             "'values' is '1'; it must be a list",
         ),
+        (
+            {"paraphrases": "none.jsonl", "values": ["Oslo", " "], "unit": "h"},
+            "'values' is ['Oslo', ' ']; it must be a list of words or numbers",
+        ),
+        (
+            {"paraphrases": "none.jsonl", "values": [1, True], "unit": "h"},
+            "'values' is [1, True]; it must be a list of words or numbers",
+        ),
         ({"paraphrases": "none.jsonl", "values": [1], "unit": "h"}, "none.jsonl: No such file"),
     ],
 )

@@ -83,7 +83,8 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
             )
     path, values, unit = _path(metadata["paraphrases"]), metadata["values"], metadata["unit"]
     if not isinstance(values, list) or not all(
-        isinstance(value, str | int | float) for value in values
+        isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip()
+        for value in values
     ):
         raise InputError(
             f"world_model_own: 'values' is {values!r}; it must be a list of words or numbers"
