@@ -50,4 +50,6 @@ def ship(folder: Path, out: Path = SHIPPED) -> list[Path]:
 
 
 if __name__ == "__main__":
-    print(*ship(Path(sys.argv[1])), sep="\n")
+    if len(sys.argv) != 2 or not (written := ship(Path(sys.argv[1]))):
+        sys.exit(f"{sys.argv[0]}: name a folder that holds files such as manual_MODEL.jsonl")
+    print(*written, sep="\n")

@@ -52,7 +52,7 @@ def read_text(path: str | Path) -> str:
     try:
         raw = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -328,7 +328,12 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     is_first = False
                 yield number, text
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str | Path, error: OSError) -> InputError:
+    remedy = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
+    return InputError(f"{path}: {error.strerror}{remedy}")
 
 
 def _parse(text: str) -> Any:

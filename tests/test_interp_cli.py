@@ -249,7 +249,7 @@ NOT_REPORTS = [
     ("other.json", r"other\.json: the schema is 'other', not 'pragworld-layers'"),
     ("newer.json", r"newer\.json: the file has version 3 of 'pragworld-layers', but this pragworld reads version 2"),
     ("missing.json", r"missing\.json: No such file or directory$"),
-    ("folder.png", r"folder\.png: Is a directory$"),
+    ("folder.png", r"folder\.png: Is a directory; name a file in it$"),
 ]  # fmt: skip
 
 
