@@ -153,6 +153,11 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
             main([*over_http(server, other, tmp_path)])
         with refused(f"collected with tasks.{TASK}.generation_kwargs.temperature 1.0, not 0.5"):
             main([*arguments, "--gen_kwargs", "temperature=0.5"])
+        recorded = next(tmp_path.rglob("collect.json"))
+        kept = recorded.rename(tmp_path / "kept.json")
+        with refused(f"collect.json: missing, beside samples_{TASK}.jsonl; restore it, or choose"):
+            main([*arguments])
+        kept.rename(recorded)
 
     readable: Counter[int] = Counter()
     for sample in samples(tmp_path):

@@ -377,6 +377,11 @@ def _check_settings(path: Path, settings: CollectionSettings, tasks: Mapping[str
         for name, task in tasks.items():
             now["tasks"][name]["prompts"] = len(task.eval_docs)
     now = json.loads(json.dumps(now))
+    for file in (path.with_name(f"samples_{name}.jsonl") for name in tasks):
+        if not path.exists() and file.exists() and file.stat().st_size:
+            raise InputError(
+                f"{path}: missing, beside {file.name}; restore it, or choose another --output_path"
+            )
     if path.exists() and any(file.stat().st_size for file in path.parent.glob("samples_*.jsonl")):
         before = read_settings(path)
         earlier, these = before["tasks"], now["tasks"]
