@@ -82,10 +82,12 @@ def find_quantities(
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
     start, end, value = number.start, number.end, number.value
+    if _NO_QUANTITY.match(text, end):
+        return None
     unit = target.attached(text, start, end)
     if unit is None:
         is_part = number.kind in ("part", "article") and number.scale == 1
-        if is_part or _NO_QUANTITY.match(text, end):
+        if is_part:
             return None
         bare = bool(_BARE_AFTER.match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
