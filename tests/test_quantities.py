@@ -442,6 +442,9 @@ LOSSES = ("lose losing loss lost", "gain gaining gained")
         ("You'd lose about 5 kg.", -5),
         ("Expect a gain of 2 to 3 kg.", 2.5),
         ("A change of -3 kg.", -3),
+        ("Change ≈ - 3 kg", -3),
+        ("You'd gain:\n\n- **3 kg**", 3),
+        ("Weight gain – 3 kg", 3),
         ("You won't gain anything: you'd lose 4 kg.", -4),
     ],
 )

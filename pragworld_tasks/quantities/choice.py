@@ -20,7 +20,8 @@ from pragworld_tasks.quantities.plain_text import PlainText
 Weights = Mapping[str, float]
 WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
 
-_MINUS = re.compile(r"(?:^|[\s(~≈:=|])- ?$")
+# Before a blank, a minus follows a sign. Otherwise it is a bullet or a dash.
+_MINUS = re.compile(r"(?:^|[\s(~≈:=|])-$|[(~≈:=|] ?- $")
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
 _FEW_WORDS, _LONG = 12, 40
 
@@ -83,9 +84,10 @@ def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
     if _MINUS.search(answer.text[max(0, start - 4) : start]):
         return -1
     negative, positive = (set(words.split()) for words in signs)
+    telling = negative | positive
     placed = zip(answer.starts, answer.words, strict=True)
-    said = [(abs(at - start), word) for at, word in placed if word in negative | positive]
-    return -1 if said and min(said)[1] in negative else 1
+    distances = [(abs(at - start), word) for at, word in placed if word in telling]
+    return -1 if distances and min(distances)[1] in negative else 1
 
 
 def _features_of_none(answer: Answer) -> dict[str, float]:
