@@ -81,6 +81,13 @@ def test_markup_is_taken_off(markup: str, text: str) -> None:
     assert " ".join(to_plain_text(markup).text.split()) == text
 
 
+def test_blanks_are_one_blank_except_for_indentation() -> None:
+    # Patterns that allow blanks around a comma take quadratic time where there are many.
+    for blanks in ("    ", "\t\t", "\u00a0 \t"):
+        text = to_plain_text(f"a{blanks}b{blanks}\n  c{blanks}").text
+        assert text == "a b \n  c "
+
+
 def test_bold_and_boxed_are_remembered() -> None:
     answer = to_plain_text("So **5 kg**, or $\\boxed{\\text{6 kg}}$.\n**7\n8")
     assert [answer.text[slice(*span)] for span in answer.bold] == ["5 kg", "7"]
@@ -569,7 +576,7 @@ def test_no_text_raises(response: str, unit: str, prompt: str) -> None:
 
 
 def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:
-    code = "import sys, pragworld_tasks.quantities as q; sys.exit({'pint', f'{q.__name__}.cues'} & {*sys.modules} != set())"
+    code = "import sys, pragworld_tasks.quantities as q; sys.exit({'pint', f'{q.__name__}.wording'} & {*sys.modules} != set())"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
