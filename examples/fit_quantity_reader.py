@@ -44,7 +44,7 @@ TOLERANCE = 0.01  # relative difference of a value that counts as read correctly
 LEAST_ANSWERS, LEAST_ANSWERS_OF_WORDS = 3, 15  # in which a feature must occur
 # Penalties on the squares of weights. Of the plain words, most say little.
 PENALTY, WORD_PENALTY, SCALE_PENALTY = 0.5, 4.0, 0.1
-SCALES = {"group: mean score", "group: least score", "group", "none"}
+SCALES = {"group: least score", "group", "none"}
 CAUTION = 0.75  # added to the score of none: to read no answer is better than to invent one
 FOLDS, STEPS = 5, 200
 STEPS_OF_EFFECTS = 40  # from the weights with all features

@@ -126,7 +126,7 @@ class Answer:
     def _find(self, mentions: Sequence[QuantityMention]) -> Iterator[Candidate]:
         """Yield the quantities that may be the final number."""
         text, target = self.text, self.target
-        before = 0  # the end of the last one that the words before it are about
+        before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
             start, end, repeats = mention.start, mention.end, target.repeats(mention)
@@ -201,7 +201,6 @@ class Answer:
         opens = line.number <= 1 and place.start - line.start <= _OPENING
         boxed = _within(self.plain.boxed, start, end)
         little = unit.size >= _MILLION and size is not None and 0 < high < _LITTLE
-        given = self.target.largest
         features |= {
             "brackets": bracketed,
             "topic": min(3, len(topic)) / 3,
@@ -212,7 +211,7 @@ class Answer:
             "alone": words <= _NEAR + 1,
             "opens without unit": opens and opens_sentence <= _NEAR + 1 and size is None,
             "preferred": about.text.startswith(self._preferred),
-            "as large as given": unit.size == 1 and 0 < given * _LARGE < low,
+            "as large as given": unit.size == 1 and 0 < self.target.largest * _LARGE < low,
             "trifle": little * (1 if high < _LITTLE / 10 else 0.5),
             "heading off topic": bool(heading.text and self._topic and not heading.topic),
         }

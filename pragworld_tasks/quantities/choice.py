@@ -54,7 +54,7 @@ def find_options(answer: Answer, weights: Weights) -> list[Option]:
         score = sum([get(name, 0.0) * value for name, value in features.items() if value])
         return Option(value, score, features, start)
 
-    options = [option(one.value, one.features, one.start) for one in answer.candidates]
+    options = [option(single.value, single.features, single.start) for single in answer.candidates]
     scored = zip(answer.candidates, (single.score for single in options), strict=True)
     options += [option(*group) for group in _find_groups(answer, scored)]
     return [*options, option(None, _features_of_none(answer))]
@@ -135,7 +135,7 @@ def _find_groups(
         if len(members) < 2:
             continue
         scores, candidates = zip(*members, strict=True)
-        low, high = min(one.low for one in candidates), max(one.high for one in candidates)
+        low, high = min(end.low for end in candidates), max(end.high for end in candidates)
         features = {"group": 1.0, "group: least score": min(scores) / _SCALE}
         for span in (candidates[0].place.line.section, candidates[0].place.line.intro):
             features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}

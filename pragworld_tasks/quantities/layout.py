@@ -10,8 +10,8 @@ from typing import NamedTuple
 from pragworld_tasks.quantities.plain_text import PlainText, Span
 from pragworld_tasks.quantities.wording import pattern
 
-_BULLET = re.compile(r"(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-z][.)])[ \t]+(?=\S)")
-_HEADING = re.compile(r"[ \t]*#{1,6}[ \t]*")
+_BULLET = re.compile(r" *(?:[-*+•‣◦▪]|\(?\d{1,2}[.)]|\(?[a-z][.)]) +(?=\S)")
+_HEADING = re.compile(r" *#{1,6} *")
 _DIGIT = re.compile(r"\d")
 _STEP, _TITLE, _ABBREVIATED = (pattern(name) for name in ("step_heading", "title", "abbreviated"))
 _RULE = re.compile(r"[\s|:+=-]*$")

@@ -24,7 +24,7 @@ _RATE_BEFORE, _ON_A_DAY = pattern("rate_before"), pattern("on_a_day")
 _BUT = re.compile(r" *,? *but\b")
 _ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
-_BETWEEN = re.compile(r"\b[Bb]etween\b[^.;\n]{0,25}$")
+_BETWEEN = re.compile(r"\bbetween\b[^.;\n]{0,25}$")
 _OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
 _OPERATOR_AFTER = re.compile(r" *[+*÷=]")
 _COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?")
@@ -86,8 +86,7 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
         return None
     unit = target.attached(text, start, end)
     if unit is None:
-        is_part = number.kind in ("part", "article") and number.scale == 1
-        if is_part:
+        if number.kind in ("part", "article") and number.scale == 1:
             return None
         bare = bool(_BARE_AFTER.match(text, end))
         begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
@@ -135,7 +134,7 @@ def _compounds(
         if last and last.size and last.per is None:
             gap = text[last.end : mention.start]
             rest = mention
-            glued = not gap and text[last.end - 1] in "hH"
+            glued = not gap and text[last.end - 1] == "h"
             spoken = last.size == target.hour and _AND_MINUTES.fullmatch(gap)
             if mention.size is None and (glued or spoken):
                 minutes = mention.low * last.size / 60
@@ -239,7 +238,8 @@ def read_target(unit: str, prompt: str) -> QuantityTarget:
         InputError: `unit` is not a unit.
     """
     text, target_unit = to_plain_text(prompt), parse_unit(unit)
-    inputs = {(given.low, given.high) for given in find_quantities(text, target_unit) if given.size}
+    mentions = find_quantities(text, target_unit)
+    inputs = {(mention.low, mention.high) for mention in mentions if mention.size}
     amounts = [high for _, high in inputs if target_unit.kind == "money"]
     return QuantityTarget(
         unit=target_unit,

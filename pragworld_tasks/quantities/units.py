@@ -56,15 +56,14 @@ def _parsed(name: str) -> pint.Unit | None:
 
 @functools.cache
 def _named(word: str) -> str | None:
-    """Return pint's name of the unit that a word of a text stands for, or None."""
-    lower = word.lower()
-    if lower in _SPELLINGS and (len(word) > 1 or word == lower):
-        return _SPELLINGS[lower]
-    if len(word) < 4 and lower not in ("ton", "cup"):
+    """Return pint's name of the unit that a word in lower case stands for, or None."""
+    if word in _SPELLINGS:
+        return _SPELLINGS[word]
+    if len(word) < 4 and word not in ("ton", "cup"):
         return None  # pint takes `in`, `at` and `as` for units
-    name = str(_parsed(lower))
+    name = str(_parsed(word))
     # Only whole names of units: `gas` would be a billion attoseconds.
-    return name if name in (lower, lower.removesuffix("s"), lower.removesuffix("es")) else None
+    return name if name in (word, word.removesuffix("s"), word.removesuffix("es")) else None
 
 
 @functools.cache
@@ -194,7 +193,7 @@ def per_at(text: str, end: int) -> tuple[str | None, int]:
 
 def parse_period(word: str) -> str | None:
     """Return the period, or another unit, that a word such as `month` or `monthly` stands for."""
-    return _ADVERBS.get(word.lower()) or _named(word)
+    return _ADVERBS.get(word) or _named(word)
 
 
 @functools.cache
@@ -231,7 +230,7 @@ def parse_unit(name: str) -> TargetUnit:
     size = SCALES[match[1]] if match[1] else 1.0
     unit, per = match[2].strip().lower(), below.strip().lower() or None
     per = per and (_named(per) or per)
-    known = _SPELLINGS.get(unit) or _named(unit)
+    known = _named(unit)
     if not known and (symbol := _parsed(match[2].strip())):  # a name or symbol as written
         known = str(symbol) if match[2].strip() in (str(symbol), f"{symbol:~}") else None
     if known:

@@ -67,10 +67,10 @@ def _phrases_of(word: str) -> tuple[_Phrases, str]:
 def find_cues(text: PlainText) -> tuple[list[int], list[str]]:
     """Return the starts of a text's words and phrases, and the cue, or else the stem, of each."""
     starts, words = text.starts.copy(), text.words
-    found = list(map(_phrases_of, words))
-    cues = [alone for _, alone in found]
+    entries = list(map(_phrases_of, words))
+    cues = [alone for _, alone in entries]
     joined = [(0, 0)]  # the words of each phrase
-    for index, (phrases, _) in enumerate(found[:-1]):
+    for index, (phrases, _) in enumerate(entries[:-1]):
         if not phrases or index < joined[-1][1]:
             continue
         for rest, cue in phrases.get(words[index + 1], ()):
