@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pragworld_tasks.quantities.mentions import find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
 from pragworld_tasks.quantities.plain_text import to_plain_text
 from pragworld_tasks.quantities.units import parse_unit
+from pragworld_tasks.quantities.wording import find_cues
 from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 
 ANSWERS = Path(__file__).parent / "answers"
@@ -573,6 +575,15 @@ PIECES = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
 def test_no_text_raises(response: str, unit: str, prompt: str) -> None:
     value = read_quantity(response, unit, prompt)
     assert value is None or (math.isfinite(value) and value >= 0)
+
+
+def test_a_long_word_takes_little_memory() -> None:
+    text = to_plain_text("\N{LATIN SMALL LIGATURE FI}" * 20_000)  # becomes 40,000 letters
+    tracemalloc.start()
+    find_cues(text)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10e6  # it was 800 MB when each beginning of the word was looked up
 
 
 def test_neither_pint_nor_the_patterns_are_loaded_before_they_are_needed() -> None:

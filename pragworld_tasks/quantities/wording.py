@@ -15,6 +15,7 @@ from pragworld_tasks.quantities.plain_text import PlainText
 
 _REFERENCE = re.compile(r"\{([a-z]\w*)\}")
 STEM = 5  # letters by which related words are compared: `estimate` and `estimating`
+_LONGEST = 16  # letters of the beginning of a word that is a cue: `uncertaint*`
 # By the second word of phrases, the words from there on, and the cue of each phrase.
 _Phrases = Mapping[str, Sequence[tuple[list[str], str]]]
 
@@ -59,7 +60,7 @@ def _read_phrases() -> Mapping[str, tuple[_Phrases, str]]:
 def _phrases_of(word: str) -> tuple[_Phrases, str]:
     """Return the phrases of several words that begin with a word, and the cue of it alone."""
     phrases = _read_phrases()
-    starts = (word, *(f"{word[:length]}*" for length in range(len(word), 2, -1)))
+    starts = (word, *(f"{word[:length]}*" for length in range(min(len(word), _LONGEST), 2, -1)))
     several, alone = next((phrases[start] for start in starts if start in phrases), ({}, ""))
     return several, alone or word[:STEM]
 
