@@ -37,7 +37,7 @@ _OPENING = 30  # characters of a sentence
 _OPTION = frozenset(("CASE", "IF", "with", "via", "at", "for"))  # in headings
 _MARKS = frozenset(("CASE", "IF", "IDEAL"))  # of alternatives
 
-_SAME = 0.005  # relative difference of equal values
+SAME = 0.005  # relative difference of equal values
 _MOST_TERMS = 12  # of a sum
 _LARGE = 0.5  # of a price or an income in the prompt
 _MILLION, _LITTLE = 1e6, 0.1  # of the millions that the prompt asks for
@@ -165,12 +165,12 @@ class Answer:
         # Conversion.
         size, factor = mention.size, 1.0
         if size is None:
-            size = self._size_in_label(place, label)
             # `A million`, or `about 2,000 a year`, where the prompt asks for just that.
-            if unit.kind == "money" and (
-                mention.scale >= unit.size > 1 or (unit.per and mention.per)
-            ):
+            is_asked = mention.scale >= unit.size > 1 or (unit.per and mention.per)
+            if unit.kind == "money" and is_asked:
                 size = unit.sized(unit.unit)
+            else:
+                size = self._size_in_label(place, label)
             # 4,000,000 where the target is in millions does not mean millions of millions.
             factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
         in_table = (place.column, line.section) if place.column != NOWHERE else ()
@@ -256,9 +256,9 @@ def _add_relations(candidates: Sequence[Candidate]) -> None:
     for candidate in candidates:
         features, value, group = candidate.features, candidate.value, candidate.place.line.group
         features["part"] = group >= 0 and len(rows[group]) > 1
-        first = bisect.bisect_left(earlier, value * (1 - _SAME))
+        first = bisect.bisect_left(earlier, value * (1 - SAME))
         features["repeated earlier"] = (
-            value > 0 and first < len(earlier) and earlier[first] <= value * (1 + _SAME)
+            value > 0 and first < len(earlier) and earlier[first] <= value * (1 + SAME)
         )
         if candidate.sized:
             features["only one"] = len(sized) == 1
@@ -267,9 +267,9 @@ def _add_relations(candidates: Sequence[Candidate]) -> None:
         total, value = 0.0, candidate.value
         for first in range(index - 1, max(-1, index - 1 - _MOST_TERMS), -1):
             total += sized[first].value
-            if total > value * (1 + 2 * _SAME):
+            if total > value * (1 + 2 * SAME):
                 break
-            if first < index - 1 and value and total >= value * (1 - 2 * _SAME):
+            if first < index - 1 and value and total >= value * (1 - 2 * SAME):
                 for term in sized[first:index]:
                     term.features["term of a sum"] = 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.files import read_json
-from pragworld_tasks.quantities.candidates import Answer, Candidate
+from pragworld_tasks.quantities.candidates import SAME, Answer, Candidate
 from pragworld_tasks.quantities.plain_text import PlainText
 
 Weights = Mapping[str, float]
@@ -25,7 +25,6 @@ _MINUS = re.compile(r"(?:^|[\s(~≈:=|])-$|[(~≈:=|] ?- $")
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
 _FEW_WORDS, _LONG = 12, 40
 
-_SAME = 0.005  # relative difference of equal values
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
 
@@ -71,7 +70,7 @@ def choose(options: Sequence[Option]) -> Option:
     first, bounds = 0, (0, len(ranked))
     for last, (value, probability, _) in enumerate(ranked):
         share += probability
-        while ranked[first][0] < value * (1 - _SAME):  # leaves the run of equal values
+        while ranked[first][0] < value * (1 - SAME):  # leaves the run of equal values
             share -= ranked[first][1]
             first += 1
         if share > most:
