@@ -7,6 +7,7 @@ hold the documents they are answers to.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -160,13 +161,13 @@ def sampled_documents(path: Path) -> list[Document]:
     """Return the documents in the samples of a pragworld task, sorted by row.
 
     Raises:
-        InputError: The file holds no samples of a pragworld task.
+        InputError: The file holds no samples of a pragworld task, edited ones, or a part of a run.
     """
     from pydantic import TypeAdapter, ValidationError
 
     reader = TypeAdapter(Document)
     names = [field.name for field in fields(Document)]
-    documents = []
+    documents, recorded = [], set()
     for where, record in read_json_lines(path):
         document = record.get("doc")
         if not isinstance(document, Mapping) or not set(names) <= set(document):
@@ -177,7 +178,16 @@ def sampled_documents(path: Path) -> list[Document]:
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
             where.refuse(f"'doc' was edited, {wrong['loc'][0]!r} in it: {wrong['msg']}")
-    return sorted(documents, key=lambda document: document.row)
+        size, digest = document.get("group_size"), document.get("documents_digest")
+        recorded.add((document["group"], json.dumps(size), json.dumps(digest)))
+    documents.sort(key=lambda document: document.row)
+    digest = json.dumps(documents_digest(documents))
+    sizes = Counter(document.group for document in documents)
+    if recorded != {(group, json.dumps(size), digest) for group, size in sizes.items()}:
+        raise InputError(
+            f"{path}: not all documents are there, or they were edited; {whole_run_remedy(path)}"
+        )
+    return documents
 
 
 def _row_of(record: Mapping[str, Any], where: Where) -> int | None:

@@ -16,12 +16,7 @@ from pragworld_tasks.evaluation.published import (
     published_models,
     reading_answers,
 )
-from pragworld_tasks.evaluation.responses import (
-    Predictions,
-    read_predictions,
-    sampled_documents,
-    whole_run_remedy,
-)
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
 from pragworld_tasks.files import read_json, read_json_lines, whole_characters
 from pragworld_tasks.log import logger
 
@@ -197,18 +192,7 @@ def documents_in_samples(runs: Sequence[RunSource]) -> list[Document]:
     """
     for run in runs:
         if len(run.files) == 1 and sampled_split(run.files[0]):
-            documents = sampled_documents(run.files[0])
-            sizes = Counter(document.group for document in documents)
-            digest = documents_digest(documents)
-            for _, record in read_json_lines(run.files[0]):
-                logged = record["doc"]
-                recorded = (logged.get("documents_digest"), logged.get("group_size"))
-                if recorded != (digest, sizes[logged["group"]]):
-                    raise InputError(
-                        f"{run.files[0]}: not all documents are there, or they were edited; "
-                        f"{whole_run_remedy(run.files[0])}"
-                    )
-            return documents
+            return sampled_documents(run.files[0])
     raise InputError(
         "the responses do not hold their documents; pass lm-eval's samples, --metadata with the "
         "settings of generated documents, or --documents with a file of your own"
