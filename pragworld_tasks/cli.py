@@ -338,6 +338,7 @@ def _generate(options: argparse.Namespace) -> None:
     from pragworld_tasks.dialogues.export import write_groups
     from pragworld_tasks.dialogues.generate import generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
+    from pragworld_tasks.formatting import format_count
 
     if bool(options.out) == options.show:
         raise InputError("generate: pass either --out FILE, to write, or --show, to read")
@@ -354,7 +355,7 @@ def _generate(options: argparse.Namespace) -> None:
         return
     progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
     rows = write_groups(progress, options.out, options.overwrite)
-    print(f"{options.out}: {rows} documents in {groups} groups")
+    print(f"{options.out}: {rows} documents in {format_count(groups, 'group')}")
 
 
 def _add_alter(commands: Commands) -> None:

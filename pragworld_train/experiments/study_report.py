@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.responses import read_predictions, sampled_docum
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import format_number, markdown_table
+from pragworld_tasks.formatting import format_number, format_size, markdown_table
 from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
 from pragworld_train.experiments.probing import read_probe_report
 from pragworld_train.lm_eval_process import sample_files
@@ -107,8 +107,9 @@ class StudyReport:
         compared = REFERENCE in self.arms and others
         parts = [
             _table(
-                f"Accuracy in percent, means over seeds {seeds}; test: {self.documents} documents, "
-                f"{self.groups} groups; documents with the held-out alteration count there alone",
+                f"Accuracy in percent, means over seeds {seeds}; test: "
+                f"{format_size(self.documents, self.groups)}; documents with the "
+                "held-out alteration count there alone",
                 self.arms,
                 answers,
             )
