@@ -355,7 +355,8 @@ def _generate(options: argparse.Namespace) -> None:
         return
     progress = tqdm(generate(settings), total=groups, unit="group", delay=1, disable=None)
     rows = write_groups(progress, options.out, options.overwrite)
-    print(f"{options.out}: {rows} documents in {format_count(groups, 'group')}")
+    count = f"{format_count(rows, 'document')} in {format_count(groups, 'group')}"
+    print(f"{options.out}: {count}")
 
 
 def _add_alter(commands: Commands) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 
 from pragworld_tasks.data.splits import OWN
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_count, markdown_table
 
 TAGS = ("trl", "sft", "layer-regularized")
 _CITATIONS = """\
@@ -103,7 +103,8 @@ def _data(data: Mapping[str, Any], dataset: str | None) -> str:
     template = "with" if data["chat_template"] else "without"
     source = "the user's own" if data["split"] == OWN else f"PragWorld's {data['split']} split"
     return (
-        f"{data['documents']:,} documents in {data['groups']:,} groups of {source}{without}"
+        f"{format_count(data['documents'], 'document')} in "
+        f"{format_count(data['groups'], 'group')} of {source}{without}"
         f"{originals}, as Prompt 2 of the paper {template} the chat template"
     )
 

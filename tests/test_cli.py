@@ -9,6 +9,8 @@ from places import SAMPLES
 
 from pragworld_interp import cli as interp
 from pragworld_tasks.cli import main
+from pragworld_tasks.data.audit import audit
+from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 
 
@@ -43,6 +45,11 @@ def test_check_prints_an_audit() -> None:
     )
     assert "synthetic: 7 documents in 3 groups\n" in synthetic
     assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
+
+
+def test_an_audit_counts_one_document_and_group_in_the_singular() -> None:
+    first = read_manual(SAMPLES / FILES["manual"].path)[:1]
+    assert audit(first).to_text().startswith("manual: 1 document in 1 group\n")
 
 
 def test_check_of_the_released_files_finds_what_is_known(released: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import deviations
 from pragworld_tasks.evaluation.breakdowns import alteration_category
+from pragworld_tasks.formatting import format_count
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Audit:
             return ", ".join(f"{name} {count}" for name, count in counter.most_common())
 
         lines = [
-            f"{self.split}: {self.documents} documents in {self.groups} groups"
+            f"{self.split}: {format_count(self.documents, 'document')} in "
+            f"{format_count(self.groups, 'group')}"
             + (
                 f" ({self.released_groups} as the released scoring counts them)"
                 if self.released_groups != self.groups
