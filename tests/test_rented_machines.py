@@ -71,7 +71,8 @@ def test_a_preempted_study_resumes_on_another_machine(tmp_path: Path) -> None:
     shutil.rmtree(first.parent)
     assert not any(out.glob("trained/*/complete"))
     kept = {path: path.stat().st_mtime_ns for path in out.glob("[!c]*/**/complete")}
-    trained = len([*out.glob("checkpoints/*/*/complete")])
+    checkpoints = [path.parent.name for path in out.glob("checkpoints/*/*/complete")]
+    trained = max(int(name.removeprefix("checkpoint-")) for name in checkpoints)
     half_kept = out / "evaluations" / f"{name}-trained" / "shard-1" / "results_0.json"
     half_kept.parent.mkdir(parents=True)
     half_kept.write_text("{")
