@@ -100,7 +100,6 @@ class _Pass:
         self._order = sorted(range(len(targets)), key=lambda number: targets[number].layers)
         self._targets = [targets[number] for number in self._order]
         device = decoder.device
-        self._rows = torch.arange(len(batch.ids), device=device).repeat(len(targets))
         self._history = batch.history.to(device)
         self._chosen = None if batch.chosen.all() else batch.chosen.to(device)[..., None]
         self._plain = self._branches = torch.empty(0, device=device)
@@ -121,7 +120,7 @@ class _Pass:
         begun = [n for n, target in enumerate(self._targets) if target.layers[0] < live.number]
         for part in _stretches([number for number in begun if number not in here]):
             branches = self._branches[part].flatten(0, 1)
-            live.run(branches, self._rows[: len(branches)])
+            live.run(branches)
         attention, module = live.block.attention, live.block.mlp
         attention_outputs: list[Any] = []
         outputs: list[Any] = []

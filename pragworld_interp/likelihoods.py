@@ -166,7 +166,7 @@ def _residuals_at(
         nonlocal residuals
         if not live.is_last:
             return live.rerun(hidden)
-        live.run(hidden, torch.arange(len(hidden), device=hidden.device))
+        live.run(hidden)
         residuals = hidden[tuple(ends.to(hidden.device).T)]
         return hidden
 

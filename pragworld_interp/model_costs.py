@@ -50,10 +50,18 @@ class Cost:
 
 @dataclass(frozen=True)
 class BlockCost:
-    """The FLOPs of a block, and those of its parts whose outputs are added to the residuals."""
+    """The FLOPs of a block, and those of its parts whose outputs are added to the residuals.
+
+    Attributes:
+        whole: Of the block.
+        attention: Of its attention.
+        projection: Of what the outputs of heads go into, a part of attention; 0 if it is not known.
+        mlp: Of its MLP.
+    """
 
     whole: Cost
     attention: Cost
+    projection: Cost
     mlp: Cost
 
 
@@ -191,13 +199,18 @@ def _block_costs(decoder: Decoder) -> tuple[BlockCost, ...]:
         return Cost(round(few / short) - score * short, score)
 
     return tuple(
-        BlockCost(cost(block.module), cost(block.attention), cost(block.mlp))
+        BlockCost(
+            cost(block.module),
+            cost(block.attention),
+            cost(block.heads.projection) if block.heads else Cost(0, 0),
+            cost(block.mlp),
+        )
         for block in decoder.blocks
     )
 
 
 def _flops_by_part(decoder: Decoder, length: int) -> dict[nn.Module, int]:
-    """Return the FLOPs of each block, its attention and its MLP in a run without a cache."""
+    """Return the FLOPs of each block and each of its parts in a run without a cache."""
     flops: dict[nn.Module, int] = {}
     with ExitStack() as stack, FlopCounterMode(display=False) as counter:
 
@@ -208,7 +221,8 @@ def _flops_by_part(decoder: Decoder, length: int) -> dict[nn.Module, int]:
             flops[part] += counter.get_total_flops()
 
         for block in decoder.blocks:
-            for part in (block.module, block.attention, block.mlp):
+            heads = [block.heads.projection] if block.heads else []
+            for part in (block.module, block.attention, *heads, block.mlp):
                 stack.callback(part.register_forward_pre_hook(begin).remove)
                 stack.callback(part.register_forward_hook(end).remove)
         _run(decoder, length)

@@ -136,31 +136,24 @@ def patched_logits(
     patching = patching_batch(groups, pairs, trees, decoder.dtype)
     batch, runs, units = patching.batch, patching.runs, patching.units
     layers, device = len(decoder.blocks), decoder.device
-    patches = [_Patch([runs[number] for number in unit], device) for unit in units]
-    stacks: list[Tensor] = []  # of each patch, [layers, pairs, length, width]
+    patches = [_Patch([runs[number] for number in unit], layers, device) for unit in units]
     plain = torch.empty(0)
 
     def at_layer(live: LiveBlock, hidden: Tensor) -> Tensor:
-        nonlocal plain, stacks
+        nonlocal plain
         plain = live.rerun(hidden)
-        if not live.number:
-            shapes = [patch.suffixes.columns.shape for patch in patches]
-            stacks = [plain.new_empty(layers, *shape, hidden.shape[2]) for shape in shapes]
-        stacks = [stack.to(hidden.device) for stack in stacks]  # layers may be on several devices
-        for stack, patch in zip(stacks, patches, strict=True):
-            patch.apply(hidden, stack[live.number])
-            branches = stack[: live.number + 1].flatten(0, 1)
+        for patch in patches:
+            branches = patch.branches_at(live.number, hidden)
+            if not len(branches):
+                continue
             if trees:
                 live.run_suffixes(branches, patch.suffixes)
             else:
-                live.run(branches, patch.suffixes.rows.repeat(live.number + 1))
+                live.run(branches, patch.suffixes.rows)
         return plain
 
     sweep_layers(decoder, batch, at_layer, chunk=chunk, keep_keys=trees)
-    ends = [plain.new_empty(layers, 0, plain.shape[2])]
-    for stack, patch in zip(stacks, patches, strict=True):
-        pair = torch.arange(stack.shape[1], device=stack.device)
-        ends.append(stack[:, pair, patch.suffixes.ends.to(stack.device)])
+    ends = [plain.new_empty(layers, 0, plain.shape[2]), *(patch.ends(plain) for patch in patches)]
     order = torch.tensor([number for unit in units for number in unit], dtype=torch.long)
     patched_ends = torch.cat(ends, 1)[:, order.argsort().to(plain.device)]
     rows, columns = batch.ends.unbind(1)
@@ -176,10 +169,17 @@ def patched_logits(
 
 
 class _Patch:
-    """What replaces residuals at each layer for some pairs."""
+    """Some pairs, and their runs patched at each layer so far.
 
-    def __init__(self, runs: Sequence[PatchedRun], device: torch.device) -> None:
+    Most patches leave the residuals at the first layer as they are, because aligned tokens are the
+    same and their embeddings hold no positions. Then those runs are the plain one.
+    """
+
+    def __init__(self, runs: Sequence[PatchedRun], layers: int, device: torch.device) -> None:
         self.suffixes = pad_suffixes([run.suffix for run in runs], device)
+        self._layers = layers
+        self._first = 0  # layer whose patch changes residuals
+        self._branches = torch.empty(0, device=device)  # [layers from the first on, pairs, …]
         patched = [
             (number, target, run.source_row, source)
             for number, run in enumerate(runs)
@@ -187,12 +187,43 @@ class _Patch:
         ]
         self._places = torch.tensor(patched, dtype=torch.long, device=device).view(-1, 4).T
 
-    def apply(self, hidden: Tensor, branches: Tensor) -> None:
-        """Write the residuals of a layer, patched, into [pairs, length, width] branches."""
-        rows, columns = self.suffixes.rows[:, None], self.suffixes.columns
+    def branches_at(self, layer: int, hidden: Tensor) -> Tensor:
+        """Return the residuals of all runs before a layer, with new runs that it is patched in.
+
+        Args:
+            layer: The layer.
+            hidden: [rows, length, width] residuals of the plain run before it.
+
+        Returns:
+            [patched layers times pairs, length, width], to be changed in place.
+        """
         pairs, targets, source_rows, sources = self._places.to(hidden.device)
-        branches[:] = hidden[rows.to(hidden.device), columns.to(hidden.device)]
-        branches[pairs, targets] = hidden[source_rows, sources]
+        suffixes = self.suffixes.to(hidden.device)
+        patched = hidden[suffixes.rows[:, None], suffixes.columns]
+        own = patched[pairs, targets]
+        instead = hidden[source_rows, sources]
+        if not layer:
+            self._first = int(torch.equal(own, instead))
+            self._branches = hidden.new_empty(self._layers - self._first, *patched.shape)
+        patched[pairs, targets] = instead
+        self._branches = self._branches.to(hidden.device)  # layers may be on several devices
+        if layer >= self._first:
+            self._branches[layer - self._first] = patched
+        return self._branches[: layer + 1 - self._first].flatten(0, 1)
+
+    def ends(self, plain: Tensor) -> Tensor:
+        """Return the [layers, pairs, width] residuals of all runs where prompts end.
+
+        Args:
+            plain: [rows, length, width] residuals of the plain run after the last block.
+        """
+        suffixes = self.suffixes.to(plain.device)
+        pair = torch.arange(len(suffixes.rows), device=plain.device)
+        ends = self._branches[:, pair, suffixes.ends]
+        if not self._first:
+            return ends
+        unchanged = plain[suffixes.rows, suffixes.columns[pair, suffixes.ends]]
+        return torch.cat([unchanged[None], ends])
 
 
 def _in_tree(pair: PatchingPair, tree: TokenTree, row: int) -> PatchedRun:

@@ -29,7 +29,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
 
 # Tokens that go through a block at a time. On a CPU more is slower, because less fits its cache.
-CPU_TOKENS = 2048
+CPU_TOKENS = 1280
 ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
 

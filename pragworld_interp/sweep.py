@@ -10,14 +10,18 @@ The blocks of a model may be on several devices. What goes into a block is moved
 however many branches run through it.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import math
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -25,7 +29,7 @@ from pragworld_interp.decoder import Block, Decoder
 from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
-from pragworld_interp.tree_attention import Span, TreeAttention, spans
+from pragworld_interp.tree_attention import TreeAttention, spans
 
 
 @dataclass(frozen=True)
@@ -81,29 +85,42 @@ def _pad(columns: Sequence[list[int]]) -> tuple[list[list[int]], list[list[bool]
 
 @dataclass(frozen=True)
 class LiveBlock:
-    """A block in the middle of a sweep, which can run on any rows, any number of times."""
+    """A block in the middle of a sweep, which can run on any rows, any number of times.
+
+    Of the residuals after the last block, only those at the ends of prompts are right.
+    """
 
     number: int
     block: Block
-    is_last: bool
     _batch: Batch
     _ends: Tensor  # [rows of the batch, n] columns, those of prompts' ends among them
     _forward: Callable[..., Any]
     _args: tuple[Any, ...]
     _kwargs: dict[str, Any]
     _chunk: int
+    _kept: "_Kept"
+    _at_ends: "_AtEnds | None"  # of the last block
 
-    def run(self, hidden: Tensor, rows: Tensor) -> None:
+    @property
+    def is_last(self) -> bool:
+        """Whether no block comes after this one."""
+        return self._at_ends is not None
+
+    def run(self, hidden: Tensor, rows: Tensor | None = None) -> None:
         """Run branches through the block, in place.
 
         Args:
-            hidden: [n, length, width] residuals before the block, which become those after it.
-            rows: [n] the row of the batch that each belongs to, for its mask and positions.
+            hidden: [a multiple of n, length, width] residuals before the block, which become those
+                after it.
+            rows: [n] rows of the batch, whose masks and positions the branches take in turn; None
+                for all rows in order.
         """
-        rows = rows.to(hidden.device)
-        for part in self._chunks(hidden):
-            arguments = _map((self._args, self._kwargs), partial(self._of_rows, rows=rows[part]))
-            hidden[part] = self._call(hidden[part], arguments, self._ends[rows[part]])
+        if rows is not None:
+            rows = rows.to(hidden.device)
+        owner = self._batch.ids if rows is None else rows
+        ends = self._ends if rows is None else self._ends[rows]
+        select = partial(self._of_rows, rows=rows)
+        self._run(hidden, ends, partial(self._taker, owner=owner, select=select))
 
     def run_suffixes(self, hidden: Tensor, suffixes: Suffixes) -> None:
         """Run branches of suffixes through the block, in place. The sweep has to `keep_keys`.
@@ -114,60 +131,86 @@ class LiveBlock:
             suffixes: The place of each suffix in the batch.
         """
         suffixes = suffixes.to(hidden.device)
-        take = partial(self._taker, suffixes=suffixes)
-        takers = _map((self._args, self._kwargs), take)
-        numbers = torch.arange(len(hidden), device=hidden.device) % len(suffixes.rows)
-        for part in self._chunks(hidden):
-            arguments = _map(takers, partial(_taken, numbers=numbers[part]))
-            ends = suffixes.ends[numbers[part], None]
-            hidden[part] = self._call(hidden[part], arguments, ends)
+        select = partial(self._of_suffixes, suffixes=suffixes)
+
+        def taker(value: Any, times: int) -> Callable[[slice], Any]:
+            if isinstance(value, Cache):
+                return _PrefixKeys(value.layers[self.number], suffixes, times).of_turns
+            return self._taker(value, times, owner=suffixes.rows, select=select)
+
+        self._run(hidden, suffixes.ends[:, None], taker)
 
     def rerun(self, hidden: Tensor) -> Tensor:
         """Return the residuals after the block for all rows of the batch, [rows, length, width].
 
         All positions run in one call, so that a caller can record or replace outputs on the way.
         """
-        return first_tensor(self._forward(hidden, *self._args, **self._kwargs))
+        return self._call(hidden, self._args, self._kwargs, self._ends)
 
-    def _chunks(self, hidden: Tensor) -> list[slice]:
-        size = max(1, self._chunk // hidden.shape[1])
-        return [slice(start, start + size) for start in range(0, len(hidden), size)]
+    def _run(
+        self, hidden: Tensor, ends: Tensor, taker: Callable[[Any, int], Callable[[slice], Any]]
+    ) -> None:
+        """Run branches that take turns through the block, in place.
 
-    def _call(self, hidden: Tensor, arguments: tuple[Any, Any], ends: Tensor) -> Tensor:
-        args, kwargs = arguments
-        if not self.is_last:
-            return first_tensor(self._forward(hidden, *args, **kwargs))
-        # After the last block only the ends of prompts are read, and the MLP treats each position
-        # alone, so it can skip the others.
-        mlp = self.block.mlp
-        with replaced_forward(mlp, partial(_at_ends, ends, hidden.shape[1], mlp.forward)):
-            return first_tensor(self._forward(hidden, *args, **kwargs))
+        Args:
+            hidden: [a multiple of n, length, width] residuals.
+            ends: [n, m] columns.
+            taker: Returns, for an argument of the block and how many times all take their turn in a
+                call, a function from some of these turns to what they get.
+        """
+        turns, most = len(ends), max(1, self._chunk // hidden.shape[1])
+        times = min(max(1, most // turns), len(hidden) // turns)
+        parts = math.ceil(turns / most)  # of the turns, where a call cannot take all
+        size = math.ceil(times * turns / parts)
+        takers = _map((self._args, self._kwargs), lambda value: taker(value, times))
+        ends = ends.repeat(times, 1)
+        for first in range(0, len(hidden), times * turns):
+            branches = hidden[first : first + times * turns]
+            for start in range(0, len(branches), size):
+                now = slice(start, min(start + size, len(branches)))
+                args, kwargs = _map(takers, partial(_taken, turns=now))
+                branches[now] = self._call(branches[now], args, kwargs, ends[now])
 
-    def _of_rows(self, value: Any, rows: Tensor) -> Any:
-        """Return the part of an argument for some rows; what serves all rows stays as it is."""
+    def _call(self, hidden: Tensor, args: Any, kwargs: Any, ends: Tensor) -> Tensor:
+        if self._at_ends is not None:
+            self._at_ends.set(hidden.shape[1], ends)
+        return first_tensor(self._forward(hidden, *args, **kwargs))
+
+    def _taker(
+        self, value: Any, times: int, owner: Tensor, select: Callable[[Tensor], Tensor | None]
+    ) -> Callable[[slice], Any]:
+        """Return a function from turns to the part of an argument for them.
+
+        Args:
+            value: The argument.
+            times: How many times all take their turn.
+            owner: [n, ...] a tensor that stands for those that take turns.
+            select: Returns the part of an argument for these, None for all of it.
+        """
+        if isinstance(value, Cache):
+            return lambda _: None
+        parts = self._kept.parts(value, owner, select) if isinstance(value, Tensor) else None
+        if parts is None:
+            return lambda _: value
+        if len(parts) == 1:
+            return lambda _: parts
+        each = len(parts) // len(owner)
+        if times > 1:
+            parts = parts.repeat(times, *[1] * (parts.ndim - 1))
+        return partial(_of_turns, parts, each)
+
+    def _of_rows(self, value: Tensor, rows: Tensor | None) -> Tensor | None:
+        """Return the part of an argument for rows, None for all, or None if all get all of it."""
         count = len(self._batch.ids)
-        is_bias = isinstance(value, Tensor) and value.ndim == 3 and value.shape[1] == 1
+        is_bias = value.ndim == 3 and value.shape[1] == 1
         if is_bias and self.block.head_bias:
-            return value
+            return None
         if is_bias and self.block.folded:
             by_row = value.view(count, -1, *value.shape[1:])
-            return by_row[rows].flatten(0, 1)
-        if isinstance(value, Tensor) and value.ndim > 1 and value.shape[0] == count > 1:
-            return value[rows]
-        return None if isinstance(value, Cache) else value
-
-    def _taker(self, value: Any, suffixes: Suffixes) -> Callable[[Tensor], Any]:
-        """Return a function from numbers of suffixes to the part of an argument for them."""
-        if isinstance(value, Cache):
-            plain = value.layers[self.number]
-            rows = suffixes.rows[:, None]
-            keys, values = (
-                kept[rows, :, suffixes.prefixes].transpose(1, 2)
-                for kept in (plain.keys, plain.values)
-            )
-            return lambda numbers: _PrefixCache(keys[numbers], values[numbers])
-        parts = self._of_suffixes(value, suffixes) if isinstance(value, Tensor) else None
-        return (lambda _: value) if parts is None else parts.__getitem__
+            return value if rows is None else by_row[rows].flatten(0, 1)
+        if value.ndim > 1 and value.shape[0] == count > 1:
+            return value if rows is None else value[rows]
+        return None
 
     def _of_suffixes(self, value: Tensor, suffixes: Suffixes) -> Tensor | None:
         """Return the parts of a mask, positions or their embeddings for suffixes, else None."""
@@ -186,26 +229,155 @@ class LiveBlock:
         return value[rows, columns] if value.ndim in (2, 3) and value.shape[1] == length else None
 
 
-def _taken(take: Callable[[Tensor], Any], numbers: Tensor) -> Any:
-    return take(numbers)
+def _taken(taker: Callable[[slice], Any], turns: slice) -> Any:
+    return taker(turns)
 
 
-def _at_ends(ends: Tensor, length: int, mlp: Callable[..., Any], inputs: Tensor) -> Any:
-    """Return the output of an MLP at some columns of each row, and zeros elsewhere.
+def _of_turns(parts: Tensor, each: int, turns: slice) -> Tensor:
+    """Return the rows of some turns, `each` of them for a turn; the same object for all turns."""
+    rows = slice(turns.start * each, turns.stop * each)
+    return parts if rows == slice(0, len(parts)) else parts[rows]
 
-    Args:
-        ends: [rows, n] columns.
-        length: The length of a row. Some blocks flatten rows and columns before the MLP.
-        mlp: The MLP.
-        inputs: [rows, length, width] or [rows times length, width].
+
+class _Kept:
+    """The parts of arguments for branches, kept as long as the argument: layers get the same."""
+
+    def __init__(self) -> None:
+        self._parts: MutableMapping[Tensor, MutableMapping[Tensor, Tensor]]
+        self._parts = WeakTensorKeyDictionary()
+
+    def parts(
+        self, value: Tensor, owner: Tensor, select: Callable[[Tensor], Tensor | None]
+    ) -> Tensor | None:
+        """Return the part of an argument for those that take turns: see `LiveBlock._taker`."""
+        if value not in self._parts:
+            self._parts[value] = WeakTensorKeyDictionary()
+        by_owner = self._parts[value]
+        if owner not in by_owner:
+            parts = select(value)
+            if parts is None or parts is value:  # which would keep itself
+                return parts
+            by_owner[owner] = parts
+        return by_owner[owner]
+
+
+class _PrefixKeys:
+    """Room for the keys and values of suffixes that take turns, behind those of their prefixes."""
+
+    def __init__(self, plain: DynamicLayer, suffixes: Suffixes, times: int) -> None:
+        """Fill in what the plain run has kept in a layer, as many times as all take their turn."""
+        rows, prefixes = suffixes.rows[:, None], suffixes.prefixes
+        turns, length = suffixes.are_keys.shape
+        self._start = prefixes.shape[1]
+        self._room: list[Tensor] = []
+        for kept in (plain.keys, plain.values):
+            assert isinstance(kept, Tensor)
+            # A layer's own keys have their heads behind their positions, too.
+            room = kept.new_empty(times, turns, length, kept.shape[1], kept.shape[3])
+            room[:, :, : self._start] = kept[rows, :, prefixes]
+            self._room.append(room.flatten(0, 1).transpose(1, 2))
+
+    def of_turns(self, turns: slice) -> Cache:
+        """Return a cache for some turns."""
+        return _PrefixCache([room[turns] for room in self._room], self._start)
+
+
+class _PrefixCache(Cache):
+    """A cache that puts the keys and values of a block's input behind those of prefixes."""
+
+    def __init__(self, room: Sequence[Tensor], start: int) -> None:
+        """Set the room for [rows, heads, length, width of a head], and where new ones begin."""
+        super().__init__(layers=[])
+        self._room, self._start = room, start
+
+    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Return all keys and values. The next ones take the place of the new ones."""
+        for room, new in zip(self._room, (keys, values), strict=True):
+            room[:, :, self._start :] = new
+        return self._room[0], self._room[1]
+
+
+class _AtEnds(TorchFunctionMode):
+    """A mode for the last block, in which ends of prompts alone go through most of it.
+
+    Only they are read, and what a block does after it has its keys and values treats each position
+    alone. The outputs of attention, the projection behind it and the MLP are zeros elsewhere.
     """
-    starts = torch.arange(0, len(ends) * length, length, device=inputs.device)
-    places = (starts[:, None] + ends).flatten()
-    output = mlp(inputs.flatten(0, -2)[places][None])
-    at_ends = first_tensor(output).view(len(places), -1)
-    everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
-    everywhere.flatten(0, -2)[places] = at_ends
-    return with_tensor(output, everywhere)
+
+    def __init__(self, block: Block, length: int, ends: Tensor) -> None:
+        """Set the block, and what goes through it: see `set`."""
+        super().__init__()
+        self._modules = [block.mlp, *([block.heads.projection] if block.heads else [])]
+        self.set(length, ends)
+
+    def set(self, length: int, ends: Tensor) -> None:
+        """Set the length of the rows that go through the block, and [rows, n] columns to keep."""
+        self._length, self._ends = length, ends
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Apply the mode within a `with` statement."""
+        with ExitStack() as stack:
+            for module in self._modules:
+                forward = partial(self._module, module.forward)
+                stack.enter_context(replaced_forward(module, forward))
+            stack.enter_context(self)
+            yield
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run any function as it is, except attention."""
+        kwargs = kwargs or {}
+        if function is scaled_dot_product_attention:
+            return self._attention(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        **settings: Any,
+    ) -> Tensor:
+        rows, length = len(self._ends), self._length
+        is_whole = query.ndim == 4 and (query.shape[0], query.shape[2]) == (rows, length)
+        places = self._ends[:, None, :, None]
+        if is_whole and is_causal and key.shape[2] == length:
+            mask = torch.arange(length, device=places.device) <= places
+        elif is_whole and attn_mask is not None and attn_mask.ndim == 4:
+            mask = _at(places, attn_mask.expand(rows, -1, length, -1))
+        else:
+            settings |= {"attn_mask": attn_mask, "is_causal": is_causal}
+            return scaled_dot_product_attention(query, key, value, **settings)
+        at_ends = scaled_dot_product_attention(_at(places, query), key, value, mask, **settings)
+        _, heads, _, width = at_ends.shape
+        output = at_ends.new_zeros(rows, length, heads, width).transpose(1, 2)
+        return output.scatter_(2, places.expand(-1, heads, -1, width), at_ends)
+
+    def _module(self, forward: Callable[..., Any], inputs: Tensor, *args: Any) -> Any:
+        """Return the output of a module at the ends, and zeros elsewhere.
+
+        Some blocks flatten [rows, length, width] inputs before it.
+        """
+        starts = torch.arange(0, len(self._ends) * self._length, self._length, device=inputs.device)
+        places = (starts[:, None] + self._ends).flatten()
+        output = forward(inputs.flatten(0, -2)[places][None], *args)
+        at_ends = first_tensor(output).view(len(places), -1)
+        everywhere = at_ends.new_zeros(*inputs.shape[:-1], at_ends.shape[1])
+        everywhere.flatten(0, -2)[places] = at_ends
+        return with_tensor(output, everywhere)
+
+
+def _at(places: Tensor, values: Tensor) -> Tensor:
+    """Return [rows, heads, n, width] values at places, [rows, 1, n, 1]."""
+    return values.gather(2, places.expand(-1, values.shape[1], -1, values.shape[3]))
 
 
 def _end_columns(batch: Batch) -> Tensor:
@@ -233,19 +405,6 @@ def _moved(value: Any, device: torch.device) -> Any:
     return value.to(device) if isinstance(value, Tensor) else value
 
 
-class _PrefixCache(Cache):
-    """A cache that puts the keys and values of prefixes before those of a block's input."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        """Set the keys and values, both [rows, heads, length, width of a head]."""
-        super().__init__(layers=[])
-        self._keys, self._values = keys, values
-
-    def update(self, keys: Tensor, values: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Return all keys and values, without keeping the new ones."""
-        return torch.cat([self._keys, keys], 2), torch.cat([self._values, values], 2)
-
-
 @torch.inference_mode()
 def sweep_layers(
     decoder: Decoder,
@@ -266,8 +425,8 @@ def sweep_layers(
         keep_keys: Whether to keep keys and values of the plain run, for `LiveBlock.run_suffixes`.
     """
     device = decoder.device
-    last = len(decoder.blocks) - 1
     ends = _end_columns(batch).to(device)
+    kept = _Kept()
     cache = DynamicCache() if keep_keys else None
 
     def stand_in(number: int, block: Block, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,10 +434,14 @@ def sweep_layers(
             here = next(block.module.parameters()).device
             args, kwargs = _map((args, kwargs), partial(_moved, device=here))
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
+            here_ends = ends.to(here)
+            is_last = block is decoder.blocks[-1]
+            at_ends = _AtEnds(block, hidden.shape[1], here_ends) if is_last else None
             live = LiveBlock(
-                number, block, number == last, batch, ends.to(here), forward, args, kwargs, chunk
+                number, block, batch, here_ends, forward, args, kwargs, chunk, kept, at_ends
             )
-            output = block.as_returned(at_layer(live, hidden))
+            with at_ends.applied() if at_ends else nullcontext():
+                output = block.as_returned(at_layer(live, hidden))
             if cache is not None:
                 cache.layers[number] = DynamicLayer()  # no later block needs these keys
             return output
@@ -291,9 +454,7 @@ def sweep_layers(
             stack.enter_context(replaced_forward(block.module, forward))
         stack.enter_context(rope_of_each_row(decoder.model))
         if batch.mask.ndim == 4:
-            batch_spans = spans(batch.mask[:, 0] == 0)
-            on_device = [Span(span.queries, span.keys.to(device)) for span in batch_spans]
-            stack.enter_context(TreeAttention(on_device))
+            stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0), device))
         decoder.model.base_model(
             input_ids=batch.ids.to(device),
             attention_mask=batch.mask.to(device),

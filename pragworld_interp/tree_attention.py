@@ -6,7 +6,7 @@ branch, each with only the keys that some of them attend to; the output is the s
 PyTorch's `scaled_dot_product_attention`, which most models call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 # The number of queries in a span. A short branch does not pay for a call of its own. In a long
 # branch, the first queries do not attend to its end.
-SHORTEST, LONGEST = 32, 256
+SHORTEST, LONGEST = 32, 128
 WORTHWHILE = 0.5  # the largest share of scores to compute; above it one call for all is faster
 
 
@@ -53,14 +54,49 @@ def spans(attends: Tensor) -> list[Span]:
     return result
 
 
+@dataclass(frozen=True)
+class _Branch:
+    """Adjacent spans whose keys begin those of the last of them."""
+
+    spans: list[Span]
+    keys: Tensor
+    is_beginning: bool  # whether the keys are the first columns
+
+    def chosen(self, heads: Tensor) -> Tensor:
+        """Return the branch's part of [..., heads, length, width] keys or values."""
+        if self.is_beginning:
+            return heads[..., : len(self.keys), :]
+        # Most models have the heads behind the positions in memory.
+        by_position = heads.transpose(-3, -2)
+        return by_position.index_select(-3, self.keys.to(heads.device)).transpose(-3, -2)
+
+
+def _branches(batch_spans: Sequence[Span], device: torch.device | str) -> list[_Branch]:
+    """Return the branches of spans, with their keys on a device."""
+    together: list[list[Span]] = []
+    for span in batch_spans:
+        before = together[-1][-1].keys if together else span.keys
+        if together and torch.equal(before, span.keys[: len(before)]):
+            together[-1].append(span)
+        else:
+            together.append([span])
+    return [
+        _Branch(own, own[-1].keys.to(device), int(own[-1].keys[-1]) + 1 == len(own[-1].keys))
+        for own in together
+    ]
+
+
 class TreeAttention(TorchFunctionMode):
     """A mode in which attention over all columns is computed span by span."""
 
-    def __init__(self, batch_spans: Sequence[Span]) -> None:
-        """Set the spans of the batch."""
+    def __init__(self, batch_spans: Sequence[Span], device: torch.device | str = "cpu") -> None:
+        """Set the spans of the batch, and the device of the model."""
         super().__init__()
-        self._spans = batch_spans
+        self._is_single = len(batch_spans) == 1
         self._length = batch_spans[-1].queries.stop
+        self._branches = _branches(batch_spans, device)
+        # Of each mask, those of the spans by their first queries.
+        self._masks: MutableMapping[Tensor, dict[int, Tensor]] = WeakTensorKeyDictionary()
 
     def __torch_function__(
         self,
@@ -80,18 +116,33 @@ class TreeAttention(TorchFunctionMode):
     ) -> Tensor:
         full = (self._length, self._length)
         is_full = isinstance(attn_mask, Tensor) and attn_mask.shape[-2:] == full
-        if len(self._spans) == 1 or not is_full:
+        if self._is_single or not is_full:
             return scaled_dot_product_attention(query, key, value, attn_mask, **settings)
-        parts = []
-        for span in self._spans:
-            keys = span.keys.to(key.device)
-            parts.append(
-                scaled_dot_product_attention(
+        heads, width = query.shape[-3], value.shape[-1]
+        # Positions before heads, as models need it next.
+        output = query.new_empty(*query.shape[:-3], self._length, heads, width).transpose(-3, -2)
+        masks = self._masks_of_spans(attn_mask)
+        for branch in self._branches:
+            keys, values = branch.chosen(key), branch.chosen(value)
+            for span in branch.spans:
+                output[..., span.queries, :] = scaled_dot_product_attention(
                     query[..., span.queries, :],
-                    key.index_select(-2, keys),
-                    value.index_select(-2, keys),
-                    attn_mask[..., span.queries, :].index_select(-1, keys),
+                    keys[..., : len(span.keys), :],
+                    values[..., : len(span.keys), :],
+                    masks[span.queries.start],
                     **settings,
                 )
-            )
-        return torch.cat(parts, -2)
+        return output
+
+    def _masks_of_spans(self, mask: Tensor) -> dict[int, Tensor]:
+        """Return the mask of each span by its first query. It is the same in many layers."""
+        masks = self._masks.get(mask)
+        if masks is None:
+            masks = self._masks[mask] = {}
+            for branch in self._branches:
+                keys = branch.keys.to(mask.device)
+                for span in branch.spans:
+                    queries = mask[..., span.queries, :]
+                    own = queries.index_select(-1, keys[: len(span.keys)])
+                    masks[span.queries.start] = own
+        return masks

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from pragworld_interp.agreement import configured_obstacle, probe_prompts
 from pragworld_interp.decoder import Decoder
@@ -215,7 +216,7 @@ def plan_tree_likelihoods(inputs: PlanInputs) -> Workload:
         batch = pack_trees(forest, torch.float32)
         shape = _Shape.of(batch, inputs.decoder)
         total.add_input(shape)
-        total.add(shape, last_alone=shape.ends)
+        total.add(shape)
         total.flops += len(batch.ends) * costs.unembedding
         total.need(shape.tokens * (costs.activation_bytes + 3 * total.residual) + shape.mask(costs))
     # There is a request for each of the two labels, and the three longest are tried.
@@ -251,7 +252,7 @@ def plan_ablation(inputs: PlanInputs) -> Workload:
         total.add(shape)
         for layer in range(layers):
             total.add_fork(shape, layer)
-            total.add(shape, [layer], times=layer, last_alone=shape.ends)
+            total.add(shape, [layer], times=layer)
         # The branches; the plain run before and after a block; a fork, and what it got from the
         # plain run.
         residuals = (layers + 5) * total.residual
@@ -265,6 +266,7 @@ def plan_patching(inputs: PlanInputs) -> Workload:
     costs, layers = inputs.costs, len(inputs.costs.blocks)
     total = Total(costs)
     cache = costs.cache_bytes // layers
+    holds_positions = _embeds_positions(inputs.decoder)
     for unit in work_units(inputs.groups, inputs.trees, inputs.budget):
         prompts = [group.prompts for group in unit]
         pairs = [patching_pairs(group, "all") for group in unit]
@@ -272,28 +274,43 @@ def plan_patching(inputs: PlanInputs) -> Workload:
         shape = _Shape.of(patching.batch, inputs.decoder)
         total.add_input(shape)
         total.add(shape)
+        alignments = [pair.alignment for own in pairs for pair in own]
         stacked = gathered = 0
         for numbers in patching.units:
+            # Elsewhere the first layer's patch changes nothing, and the run is the plain one.
+            is_shifted = any(target != source for n in numbers for target, source in alignments[n])
+            patched = range(int(not (holds_positions and is_shifted)), layers)
             suffixes = [patching.runs[number].suffix for number in numbers]
             rows, length = len(suffixes), max(len(suffix.columns) for suffix in suffixes)
             keys = length
             if inputs.trees:
                 keys += max(1, *(len(suffix.prefix) for suffix in suffixes))
-            own = _Shape(rows, length, rows * length * keys, rows)
-            for layer in range(layers):
-                total.add(own, [layer], times=layer + 1, last_alone=rows)
-            stacked += layers * own.tokens * total.residual
-            at_a_time = min(layers * rows, max(1, inputs.budget // length))
+            scores = rows * length * keys
+            end_scores = rows * keys if inputs.decoder.attention == "sdpa" else scores
+            own = _Shape(rows, length, scores, rows, end_scores)
+            for layer in patched:
+                total.add(own, [layer], times=layer + 1 - patched.start)
+            stacked += len(patched) * own.tokens * total.residual
+            at_a_time = min(len(patched) * rows, max(1, inputs.budget // length))
             taken = at_a_time * length * costs.activation_bytes
             if inputs.trees:
-                # Keys and values as gathered, as chosen for some rows, and with the new ones.
-                taken += (rows + 2 * at_a_time) * keys * cache
-                taken += at_a_time * length * keys * costs.item_bytes
+                # Keys and values of the prefixes as gathered, and room for all.
+                taken += (rows + at_a_time) * keys * cache
+                if rows > 1:
+                    taken += at_a_time * length * keys * costs.item_bytes
+                stacked += scores * costs.item_bytes  # their mask
             gathered = max(gathered, taken)
         plain = shape.tokens * (3 * total.residual + costs.activation_bytes + cache)
         total.need(stacked + max(plain, gathered) + shape.mask(costs))
     total.add_probe([group.prompts for group in inputs.groups])
     return total.work("patch")
+
+
+def _embeds_positions(decoder: Decoder) -> bool:
+    """Return whether a model has embeddings of positions beside those of tokens."""
+    within = {module for block in decoder.blocks for module in block.module.modules()}
+    modules = [m for m in decoder.model.modules() if m not in within]
+    return sum(isinstance(module, nn.Embedding) for module in modules) > 1
 
 
 def plan_attribution(inputs: PlanInputs) -> Workload:
@@ -302,7 +319,7 @@ def plan_attribution(inputs: PlanInputs) -> Workload:
     total = Total(costs)
     for group in inputs.groups:
         for prompt in group.prompts:
-            shape = _Shape(1, len(prompt), len(prompt) ** 2, 1)
+            shape = _Shape(1, len(prompt), len(prompt) ** 2)
             total.add_input(shape)
             total.add(shape)
         answers = {document.answer for document in _altered(group)}
@@ -329,13 +346,15 @@ class _Shape:
     Attributes:
         rows, length: Its rows, and the columns of each.
         scores: The scores of queries and keys that a head computes.
-        ends: The positions at which the last MLP runs for branches.
+        ends: The positions that go through most of the last block; None for all.
+        end_scores: The scores of these.
     """
 
     rows: int
     length: int
     scores: int
-    ends: int
+    ends: int | None = None
+    end_scores: int = 0
 
     @classmethod
     def of(cls, batch: Batch, decoder: Decoder) -> "_Shape":
@@ -348,7 +367,8 @@ class _Shape:
                 (span.queries.stop - span.queries.start) * len(span.keys) for span in parts
             )
         most = int(batch.ends[:, 0].bincount().max())
-        return cls(rows, length, rows * scores, rows * most)
+        end_scores = most * length if decoder.attention == "sdpa" else scores
+        return cls(rows, length, rows * scores, rows * most, rows * end_scores)
 
     @property
     def tokens(self) -> int:
@@ -377,7 +397,6 @@ class Total:
         shape: _Shape,
         layers: Iterable[int] | None = None,
         times: int = 1,
-        last_alone: int | None = None,
     ) -> None:
         """Count a run through some blocks, by default all.
 
@@ -385,14 +404,14 @@ class Total:
             shape: Its shape.
             layers: The blocks.
             times: How many such runs there are.
-            last_alone: The positions at which the last MLP runs; None for all.
         """
         last = len(self._costs.blocks) - 1
         for layer in range(last + 1) if layers is None else layers:
             block = self._costs.blocks[layer]
             flops = block.whole.flops(shape.tokens, shape.scores)
-            if layer == last and last_alone is not None:
-                flops -= block.mlp.token * (shape.tokens - last_alone)
+            if layer == last and shape.ends is not None:
+                alone = Cost(block.mlp.token + block.projection.token, block.whole.score)
+                flops -= alone.flops(shape.tokens - shape.ends, shape.scores - shape.end_scores)
             self.flops += times * flops
             self.block_tokens += times * shape.tokens
 
@@ -410,10 +429,10 @@ class Total:
         half = longest // 2
         tree = len(build_tree(probe).ids)
         shapes = [
-            _Shape(1, tree, tree**2, 0),
-            *(_Shape(1, len(prompt), len(prompt) ** 2, 0) for prompt in probe),
-            _Shape(2, half, 2 * half**2, 0),
-            _Shape(2, longest - half, 2 * (longest - half) * longest, 0),
+            _Shape(1, tree, tree**2),
+            *(_Shape(1, len(prompt), len(prompt) ** 2) for prompt in probe),
+            _Shape(2, half, 2 * half**2),
+            _Shape(2, longest - half, 2 * (longest - half) * longest),
         ]
         for shape in shapes:
             self.add_input(shape)

@@ -52,7 +52,8 @@ def test_shared_prefixes_change_no_answer(
             likelihoods, expected = (
                 [float(response[0][0]) for response in sample["resps"]] for sample in (own, plain)
             )
-            assert likelihoods == pytest.approx(expected, rel=1e-5)
+            # This model's logits are in the hundreds; hf itself is up to 8e-4 off those in float64.
+            assert likelihoods == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 @pytest.mark.parametrize("written", ["mlp:0,1", "mlp:[0,1]", "mlp:0-1"])

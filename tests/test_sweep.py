@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from pragworld_interp import runs, tree_attention
+from pragworld_interp import reference, runs, tree_attention
 from pragworld_interp.ablation import (
     Ablation,
     ablated_logits,
@@ -45,12 +45,16 @@ class OffDevice(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
+        self.compared = 0
         self.on_host: list[str] = []
         self.in_float64: list[str] = []
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if function is torch.equal:  # which "meta" cannot tell
+            self.compared += 1
+            return False
         output = function(*args, **(kwargs or {}))
         if function.__name__ in ("__len__", "__get__"):  # of the shape, not of the data
             return output
@@ -117,8 +121,26 @@ def test_layers_run_without_the_host(
         for ablation in (Ablation("mlp", LAYERS), Ablation("attention", LAYERS, samples)):
             ablated_logits(on_meta, batch, ablation, chunk=60)
         patched_logits(on_meta, PROMPTS[:2], [PAIRS, PAIRS], trees, chunk=60)
+    assert mode.compared == 1  # for the pairs, not for each layer
     assert mode.on_host == []
     assert mode.in_float64 == []
+
+
+@pytest.mark.parametrize(("architecture", "is_plain"), [("qwen2", True), ("gpt2", False)])
+@pytest.mark.parametrize("trees", [True, False])
+def test_a_patch_of_equal_embeddings_is_the_plain_run(
+    architecture: str, is_plain: bool, trees: bool
+) -> None:
+    """GPT-2 adds embeddings of positions, which an insertion shifts."""
+    decoder = from_model(small_model(architecture), LabelsOnly())
+    original = [1, 7, 8, 50, *range(20, 30)]
+    prompts = [original, [1, 7, 9, 8, 51, *range(20, 30)]]
+    pair = PatchingPair(0, 1, align_tokens(*prompts))
+    (logits,) = patched_logits(decoder, [prompts], [[pair]], trees, chunk=60)
+    first = logits.patched[0, 0]
+    assert torch.equal(first, logits.plain[0]) == is_plain
+    expected = reference.reference_patched_logits(decoder, prompts, [pair])
+    torch.testing.assert_close(logits.patched, expected.patched, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("replacement", ["mean", "resample"])
