@@ -17,7 +17,6 @@ branches of a sweep.
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -31,8 +30,8 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -48,6 +47,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 
+aten = torch.ops.aten
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 LIMIT = 4.0  # the least speed relative to the loop and to pyvene
 BOUND = 0.6  # the least share of the time that matrix products alone take
@@ -58,7 +58,6 @@ FLAT, BOUNDED = 1.15, 64
 PADDING, COPIES = 1.05, 1.5
 BUDGETS = (512, 2048, 8192, 32_768)
 ENGINES = ("loop", "pyvene", "sweep")
-PRODUCTS = 10  # matrix products at a time, to measure their speed between runs
 
 
 @dataclass(frozen=True)
@@ -256,26 +255,27 @@ SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {
 # Measuring ----------------------------------------------------------------------------------------
 
 
-def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, torch.Tensor], float]:
-    """Return the seconds and p(yes) of every run by engine, and the speed of matrix products.
+def measure_time(task: Task, kind: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
+    """Return the seconds and p(yes) of every run by engine, and the seconds of "products".
 
-    Engines and products take turns to share the noise of the machine.
+    These are the matrix products of the sweep alone. Engines and products take turns to share the
+    noise of the machine.
     """
-    seconds = dict.fromkeys(ENGINES, 0.0)
-    speeds = []
+    seconds = dict.fromkeys((*ENGINES, "products"), 0.0)
     results: dict[str, list[torch.Tensor]] = {engine: [] for engine in ENGINES}
     for engine in ENGINES:  # setup does not count
         SWEEPS[kind][engine](replace(task, groups=task.groups[:1]))
     for number, group in enumerate(tqdm(task.groups, desc=kind, unit="group", disable=None)):
+        with Products() as products:
+            SWEEPS[kind]["sweep"](replace(task, groups=[group]))
         for engine in (*ENGINES[number % 3 :], *ENGINES[: number % 3]):
             start = time.perf_counter()
             logits = SWEEPS[kind][engine](replace(task, groups=[group]))
             seconds[engine] += time.perf_counter() - start
             results[engine].append(logits.softmax(-1)[..., 0])
             if engine == "sweep":
-                speeds.append(product_speed())
-    values = {engine: torch.cat(parts) for engine, parts in results.items()}
-    return seconds, values, statistics.median(speeds)
+                seconds["products"] += products.seconds()
+    return seconds, {engine: torch.cat(parts) for engine, parts in results.items()}
 
 
 def measure_memory(task: Task, kind: str, engine: str) -> list[float]:
@@ -316,19 +316,53 @@ def tokens_through_blocks(task: Task, run: Callable[[Task], torch.Tensor]) -> in
     return counted[0]
 
 
-def product_speed() -> float:
-    """Return the floating-point operations a second of a few products of the model's shape."""
-    rows = torch.ones(runs.CPU_TOKENS, HIDDEN)
-    wide = torch.ones(HIDDEN, 4 * HIDDEN)
-    start = time.perf_counter()
-    for _ in range(PRODUCTS):
-        rows @ wide
-    return 2 * PRODUCTS * rows.numel() * wide.shape[1] / (time.perf_counter() - start)
+class Products(TorchDispatchMode):  # type: ignore[misc]
+    """A mode that records matrix products, those of attention among them, to run them alone."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._products: list[tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = []
+        self._operands: dict[Any, torch.Tensor] = {}
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operation, and record its products."""
+        if function in (aten.mm.default, aten.addmm.default, aten.bmm.default):
+            self._record(function, *args)
+        elif function is aten._scaled_dot_product_flash_attention_for_cpu.default:
+            query, key, value = args[:3]
+            scores = query.new_empty(*query.shape[:3], key.shape[2])
+            self._record(torch.matmul, query, key.transpose(2, 3))
+            self._record(torch.matmul, scores, value)
+        elif function.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
+            with self:  # inference runs these as a whole
+                return function.decompose(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+    def _record(self, function: Callable[..., Any], *args: torch.Tensor) -> None:
+        """Record a product, with operands of the same shape and strides, which are shared."""
+        operands = tuple(
+            self._operands.setdefault(
+                (place, *tensor.shape, *tensor.stride()), torch.ones_like(tensor)
+            )
+            for place, tensor in enumerate(args)
+        )
+        self._products.append((function, operands))
+
+    @torch.inference_mode()
+    def seconds(self) -> float:
+        """Run all products, and return how long that takes."""
+        start = time.perf_counter()
+        for function, operands in self._products:
+            function(*operands)
+        return time.perf_counter() - start
 
 
 def compare_engines(task: Task, kind: str, count: int) -> list[str]:
     """Run all engines, print what they take, and return the limits that are broken."""
-    seconds, values, speed = measure_time(task, kind)
+    seconds, values = measure_time(task, kind)
     documents = sum(len(group.documents) for group in task.groups)
     broken = []
     print(f"{kind}, {documents} documents, {LAYERS} layers:")
@@ -346,12 +380,10 @@ def compare_engines(task: Task, kind: str, count: int) -> list[str]:
         if apart > CLOSE or not same:
             broken.append(f"{kind}: {engine} differs from the loop")
     run = SWEEPS[kind]["sweep"]
-    with FlopCounterMode(display=False) as counter:
-        tokens = tokens_through_blocks(task, run)
-    share = counter.get_total_flops() / speed / seconds["sweep"]
+    share = seconds["products"] / seconds["sweep"]
     print(
-        f"  sweep: {tokens:,} tokens through blocks; matrix products alone would take {share:.0%} "
-        f"of the time at {speed / 1e9:.0f} GFLOP/s"
+        f"  sweep: {tokens_through_blocks(task, run):,} tokens through blocks; its matrix products "
+        f"alone take {share:.0%} of the time"
     )
     start = time.perf_counter()
     run(replace(task, groups=task.groups * 2))
