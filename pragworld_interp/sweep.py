@@ -348,6 +348,8 @@ class _AtEnds(TorchFunctionMode):
     ) -> Tensor:
         rows, length = len(self._ends), self._length
         is_whole = query.ndim == 4 and (query.shape[0], query.shape[2]) == (rows, length)
+        # All columns at the ends are in another order, which `TreeAttention` would not notice.
+        is_whole = is_whole and self._ends.shape[1] < length
         places = self._ends[:, None, :, None]
         if is_whole and is_causal and key.shape[2] == length:
             mask = torch.arange(length, device=places.device) <= places

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import random
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -25,9 +26,14 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from pragworld_interp import EXAMPLES, likelihoods, read_layers, tree_attention
 from pragworld_interp.ablation import ablated_module
-from pragworld_interp.decoder import find_blocks
+from pragworld_interp.decoder import find_blocks, without_labels
 from pragworld_interp.layer_report import Intervention, write_layers
-from pragworld_interp.likelihoods import share_prefixes
+from pragworld_interp.likelihoods import (
+    Continuation,
+    share_prefixes,
+    tree_batches,
+    tree_likelihoods,
+)
 from pragworld_interp.lm_eval_models import AblatedLM, TreeLM
 from pragworld_interp.packing import build_tree
 from pragworld_interp.targets import Module
@@ -92,6 +98,24 @@ def test_shared_prefixes_change_no_likelihood(
     # One at a time: in a batch, other prompts change what some of these models say.
     plain = HFLM(**settings(architecture), batch_size=1)
     assert_same(found, likelihoods_of(plain))
+
+
+def test_continuations_that_fill_a_tree_are_scored_beside_others() -> None:
+    """Of two trees in a batch, every position of the larger one is scored, not of the other."""
+    generator = random.Random(0)
+    context = [generator.randrange(7, 90) for _ in range(30)]
+    contexts = [[1]] * 20 + [[2, *context]] * 15
+    words = [[generator.randrange(7, 90) for _ in range(8)] for _ in contexts]
+    asked = [
+        Continuation([*before, *after[:-1]], after)
+        for before, after in zip(contexts, words, strict=True)
+    ]
+    decoder = without_labels(small_model("qwen2"), tokenizer())
+    assert [len(batch) for batch in tree_batches([one.inputs for one in asked], 2000)] == [2]
+    found = tree_likelihoods(decoder, asked, 2000)
+    alone = [one for each in asked for one in tree_likelihoods(decoder, [each], 2000)]
+    values, expected = ([one.log_probability for one in each] for each in (found, alone))
+    assert values == pytest.approx(expected, rel=0, abs=1e-4)
 
 
 def test_adapters_count_and_logits_are_those_of_the_answers_only() -> None:
