@@ -11,7 +11,7 @@ however many branches run through it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -20,13 +20,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from pragworld_interp.decoder import Block, Decoder
-from pragworld_interp.modules import first_tensor, replaced_forward, with_tensor
+from pragworld_interp.modules import AttentionMode, first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.tree_attention import TreeAttention, spans
@@ -250,9 +249,7 @@ class _Kept:
         self, value: Tensor, owner: Tensor, select: Callable[[Tensor], Tensor | None]
     ) -> Tensor | None:
         """Return the part of an argument for those that take turns: see `LiveBlock._taker`."""
-        if value not in self._parts:
-            self._parts[value] = WeakTensorKeyDictionary()
-        by_owner = self._parts[value]
+        by_owner = self._parts.setdefault(value, WeakTensorKeyDictionary())
         if owner not in by_owner:
             parts = select(value)
             if parts is None or parts is value:  # which would keep itself
@@ -297,18 +294,20 @@ class _PrefixCache(Cache):
         return self._room[0], self._room[1]
 
 
-class _AtEnds(TorchFunctionMode):
+class _AtEnds(AttentionMode):
     """A mode for the last block, in which ends of prompts alone go through most of it.
 
     Only they are read, and what a block does after it has its keys and values treats each position
     alone. The outputs of attention, the projection behind it and the MLP are zeros elsewhere.
     """
 
-    def __init__(self, block: Block, length: int, ends: Tensor) -> None:
-        """Set the block, and what goes through it: see `set`."""
+    _length: int
+    _ends: Tensor
+
+    def __init__(self, block: Block) -> None:
+        """Set the block. Call `set` before each call of it."""
         super().__init__()
         self._modules = [block.mlp, *([block.heads.projection] if block.heads else [])]
-        self.set(length, ends)
 
     def set(self, length: int, ends: Tensor) -> None:
         """Set the length of the rows that go through the block, and [rows, n] columns to keep."""
@@ -324,20 +323,7 @@ class _AtEnds(TorchFunctionMode):
             stack.enter_context(self)
             yield
 
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run any function as it is, except attention."""
-        kwargs = kwargs or {}
-        if function is scaled_dot_product_attention:
-            return self._attention(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    def _attention(
+    def attention(
         self,
         query: Tensor,
         key: Tensor,
@@ -346,6 +332,7 @@ class _AtEnds(TorchFunctionMode):
         is_causal: bool = False,
         **settings: Any,
     ) -> Tensor:
+        """Return the attention of the queries at the ends, and zeros elsewhere."""
         rows, length = len(self._ends), self._length
         is_whole = query.ndim == 4 and (query.shape[0], query.shape[2]) == (rows, length)
         # All columns at the ends are in another order, which `TreeAttention` would not notice.
@@ -436,11 +423,9 @@ def sweep_layers(
             here = next(block.module.parameters()).device
             args, kwargs = _map((args, kwargs), partial(_moved, device=here))
             hidden, args = (args[0], args[1:]) if args else (kwargs.pop("hidden_states"), args)
-            here_ends = ends.to(here)
-            is_last = block is decoder.blocks[-1]
-            at_ends = _AtEnds(block, hidden.shape[1], here_ends) if is_last else None
+            at_ends = _AtEnds(block) if block is decoder.blocks[-1] else None
             live = LiveBlock(
-                number, block, batch, here_ends, forward, args, kwargs, chunk, kept, at_ends
+                number, block, batch, ends.to(here), forward, args, kwargs, chunk, kept, at_ends
             )
             with at_ends.applied() if at_ends else nullcontext():
                 output = block.as_returned(at_layer(live, hidden))

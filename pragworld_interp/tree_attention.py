@@ -6,15 +6,16 @@ branch, each with only the keys that some of them attend to; the output is the s
 PyTorch's `scaled_dot_product_attention`, which most models call.
 """
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from pragworld_interp.modules import AttentionMode
 
 # The number of queries in a span. A short branch does not pay for a call of its own. In a long
 # branch, the first queries do not attend to its end.
@@ -86,7 +87,7 @@ def _branches(batch_spans: Sequence[Span], device: torch.device | str) -> list[_
     ]
 
 
-class TreeAttention(TorchFunctionMode):
+class TreeAttention(AttentionMode):
     """A mode in which attention over all columns is computed span by span."""
 
     def __init__(self, batch_spans: Sequence[Span], device: torch.device | str = "cpu") -> None:
@@ -98,25 +99,17 @@ class TreeAttention(TorchFunctionMode):
         # Of each mask, those of the spans by their first queries.
         self._masks: MutableMapping[Tensor, dict[int, Tensor]] = WeakTensorKeyDictionary()
 
-    def __torch_function__(
+    def attention(
         self,
-        function: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run any function as it is, except attention."""
-        kwargs = kwargs or {}
-        if function is scaled_dot_product_attention:
-            return self._attention(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    def _attention(
-        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, **settings: Any
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        **settings: Any,
     ) -> Tensor:
+        """Return the attention of all columns span by span, and other attention as it is."""
         full = (self._length, self._length)
-        is_full = isinstance(attn_mask, Tensor) and attn_mask.shape[-2:] == full
-        if self._is_single or not is_full:
+        if self._is_single or attn_mask is None or attn_mask.shape[-2:] != full:
             return scaled_dot_product_attention(query, key, value, attn_mask, **settings)
         heads, width = query.shape[-3], value.shape[-1]
         # Positions before heads, as models need it next.
