@@ -34,8 +34,8 @@ _LOW_END, _HIGH_END = pattern("low_end"), pattern("high_end")
 
 _NEAR, _FAR = 3, 14  # cues just before or after a quantity, and all that count
 _OPENING = 30  # characters of a sentence
-_OPTION = frozenset(("CASE", "IF", "with", "via", "at", "for"))  # in headings
-_MARKS = frozenset(("CASE", "IF", "IDEAL"))  # of alternatives
+_OPTION = frozenset(("CASE", "IF", "TYPICAL", "with", "via", "at", "for"))  # in headings
+_MARKS = frozenset(("CASE", "IF", "IDEAL", "TYPICAL"))  # of alternatives
 
 SAME = 0.005  # relative difference of equal values
 _MOST_TERMS = 12  # of a sum
@@ -129,8 +129,9 @@ class Answer:
         before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
-            start, end, repeats = mention.start, mention.end, target.repeats(mention)
-            # What repeats the prompt, or is only a term of a computation, is no candidate.
+            start, end = mention[:2]
+            # What repeats the prompt outside a box, or is only a term, is no candidate.
+            repeats = target.repeats(mention) and not _within(self.plain.boxed, start, end)
             follows = _OPERATOR_BEFORE.search(text, max(0, start - 5), start)
             if not (repeats or follows or _OPERATOR_AFTER.match(text, end)):
                 following = starts[bisect.bisect_right(starts, start, hi=len(starts) - 1)]

@@ -25,10 +25,9 @@ _LABEL = re.compile(
     r"(?:(?<=\.):|:(?!\d)|→ (?<= → ))"
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
-_LONGEST_LABEL = 90  # characters
 NOWHERE = (0, 0)  # the place of what there is not
 _DEPTHS = 100  # indentations of lists within lists, in characters
-_LONGEST_HEADING = 90  # characters
+_LONGEST_LABEL = _LONGEST_HEADING = 90  # characters
 
 
 @dataclass(slots=True)
