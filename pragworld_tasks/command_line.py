@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +17,12 @@ from pragworld_tasks.errors import InputError, ReportedError
 def clean_exit() -> Iterator[None]:
     """Turn what ends a command early into one line and an exit status, without a traceback.
 
-    An `InputError` exits with 2, Ctrl-C with 130, and a reader of our output that has gone, such
-    as `head`, with 141.
+    An `InputError` exits with 2, Ctrl-C with 130, SIGTERM with 143, and a reader of our output that
+    has gone, such as `head`, with 141.
     """
     try:
-        yield
+        with _ended_by_sigterm():
+            yield
         sys.stdout.flush()
     except InputError as error:
         if not isinstance(error, ReportedError):
@@ -37,6 +39,22 @@ def clean_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM, which batch systems send, raise `SystemExit`, so that no partial file is left.
+
+    A launcher's processes end at once: one that waits for the others would never come to it.
+    """
+    if launched_processes() > 1 or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def round_repeatably() -> None:

@@ -5,15 +5,17 @@ import dataclasses
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from command_runs import run_command
+from command_runs import Program, run_command
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -635,6 +637,19 @@ def test_generate_writes_the_documents_and_prints_their_number(tmp_path: Path) -
     assert read_documents(path) == [
         dataclasses.replace(document, split="own") for document in documents(generate(settings))
     ]
+
+
+def test_a_terminated_run_leaves_nothing(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = tmp_path_factory.mktemp("log") / "log"
+    arguments = ("generate", "--groups", "100000", "--out", tmp_path / "documents.csv")
+    program = Program("pragworld-tasks", *arguments, log=log)
+    while program.runs() and not any(tmp_path.iterdir()):
+        time.sleep(0.01)
+    assert program.stop(signal.SIGTERM) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+    assert "Traceback" not in log.read_text()
 
 
 def test_show_prints_twenty_groups_with_three_of_each_alteration() -> None:
