@@ -752,7 +752,7 @@ def test_what_a_user_has_to_say_and_what_has_no_effect(
 def test_an_endpoint_that_cannot_be_used_leaves_nothing_behind(seeds: Path, tmp_path: Path) -> None:
     with refused("http://127.0.0.1:9/v1: there is no connection"):
         main(authoring(seeds, NOWHERE))
-    assert not files_of(tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
 
 
 def test_an_unfinished_run_is_not_resumed_with_other_settings(seeds: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -282,14 +283,18 @@ def _records(
         records = read_stages(out)
     else:
         out.mkdir(parents=True, exist_ok=True)
-        with locked(out):
-            reviews = read_reviews(out)
-            try:
+        try:
+            with locked(out):
+                reviews = read_reviews(out)
                 panel_records = run_async(work())
-            except KeyboardInterrupt:
-                print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
-                sys.exit(128 + signal.SIGINT)
-            records = write_results(out, panel_records, reviews, run)
+                records = write_results(out, panel_records, reviews, run)
+        except KeyboardInterrupt:
+            print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
+            sys.exit(128 + signal.SIGINT)
+        except InputError:
+            with suppress(OSError):
+                out.rmdir()  # if it is empty: no server could be used
+            raise
         print(progress.usage.to_text(_prices(options)))
     waiting = sum(map(is_in_review, records.labels))
     print(
