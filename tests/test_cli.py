@@ -49,7 +49,9 @@ def test_check_prints_an_audit() -> None:
 
 def test_an_audit_counts_one_document_and_group_in_the_singular() -> None:
     first = read_manual(SAMPLES / FILES["manual"].path)[:1]
-    assert audit(first).to_text().startswith("manual: 1 document in 1 group\n")
+    text = audit(first).to_text()
+    assert text.startswith("manual: 1 document in 1 group\n")
+    assert "1 document instead of 500; 1 group instead of 88" in text
 
 
 def test_check_of_the_released_files_finds_what_is_known(released: Path) -> None:

@@ -263,7 +263,7 @@ DOC = {"row": 0, "context": MANUAL[0].context, "question": MANUAL[0].question}
 # What is said of the samples whenever they are read.
 SAID = (
     f"{SAMPLES / FILES['manual'].path} is not the released file: "
-    "10 documents instead of 500; 3 groups instead of 88; 4 answers yes instead of 277\n"
+    "10 documents instead of 500; 3 groups instead of 88; 4 yes answers instead of 277\n"
 )
 
 

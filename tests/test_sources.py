@@ -213,7 +213,7 @@ def test_errors_of_the_server_are_tried_again(server: Server) -> None:
         (garbage, 1, "not the released file: it is not text in UTF-8"),
         (other_encoding, 1, "not the released file: it is not text in UTF-8"),
         (other_rows, 1, "not the released file: its rows cannot be read"),
-        (other_answer, 1, "not the released file: 1073 answers yes instead of 1074"),
+        (other_answer, 1, "not the released file: 1,073 yes answers instead of 1,074"),
         (changed, 1, "not the released file: it has .* characters instead of 2804889"),
         (endless, 1, "not the released file: it has more than 5609778 bytes"),
         (of_a_terabyte, 1, "not the released file: it has more than 5609778 bytes"),
@@ -372,7 +372,7 @@ def test_a_file_that_is_not_the_released_one_is_said(
     load_split("manual")
     assert (
         "is not the released file: 10 documents instead of 500; 3 groups instead of 88; "
-        "4 answers yes instead of 277"
+        "4 yes answers instead of 277"
     ) in caplog.text
 
 

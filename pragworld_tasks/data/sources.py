@@ -25,6 +25,7 @@ from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, docum
 from pragworld_tasks.data.parquet import parquet_path, read_parquet
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.formatting import format_count
 from pragworld_tasks.log import logger
 
 if TYPE_CHECKING:
@@ -144,12 +145,14 @@ def deviations(documents: Sequence[Document]) -> list[str]:
     """
     released = FILES[documents[0].split]
     counts = (
-        ("documents", len(documents), released.documents),
-        ("groups", len({document.group for document in documents}), released.groups),
-        ("answers yes", sum(document.answer == "yes" for document in documents), released.yes),
+        ("document", len(documents), released.documents),
+        ("group", len({document.group for document in documents}), released.groups),
+        ("yes answer", sum(document.answer == "yes" for document in documents), released.yes),
     )
     differences = [
-        f"{found} {what} instead of {known}" for what, found, known in counts if found != known
+        f"{format_count(found, noun)} instead of {known:,}"
+        for noun, found, known in counts
+        if found != known
     ]
     digest = documents_digest(documents)
     if not differences and released.digest and digest != released.digest:
