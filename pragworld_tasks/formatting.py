@@ -59,13 +59,14 @@ def format_number(number: float | None, digits: str = ".3f") -> str:
 
     Args:
         number: the number.
-        digits: the end of a format that begins with an optional sign and a point.
+        digits: a format that may begin with a sign.
 
     >>> format_number(0.5), format_number(-0.0001), format_number(-0.001, "+.2f")
     ('0.500', '0.000', '+0.00')
     """
+    rest = digits.lstrip("+")
     undefined = number is None or math.isnan(number)
-    return "-" if undefined else format(number, digits.replace(".", "z.", 1))
+    return "-" if undefined else format(number, f"{digits.removesuffix(rest)}z{rest}")
 
 
 def format_percent(percent: float) -> str:
@@ -78,11 +79,15 @@ def format_points(points: float) -> str:
     return format_number(points, "+.2f")
 
 
-def format_interval(interval: tuple[float, float], decimals: int = 2) -> str:
-    """Return the two ends of an interval, or a dash where it is not defined (NaN)."""
+def format_interval(interval: tuple[float, float], digits: str = ".2f") -> str:
+    """Return the two ends of an interval, or a dash where it is not defined (NaN).
+
+    >>> format_interval((1.5, 20.25)), format_interval((1.5, 20.25), "#.3g")
+    ('1.50 to 20.25', '1.50 to 20.2')
+    """
     if math.isnan(interval[0]):
         return "-"
-    return " to ".join(format_number(end, f".{decimals}f") for end in interval)
+    return " to ".join(format_number(end, digits) for end in interval)
 
 
 def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:

@@ -77,7 +77,7 @@ class TaskChange:
                 f"{change.before:.{change.decimals}f}",
                 f"{change.after:.{change.decimals}f}",
                 format_number(change.difference, f"+.{change.decimals}f"),
-                format_interval(change.interval, change.decimals),
+                format_interval(change.interval, f".{change.decimals}f"),
             ]
             for name, change in self._defined()
         ]

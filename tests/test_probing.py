@@ -1,6 +1,7 @@
 """New probes of a model's MLP outputs, and the size of the outputs."""
 
 import copy
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.data import load_document_set
 from pragworld_train.experiments.probing import (
+    ProbedLayer,
+    ProbeReport,
     fit_probe,
     probe_layers,
     read_mlp_outputs,
@@ -83,8 +86,25 @@ def test_the_command_writes_what_it_shows(
     again = probe_layers(decoder, training, asked, 128, 0)
     assert found.groups == again.groups
     assert [layer.right for layer in found.layers] == [layer.right for layer in again.layers]
-    last = 100 * np.mean(found.layers[-1].right)
-    assert f" {last:.4g} |" in capsys.readouterr().out
+    table = found.to_text()
+    assert table in capsys.readouterr().out
+    assert f" {100 * np.mean(found.layers[-1].right):.2f} |" in table
+
+
+def test_small_outputs_are_shown_with_their_digits() -> None:
+    groups = [*range(40)]
+    layer = ProbedLayer(0, [True, False] * 20, [0.00123 + number * 1e-6 for number in groups])
+    row = ProbeReport(groups, [layer]).to_text().splitlines()[-1]
+    assert re.fullmatch(r"\| 0 .* 50\.00 \| .* 0\.001249 \| 0\.00124\d to 0\.00125\d \|", row)
+
+
+def test_numbers_of_groups_and_features_are_at_least_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for option in ("groups", "probe_hidden_size"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["probe", "--model", "no/such-model", f"--{option}", "0"])
+        assert capsys.readouterr().err == f"--{option} 0: must be at least 1\n"
 
 
 def test_a_report_is_not_overwritten_and_is_tried_first(

@@ -30,7 +30,12 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_json, write_json
-from pragworld_tasks.formatting import format_interval, format_size, markdown_table
+from pragworld_tasks.formatting import (
+    format_interval,
+    format_number,
+    format_size,
+    markdown_table,
+)
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
@@ -71,7 +76,7 @@ class ProbeReport:
     def to_text(self) -> str:
         """Return a Markdown table with a row for each layer."""
         everything = np.ones(len(self.groups))
-        columns = {"right": 100, "mean_squares": 1}
+        columns = {"right": (100, ".2f"), "mean_squares": (1, "#.4g")}
         tallies = {
             (layer.layer, name): tally(getattr(layer, name), everything, self.groups)
             for layer in self.layers
@@ -81,10 +86,10 @@ class ProbeReport:
         rows = []
         for layer in self.layers:
             cells = [str(layer.layer)]
-            for name, scale in columns.items():
+            for name, (scale, digits) in columns.items():
                 low, high = intervals[layer.layer, name]
-                cells.append(f"{scale * tallies[layer.layer, name].share:.4g}")
-                cells.append(format_interval((scale * low, scale * high)))
+                cells.append(format_number(scale * tallies[layer.layer, name].share, digits))
+                cells.append(format_interval((scale * low, scale * high), digits))
             rows.append(cells)
         level = f"{LEVEL:.0%} interval"
         return markdown_table(
@@ -103,7 +108,7 @@ def run_probe(options: argparse.Namespace) -> None:
     Raises:
         InputError: An option is impossible, or the model cannot be loaded.
     """
-    at_least(options, probe_hidden_size=1)
+    at_least(options, groups=1, probe_hidden_size=1)
     if options.out:
         check_output(options.out, options.overwrite)
     settings = json.dumps({"groups": options.groups})
