@@ -59,6 +59,18 @@ def test_it_is_small_and_its_labels_are_single_tokens() -> None:
         assert tokenizer.unk_token_id not in ids
 
 
+def check_names_of_transformers_4(folder: Path) -> None:
+    """Without them it refuses the tokenizer, and answers otherwise without a word."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert config["rope_theta"] == config["rope_parameters"]["rope_theta"]
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert tokenizer["tokenizer_class"] == "PreTrainedTokenizerFast"
+
+
+def test_transformers_4_loads_it_as_it_is() -> None:
+    check_names_of_transformers_4(tiny_folder())
+
+
 def test_the_record_of_its_training_is_beside_it() -> None:
     record = json.loads((tiny_folder() / "training.json").read_text(encoding="utf-8"))
     model = AutoModelForCausalLM.from_pretrained(tiny_folder())
@@ -78,6 +90,7 @@ def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:
     quick = ("--steps", "3", "--dialogues", "2", "--tokenizer_dialogues", "50", "--seed", "5")
     process = run_program("python", script, tmp_path / "model", *shape, *quick)
     assert process.returncode == 0, process.stderr
+    check_names_of_transformers_4(tmp_path / "model")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     assert model.config.vocab_size == len(tokenizer)
