@@ -13,12 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+import transformers
+from packaging.version import Version
 from torch import Tensor, nn
 
 from pragworld_interp.modules import first_tensor, replaced_forward
 from pragworld_interp.processes import meet
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
+
+OLDEST_TRANSFORMERS = "5.10.1"  # as in pyproject.toml
 
 
 @dataclass(frozen=True)
@@ -259,9 +263,16 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
     """Find the layers of a causal language model in evaluation mode, and their parts.
 
     Raises:
-        InputError: The architecture has no such layers, or its attention is not causal.
+        InputError: The architecture has no such layers, its attention is not causal, or
+            transformers is too old.
     """
     name = _architecture(model)
+    # Older ones keep the settings of rotary embeddings elsewhere: sweeps would be wrong.
+    if Version(transformers.__version__) < Version(OLDEST_TRANSFORMERS):
+        raise InputError(
+            f"transformers {transformers.__version__} is too old for layers; needed is "
+            f"{OLDEST_TRANSFORMERS} or newer: pip install -U 'pragworld[interp]'"
+        )
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         raise InputError(f"{name}: the model has an encoder, but layers are swept in decoders only")
     stacks = [

@@ -1,18 +1,32 @@
 """Finding blocks, attention and MLP, refusals, and the logits of the labels."""
 
 import copy
+import tomllib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from places import ROOT
 from small_models import ARCHITECTURES, LabelsOnly, small_model
 
-from pragworld_interp.decoder import from_model
+from pragworld_interp.decoder import OLDEST_TRANSFORMERS, from_model
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
+
+
+def test_transformers_that_gives_wrong_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert any(
+        needed.startswith(f"transformers>={OLDEST_TRANSFORMERS}")
+        for needed in project["optional-dependencies"]["interp"]
+    )
+    monkeypatch.setattr(transformers, "__version__", "4.57.6")
+    message = "transformers 4.57.6 is too old for layers; needed is 5.10.1 or newer: pip install -U"
+    with pytest.raises(InputError, match=message):
+        from_model(small_model("qwen2"), LabelsOnly())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
