@@ -248,6 +248,19 @@ def write_files(contents: Mapping[Path, bytes], overwrite: bool) -> None:
         undo.pop_all()
 
 
+@contextlib.contextmanager
+def without_empty_folders(folder: Path) -> Iterator[None]:
+    """Remove a folder, and those that it is in, if an error leaves them new and empty."""
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for path in created:
+                path.rmdir()
+        raise
+
+
 def write_folder(folder: Path, contents: Mapping[str, bytes], overwrite: bool) -> None:
     """Write a folder, all of it or nothing.
 

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import launched_processes
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import without_empty_folders
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
@@ -65,14 +66,8 @@ def train(settings: RunSettings) -> None:
         if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
             _clear_output(out, script_args.overwrite, main_process)
         meet()  # before the processes wait for each other in TRL
-        created = [folder for folder in (out, *out.parents) if not folder.exists()]
-        try:
+        with without_empty_folders(out):  # which transformers makes
             trainer = _make_trainer(settings, data)
-        except BaseException:
-            with suppress(OSError):  # transformers made it, and nothing is in it
-                for folder in created:
-                    folder.rmdir()
-            raise
         repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
         with full_disk_in_one_line(out):
             trainer.train(resume_from_checkpoint=checkpoint)

@@ -753,6 +753,11 @@ def test_an_endpoint_that_cannot_be_used_leaves_nothing_behind(seeds: Path, tmp_
     with refused("http://127.0.0.1:9/v1: there is no connection"):
         main(authoring(seeds, NOWHERE))
     assert not (tmp_path / "mine").exists()
+    (tmp_path / "theirs").mkdir()
+    for name in ("theirs", "theirs/new/mine"):
+        with refused("http://127.0.0.1:9/v1: there is no connection"):
+            main(authoring(seeds, NOWHERE, name))
+        assert [*(tmp_path / "theirs").iterdir()] == []
 
 
 def test_an_unfinished_run_is_not_resumed_with_other_settings(seeds: Path, tmp_path: Path) -> None:

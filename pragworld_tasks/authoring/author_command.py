@@ -7,12 +7,12 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import without_empty_folders
 from pragworld_tasks.formatting import format_count
 
 if TYPE_CHECKING:
@@ -282,19 +282,16 @@ def _records(
         print(f"{out}: finished before; pass --overwrite to compute its files again")
         records = read_stages(out)
     else:
-        out.mkdir(parents=True, exist_ok=True)
-        try:
+        with without_empty_folders(out):
+            out.mkdir(parents=True, exist_ok=True)
             with locked(out):
                 reviews = read_reviews(out)
-                panel_records = run_async(work())
+                try:
+                    panel_records = run_async(work())
+                except KeyboardInterrupt:
+                    print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
+                    sys.exit(128 + signal.SIGINT)
                 records = write_results(out, panel_records, reviews, run)
-        except KeyboardInterrupt:
-            print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
-            sys.exit(128 + signal.SIGINT)
-        except InputError:
-            with suppress(OSError):
-                out.rmdir()  # if it is empty: no server could be used
-            raise
         print(progress.usage.to_text(_prices(options)))
     waiting = sum(map(is_in_review, records.labels))
     print(
