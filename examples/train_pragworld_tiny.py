@@ -691,9 +691,14 @@ def train(settings: TrainingSettings, folder: Path) -> None:
                 beside = unfinished.with_suffix(".partial")
                 torch.save(state, beside)
                 beside.replace(unfinished)
+    # transformers 4 knows these two by other names. It would take another base without a word.
+    model.config.rope_theta = model.config.rope_parameters["rope_theta"]
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    _add_names_of_transformers_4(folder)
+    settings_file = folder / "tokenizer_config.json"
+    kept = json.loads(settings_file.read_text(encoding="utf-8"))
+    kept["tokenizer_class"] = "PreTrainedTokenizerFast"
+    settings_file.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
     record = {
         "settings": asdict(settings),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -705,18 +710,6 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     }
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     unfinished.unlink(missing_ok=True)
-
-
-def _add_names_of_transformers_4(folder: Path) -> None:
-    """Let transformers 4 load a model as it is: it would take another base of rotary embeddings."""
-    for name, key, value in (
-        ("config.json", "rope_theta", lambda config: config["rope_parameters"]["rope_theta"]),
-        ("tokenizer_config.json", "tokenizer_class", lambda _: "PreTrainedTokenizerFast"),
-    ):
-        content = json.loads((folder / name).read_text(encoding="utf-8"))
-        content[key] = value(content)
-        text = json.dumps(content, indent=2, sort_keys=True) + "\n"
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:

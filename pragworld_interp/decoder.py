@@ -267,7 +267,8 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
             transformers is too old.
     """
     name = _architecture(model)
-    # Older ones keep the settings of rotary embeddings elsewhere: sweeps would be wrong.
+    # transformers 4 keeps the settings of rotary embeddings elsewhere: sweeps would be wrong.
+    # Versions up to 5.9 compute other gradients of padded batches.
     if Version(transformers.__version__) < Version(OLDEST_TRANSFORMERS):
         raise InputError(
             f"transformers {transformers.__version__} is too old for layers; needed is "

@@ -36,13 +36,13 @@ class MetricChange:
         after: Its value after training.
         interval: Interval of after minus before, from a bootstrap over groups of documents (over
             documents, if a task has no groups). NaN for fewer than two of them.
-        decimals: Number of decimals to show.
+        digits: Format to show them in.
     """
 
     before: float
     after: float
     interval: Interval
-    decimals: int = 2
+    digits: str = ".2f"
 
     @property
     def difference(self) -> float:
@@ -74,10 +74,10 @@ class TaskChange:
         rows = [
             [
                 name,
-                f"{change.before:.{change.decimals}f}",
-                f"{change.after:.{change.decimals}f}",
-                format_number(change.difference, f"+.{change.decimals}f"),
-                format_interval(change.interval, f".{change.decimals}f"),
+                format(change.before, change.digits),
+                format(change.after, change.digits),
+                format_number(change.difference, f"+{change.digits}"),
+                format_interval(change.interval, change.digits),
             ]
             for name, change in self._defined()
         ]
@@ -178,7 +178,7 @@ def _other_change(task: str, before: Path, after: Path) -> TaskChange:
                 scale * first.share,
                 scale * second.share,
                 Interval(scale * interval.low, scale * interval.high),
-                decimals=2 if scale > 1 else 4,
+                digits=".2f" if scale > 1 else ".4f",
             )
     return TaskChange(task, len({document for document, _ in shared}), metrics, tests)
 

@@ -272,12 +272,8 @@ TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
         (TAX, "dollar", "10% of $11,000 = $1,100\n12% of $25,150 = $3,018\n\nTotal: $4,118", 4118),
         (TAX, "dollar", "The tax is:\n\n$$\n\\boxed{\\$4{,}118}\n$$\n\nSee Publication 505.", 4118),
         (TAX, "dollar", "### Step 3\n$1100 + 3018 = 4118$\n\nThe answer is $\\boxed{4118}$.", 4118),
-        (
-            TRUCKS,
-            "truck",
-            "\\[ \\lceil \\frac{3000}{321.6} \\rceil = \\boxed{10} \\]",
-            10,
-        ),  # no repetition
+        # A result that happens to be a number of the prompt.
+        (TRUCKS, "truck", r"\[ \lceil \frac{3000}{321.6} \rceil = \boxed{10} \]", 10),
         (TRIP, "hour", "3.5 hours in the air + 2 hours before + 1 hour after = 6.5 hours.", 6.5),
         # Tables.
         (

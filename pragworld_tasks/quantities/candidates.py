@@ -129,7 +129,7 @@ class Answer:
         before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
-            start, end = mention[:2]
+            start, end = mention.start, mention.end
             # What repeats the prompt outside a box, or is only a term, is no candidate.
             repeats = target.repeats(mention) and not _within(self.plain.boxed, start, end)
             follows = _OPERATOR_BEFORE.search(text, max(0, start - 5), start)
