@@ -22,7 +22,7 @@ from pragworld_interp.processes import meet
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
-OLDEST_TRANSFORMERS = "5.10.1"  # as in pyproject.toml
+OLDEST_TRANSFORMERS = "5.13.0"  # as in pyproject.toml
 
 
 @dataclass(frozen=True)
@@ -267,8 +267,8 @@ def find_blocks(model: nn.Module) -> tuple[Block, ...]:
             transformers is too old.
     """
     name = _architecture(model)
-    # transformers 4 keeps the settings of rotary embeddings elsewhere: sweeps would be wrong.
-    # Versions up to 5.9 compute other gradients of padded batches.
+    # Below, some numbers are wrong: sweeps with transformers 4, which keeps the settings of rope
+    # elsewhere, gradients up to 5.9, and pyvene up to 5.12, where dynamic rope remembers prompts.
     if Version(transformers.__version__) < Version(OLDEST_TRANSFORMERS):
         raise InputError(
             f"transformers {transformers.__version__} is too old for layers; needed is "

@@ -24,7 +24,7 @@ def test_transformers_that_gives_wrong_numbers_is_refused(monkeypatch: pytest.Mo
         for needed in project["optional-dependencies"]["interp"]
     )
     monkeypatch.setattr("pragworld_interp.decoder.transformers.__version__", "4.57.6")
-    message = "transformers 4.57.6 is too old for layers; needed is 5.10.1 or newer: pip install -U"
+    message = "transformers 4.57.6 is too old for layers; needed is 5.13.0 or newer: pip install -U"
     with pytest.raises(InputError, match=message):
         from_model(small_model("qwen2"), LabelsOnly())
 
