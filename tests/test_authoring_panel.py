@@ -31,6 +31,7 @@ from pragworld_tasks.authoring.agreement import (
     votes_needed,
 )
 from pragworld_tasks.authoring.audit import audit_records, local_manual_split
+from pragworld_tasks.authoring.audit_report import audit_findings, audit_markdown
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.panel import Member, poll, quote_problem
 from pragworld_tasks.authoring.pipeline import given_records
@@ -660,7 +661,7 @@ def test_the_disputed_labels_of_the_manual_split_come_out(released: Path) -> Non
     assert audit.overlap is not None
     assert {overlap.shared for overlap in audit.overlap} == {1.0}
     assert len(audit.overlap) == 88
-    assert "The panel contradicts 17 given labels." in audit.to_markdown()
+    assert "The panel contradicts 17 given labels." in audit_markdown(audit)
 
 
 def test_the_audit_counts_what_a_count_by_hand_counts() -> None:
@@ -718,7 +719,7 @@ def test_words_that_give_the_answer_are_found_and_others_are_not() -> None:
     }
     for check in (*fair.shortcuts, *marked.shortcuts):
         assert check.interval.low <= check.accuracy <= check.interval.high
-    assert "The words of the question and conversation alone give" in marked.to_markdown()
+    assert "The words of the question and conversation alone give" in audit_markdown(marked)
 
 
 def test_an_uneven_class_is_named() -> None:
@@ -734,7 +735,7 @@ def test_an_uneven_class_is_named() -> None:
     assert ("alteration", "Variable Substitution") in uneven
     assert (
         "100.0 % of the labels are yes where the alteration is Variable Substitution."
-        in audit.findings
+        in audit_findings(audit)
     )
 
 
@@ -787,7 +788,7 @@ def test_a_small_run_says_what_its_audit_cannot_tell() -> None:
         "Errors that members share",
     ):
         assert words in untold
-    assert all(item in audit.to_markdown() for item in audit.untold)
+    assert all(item in audit_markdown(audit) for item in audit.untold)
     samples = [
         tuple(vote.model_copy(update={"origin": RULES}) for vote in votes)
         for votes in unanimous(documents)
@@ -811,10 +812,10 @@ def test_the_report_names_useless_members_and_what_was_dropped() -> None:
     audit = audit_records(records)
     assert any(
         finding.startswith("The votes of member 5 (model 4) do not count: its answers say little")
-        for finding in audit.findings
+        for finding in audit_findings(audit)
     )
-    assert any("seems to repeat member 3" in finding for finding in audit.findings)
-    report = audit.to_markdown()
+    assert any("seems to repeat member 3" in finding for finding in audit_findings(audit))
+    report = audit_markdown(audit)
     assert "| it names nobody | questions |     3 |" in report
     assert f"| silent |      3 | {silent:9} |" in report
     content = json.loads(audit.model_dump_json())
@@ -825,12 +826,12 @@ def test_the_report_names_useless_members_and_what_was_dropped() -> None:
 def test_an_audit_of_nothing_is_one() -> None:
     audit = audit_records(StageRecords((), (), (), (), (), ()))
     assert audit.documents == 0
-    report = audit.to_markdown()
+    report = audit_markdown(audit)
     assert "0 documents of 0 conversations" in report
     assert "nothing that this audit looks for" not in report
     assert "- no document has a label, so there is nothing to judge" in report
     assert "## Overlap" not in report
-    assert "none: no conversation" in audit.model_copy(update={"overlap": ()}).to_markdown()
+    assert "none: no conversation" in audit_markdown(audit.model_copy(update={"overlap": ()}))
 
 
 def test_the_manual_split_is_read_only_where_it_is(

@@ -25,6 +25,7 @@ from pragworld_tasks.authoring.alterations import (
     focused_entities,
 )
 from pragworld_tasks.authoring.audit import audit_records
+from pragworld_tasks.authoring.audit_report import audit_markdown
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.line_checks import (
     changes_connective,
@@ -674,7 +675,7 @@ def test_what_is_in_review_stays_out_until_it_is_decided() -> None:
     }
     audit = audit_records(without)
     assert (audit.written, audit.left_out) == (len(out), selection.left_out)
-    report = audit.to_markdown()
+    report = audit_markdown(audit)
     left_out = f"{sizes[0]} more have a label, but are left out"
     assert f"`documents.jsonl` has {len(out)} documents; {left_out}" in report
     assert "- conversation 12, variant 0: no labelled variant goes with it\n" in report

@@ -82,6 +82,11 @@ class MemberRating(AuthoringRecord):
     repeats: int | None = None
     set_aside: str = ""
 
+    @property
+    def name(self) -> str:
+        """The member in the words of a report."""
+        return f"member {self.member + 1} ({self.model})"
+
 
 class PairAgreement(AuthoringRecord):
     """How far two members agree.

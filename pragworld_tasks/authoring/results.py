@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pragworld_tasks.authoring.audit import audit_records, local_manual_split
+from pragworld_tasks.authoring.audit_report import audit_markdown
 from pragworld_tasks.authoring.decisions import REVIEWS, Review, current_reviews, reviewed_labels
 from pragworld_tasks.authoring.folder import RUN_FILE, RunState, StageRecords, stage_files
 from pragworld_tasks.authoring.outputs import write_document_files
@@ -31,7 +32,7 @@ def write_results(
     labels = reviewed_labels(panel_records.labels, reviews)
     records = replace(panel_records, labels=tuple(labels))
     audit = audit_records(records, _foreign_documents(records), run.goal["agree"])
-    report = audit.to_markdown()
+    report = audit_markdown(audit)
     contents = {
         **stage_files(records),
         "audit.json": (audit.model_dump_json(indent=2) + "\n").encode(),
