@@ -814,7 +814,12 @@ def test_the_report_names_useless_members_and_what_was_dropped() -> None:
         finding.startswith("The votes of member 5 (model 4) do not count: its answers say little")
         for finding in audit_findings(audit)
     )
-    assert any("seems to repeat member 3" in finding for finding in audit_findings(audit))
+    named = [member.model_copy(update={"model": "Org/Model-8B"}) for member in audit.members]
+    findings = audit_findings(audit.model_copy(update={"members": tuple(named)}))
+    assert any(
+        finding.startswith("It seems that member 4 (Org/Model-8B) repeats member 3,")
+        for finding in findings
+    )
     report = audit_markdown(audit)
     assert "| it names nobody | questions |     3 |" in report
     assert f"| silent |      3 | {silent:9} |" in report

@@ -22,8 +22,8 @@ def audit_findings(audit: AuthoringAudit) -> Iterator[str]:
             yield f"The votes of {member.name} do not count: {member.set_aside}."
         if member.repeats is not None:
             yield (
-                f"{member.name.capitalize()} seems to repeat member {member.repeats + 1}: it "
-                "errs where that one errs. Labels had to hold without it."
+                f"It seems that {member.name} repeats member {member.repeats + 1}, as it errs "
+                "where that one errs. Labels had to hold without it."
             )
     if audit.lost_votes:
         yield f"{audit.lost_votes}."
