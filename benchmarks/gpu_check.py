@@ -4,8 +4,8 @@
     python benchmarks/gpu_check.py --device cpu --quick   # what a CPU can check; two minutes
 
 - **Sweeps** of a randomly initialized model, in float32 and bfloat16, beside a loop of plain hooks
-  over prompts and layers, as in `sweep.py`. In float32 the probabilities have to agree. In bfloat16
-  both round, so the sweep may be off the loop in float32 by twice as much as the loop is.
+  over prompts and layers (`sweep_engines.py`). In float32 the probabilities have to agree. In
+  bfloat16 both round, so the sweep may be off the loop in float32 by twice as much as the loop is.
 - **Evaluation** with `hf-tree` beside lm-eval's `hf` at its fastest batch size.
 - **Training** beside plain SFT, as in `train.py`, and whether a step of ours makes the CPU wait for
   the GPU (`torch.cuda.set_sync_debug_mode`).
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import shared_prefixes
-import sweep
+import sweep_engines
 import torch
 import train
 from lm_eval.models.huggingface import HFLM
@@ -87,11 +87,11 @@ def check_sweeps(model: Any, tokenizer: Any, documents: list[Any]) -> list[dict[
         trees = supports_trees(decoder, groups[0].prompts)
         units = work_units(groups, trees, default_budget(decoder.device))
         groups = list(chain.from_iterable(units))  # the order in which a sweep returns them
-        task = sweep.Task(decoder, groups, trees)
-        for kind, engines in sweep.SWEEPS.items():
+        task = sweep_engines.Task(decoder, groups, trees)
+        for kind, engines in sweep_engines.SWEEPS.items():
             found = {}
             for engine in ("loop", "sweep"):
-                engines[engine](sweep.Task(decoder, groups[:1], trees))  # to warm up
+                engines[engine](sweep_engines.Task(decoder, groups[:1], trees))  # to warm up
                 logits, seconds, memory = measure(decoder.device, partial(engines[engine], task))
                 found[engine] = (logits.float().cpu().softmax(-1)[..., 0], seconds, memory)
             right.setdefault(kind, found["loop"][0])
@@ -201,10 +201,10 @@ def main() -> None:
     if device.type == "cuda" and not torch.cuda.is_available():
         sys.exit("no GPU: run on a machine with one, or pass --device cpu --quick")
     size = "quick" if options.quick else "gpu"
-    documents = sweep.load_documents(DOCUMENTS[size])
-    tokenizer = sweep.train_tokenizer(documents)
+    documents = sweep_engines.load_documents(DOCUMENTS[size])
+    tokenizer = sweep_engines.train_tokenizer(documents)
     tokenizer.add_special_tokens({"eos_token": "<|end|>"})
-    model = sweep.make_model(*SIZES[size]).eval().to(device)
+    model = sweep_engines.make_model(*SIZES[size]).eval().to(device)
     steps: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "sweeps": lambda: check_sweeps(model, tokenizer, documents),
         "evaluation": lambda: check_evaluation(model, tokenizer, 4 if options.quick else 48),

@@ -18,7 +18,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
-from sweep import make_model, train_tokenizer
+from sweep_engines import make_model, train_tokenizer
 from tqdm import tqdm
 
 from pragworld_interp.lm_eval_models import TreeLM

@@ -2,7 +2,7 @@
 
 import gpu_check
 import pytest
-import sweep
+import sweep_engines
 import torch
 
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -11,20 +11,20 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 
 def test_sweeps_agree_with_hooks_and_wrong_ones_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = list(documents(generate(GeneratorSettings(groups=1))))[:3]
-    monkeypatch.setattr(sweep, "VOCABULARY", 512)
-    tokenizer = sweep.train_tokenizer(chosen)
-    model = sweep.make_model(layers=2, hidden=64).eval()
+    monkeypatch.setattr(sweep_engines, "VOCABULARY", 512)
+    tokenizer = sweep_engines.train_tokenizer(chosen)
+    model = sweep_engines.make_model(layers=2, hidden=64).eval()
     checks = gpu_check.check_sweeps(model, tokenizer, chosen)
     assert [(each["sweep"], each["dtype"]) for each in checks] == [
         (kind, dtype) for dtype in ("float32", "bfloat16") for kind in ("ablation", "patching")
     ]
     assert all(each["holds"] for each in checks)
-    ablate = sweep.sweep_ablation
+    ablate = sweep_engines.sweep_ablation
 
-    def turned_around(task: sweep.Task) -> torch.Tensor:
+    def turned_around(task: sweep_engines.Task) -> torch.Tensor:
         logits: torch.Tensor = ablate(task)
         return logits.flip(1)
 
-    monkeypatch.setitem(sweep.SWEEPS["ablation"], "sweep", turned_around)
+    monkeypatch.setitem(sweep_engines.SWEEPS["ablation"], "sweep", turned_around)
     wrong = gpu_check.check_sweeps(model, tokenizer, chosen)
     assert [each["holds"] for each in wrong] == [False, True, False, True]

@@ -1,0 +1,223 @@
+"""What `sweep.py`, `sweep_accounts.py` and `gpu_check.py` run: sweeps by three engines.
+
+The engines are ours, pyvene, and a loop that does what the released scripts do: one prompt and one
+layer at a time, with the logits of the whole vocabulary at every position. The model is a randomly
+initialized Qwen2-shaped one with 12 layers, hidden size 384 and a vocabulary of 32,000. The
+documents are from the manual split if it is available (PRAGWORLD_DATA, or the cache), else
+generated.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from pragworld_interp import ablation, agreement, packing, patching, runs
+from pragworld_interp.ablation import Ablation
+from pragworld_interp.decoder import Decoder, from_model
+from pragworld_interp.patching import PatchedLogits, PatchingPair
+from pragworld_interp.targets import every_layer
+from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
+from pragworld_tasks.data import sources
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.dialogues.generate import documents, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+
+LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model and the groups of documents to sweep it on."""
+
+    decoder: Decoder
+    groups: list[PromptGroup]
+    trees: bool
+
+    @property
+    def pairs(self) -> list[list[PatchingPair]]:
+        """The pairs of each group."""
+        return [patching.patching_pairs(group, "all") for group in self.groups]
+
+
+def make_task(count: int) -> Task:
+    """Return the model, and at least `count` documents in whole groups."""
+    chosen = load_documents(count)
+    decoder = from_model(make_model(), train_tokenizer(chosen))
+    groups = group_prompts(chosen, tokenize_prompts(decoder, chosen, chat_template=False))
+    return Task(decoder, groups, agreement.supports_trees(decoder, groups[0].prompts))
+
+
+def make_model(layers: int = LAYERS, hidden: int = HIDDEN) -> Qwen2ForCausalLM:
+    """Return a randomly initialized model."""
+    torch.manual_seed(0)
+    return Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=VOCABULARY,
+            hidden_size=hidden,
+            intermediate_size=4 * hidden,
+            num_hidden_layers=layers,
+            num_attention_heads=hidden // 64,
+            num_key_value_heads=hidden // 64,
+            initializer_range=0.05,
+        )
+    )
+
+
+def load_documents(count: int) -> list[Document]:
+    """Return documents of the manual split if it is available, else generated ones."""
+    if sources.locate("manual"):
+        available = sources.load_split("manual")
+    else:
+        print("the manual split is not available: using generated documents", file=sys.stderr)
+        available = list(documents(generate(GeneratorSettings(groups=count))))
+    last = available[count - 1].group
+    return [document for document in available if document.group <= last]
+
+
+def train_tokenizer(documents: list[Document]) -> Any:
+    """Train byte-level BPE on documents, with tokens as long as those of large models."""
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = ByteLevelBPETokenizer()
+    texts = [f"{d.context} {d.question} yes no yes no" for d in documents]
+    tokenizer.train_from_iterator(texts, vocab_size=min(4000, VOCABULARY), show_progress=False)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer)
+
+
+# The three engines --------------------------------------------------------------------------------
+
+
+@torch.inference_mode()
+def loop_ablation(task: Task) -> torch.Tensor:
+    """Compute [documents, 1 + layers, 2] logits with a loop."""
+    results = []
+    for prompt in (prompt for group in task.groups for prompt in group.prompts):
+        row = [full_run(task.decoder, prompt)]
+        for block in task.decoder.blocks:
+            handle = block.mlp.register_forward_hook(lambda _, __, out: torch.zeros_like(out))
+            row.append(full_run(task.decoder, prompt))
+            handle.remove()
+        results.append(torch.stack(row))
+    return torch.stack(results)
+
+
+def full_run(decoder: Decoder, prompt: list[int]) -> torch.Tensor:
+    """Compute the logits of all tokens at all positions, and return two of them."""
+    ids = torch.tensor([prompt], device=decoder.device)
+    logits: torch.Tensor = decoder.model(input_ids=ids, use_cache=False).logits
+    return logits[0, -1, list(decoder.labels)].float()
+
+
+@torch.inference_mode()
+def loop_patching(task: Task) -> torch.Tensor:
+    """Compute [pairs, 2 + layers, 2] logits with a loop: original, altered, then patched."""
+    results = []
+    for group, pairs in zip(task.groups, task.pairs, strict=True):
+        for pair in pairs:
+            original, altered = group.prompts[pair.original], group.prompts[pair.altered]
+            altered_run, kept = run_and_residuals(task.decoder, altered)
+            row = [full_run(task.decoder, original), altered_run]
+            targets, sources = (list(columns) for columns in zip(*pair.alignment, strict=True))
+            for block, residuals in zip(task.decoder.blocks, kept, strict=True):
+                patch = partial(patched_input, targets=targets, residuals=residuals[0, sources])
+                handle = block.module.register_forward_pre_hook(patch)
+                row.append(full_run(task.decoder, original))
+                handle.remove()
+            results.append(torch.stack(row))
+    return torch.stack(results)
+
+
+def run_and_residuals(
+    decoder: Decoder, prompt: list[int]
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Return the logits, and the input of each block."""
+    kept: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        for block in decoder.blocks:
+            handle = block.module.register_forward_pre_hook(
+                lambda _, args: kept.append(args[0].clone())
+            )
+            stack.callback(handle.remove)
+        return full_run(decoder, prompt), kept
+
+
+def patched_input(
+    _: Any, args: tuple[Any, ...], targets: list[int], residuals: torch.Tensor
+) -> tuple[Any, ...]:
+    """Return the arguments of a block with other residuals at some positions."""
+    hidden = args[0].clone()
+    hidden[0, targets] = residuals
+    return (hidden, *args[1:])
+
+
+def sweep_ablation(task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_ablation` with the sweep engine."""
+    results = []
+    budget = runs.default_budget(task.decoder.device)
+    for unit in packing.work_units(task.groups, task.trees, budget):
+        batch = packing.group_batch(unit, task.trees, task.decoder.dtype)
+        results.append(
+            ablation.ablated_logits(
+                task.decoder,
+                batch,
+                Ablation("mlp", every_layer(len(task.decoder.blocks))),
+                budget,
+            )
+        )
+    return torch.cat(results, 1).transpose(0, 1)
+
+
+def sweep_patching(task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_patching` with the sweep engine."""
+    results: list[torch.Tensor] = []
+    budget = runs.default_budget(task.decoder.device)
+    for unit in packing.work_units(task.groups, task.trees, budget):
+        pairs = replace(task, groups=unit).pairs
+        prompts = [group.prompts for group in unit]
+        logits = patching.patched_logits(task.decoder, prompts, pairs, task.trees, budget)
+        results += map(pair_rows, pairs, logits)
+    return torch.cat(results)
+
+
+def pyvene_ablation(task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_ablation` with pyvene."""
+    from pragworld_interp import reference
+
+    prompts = [prompt for group in task.groups for prompt in group.prompts]
+    logits = reference.reference_ablated_logits(
+        task.decoder, prompts, Ablation("mlp", every_layer(len(task.decoder.blocks)))
+    )
+    return logits.transpose(0, 1)
+
+
+def pyvene_patching(task: Task) -> torch.Tensor:
+    """Compute the logits of `loop_patching` with pyvene."""
+    from pragworld_interp import reference
+
+    results = []
+    for group, pairs in zip(task.groups, task.pairs, strict=True):
+        logits = reference.reference_patched_logits(task.decoder, group.prompts, pairs)
+        results.append(pair_rows(pairs, logits))
+    return torch.cat(results)
+
+
+def pair_rows(pairs: list[PatchingPair], logits: PatchedLogits) -> torch.Tensor:
+    """Return the logits of pairs as [pairs, 2 + layers, 2]."""
+    rows = [
+        torch.cat([logits.plain[[pair.original, pair.altered]], logits.patched[:, number]])
+        for number, pair in enumerate(pairs)
+    ]
+    return torch.stack(rows)
+
+
+SWEEPS: dict[str, dict[str, Callable[[Task], torch.Tensor]]] = {
+    "ablation": {"loop": loop_ablation, "pyvene": pyvene_ablation, "sweep": sweep_ablation},
+    "patching": {"loop": loop_patching, "pyvene": pyvene_patching, "sweep": sweep_patching},
+}
