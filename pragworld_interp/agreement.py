@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.modules import is_out_of_memory
+from pragworld_interp.modules import cache_name, is_out_of_memory
 from pragworld_interp.packing import (
     Batch,
     Tokens,
@@ -135,15 +135,16 @@ def supports_trees(decoder: Decoder, prompts: Sequence[Tokens]) -> bool:
     ids = torch.tensor([[*prompts[longest]]] * 2, device=decoder.device)
     try:
         together = _residuals(decoder, tree)
-        cache = DynamicCache()
-        decoder.model.base_model(input_ids=ids[:, :start], past_key_values=cache, use_cache=True)
+        model = decoder.model.base_model
+        cache = {cache_name(model): DynamicCache()}
+        model(input_ids=ids[:, :start], use_cache=True, **cache)
         attends = torch.ones(1, 1, length - start, length, dtype=torch.bool, device=decoder.device)
-        continued = decoder.model.base_model(
+        continued = model(
             input_ids=ids[:, start:],
             attention_mask=additive_mask(attends.tril(start), decoder.dtype),
             position_ids=torch.arange(start, length, device=decoder.device)[None],
-            past_key_values=cache,
             use_cache=True,
+            **cache,
         )[0][:, -1]
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         if is_out_of_memory(error):

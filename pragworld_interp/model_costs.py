@@ -22,6 +22,7 @@ from transformers.pytorch_utils import Conv1D
 
 from pragworld_interp.decoder import Decoder, find_blocks, sliding_window
 from pragworld_interp.loading import check_folder, first_line
+from pragworld_interp.modules import cache_name
 from pragworld_tasks.errors import InputError
 
 # Multiples of the chunks of linear attention, which are padded to whole ones.
@@ -246,7 +247,7 @@ def _bytes_of_a_token(decoder: Decoder) -> tuple[int, int]:
             stack.callback(block.module.register_forward_pre_hook(begin).remove)
             stack.callback(block.module.register_forward_hook(end).remove)
         _run(decoder, 1)
-    cache = _run(decoder, 1, use_cache=True).past_key_values
+    cache = getattr(_run(decoder, 1, use_cache=True), cache_name(decoder.model.base_model))
     # Linear attention has none.
     layers = [layer for layer in cache.layers if hasattr(layer, "keys")]
     return sum(layer.keys.nbytes + layer.values.nbytes for layer in layers), most

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import torch
@@ -74,6 +75,12 @@ def first_tensor(output: Any) -> Tensor:
 def copied(output: Any) -> Any:
     """Return a copy of the output of a module, to which a block may add in place (Falcon)."""
     return with_tensor(output, first_tensor(output).clone())
+
+
+def cache_name(module: nn.Module) -> str:
+    """Return what a model calls its keys and values: `cache` with transformers 5.24 and later."""
+    named = signature(module.forward).parameters
+    return "cache" if "cache" in named else "past_key_values"
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -25,7 +25,13 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from pragworld_interp.decoder import Block, Decoder
-from pragworld_interp.modules import AttentionMode, first_tensor, replaced_forward, with_tensor
+from pragworld_interp.modules import (
+    AttentionMode,
+    cache_name,
+    first_tensor,
+    replaced_forward,
+    with_tensor,
+)
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.tree_attention import TreeAttention, spans
@@ -442,10 +448,11 @@ def sweep_layers(
         stack.enter_context(rope_of_each_row(decoder.model))
         if batch.mask.ndim == 4:
             stack.enter_context(TreeAttention(spans(batch.mask[:, 0] == 0), device))
-        decoder.model.base_model(
+        model = decoder.model.base_model
+        model(
             input_ids=batch.ids.to(device),
             attention_mask=batch.mask.to(device),
             position_ids=batch.positions.to(device),
             use_cache=keep_keys,
-            **({"past_key_values": cache} if keep_keys else {}),
+            **({cache_name(model): cache} if keep_keys else {}),
         )

@@ -123,6 +123,5 @@ def spread(model: nn.Module, devices: Mapping[str, int]) -> None:
         hook = AlignDevicesHook()  # without a device, so that it moves no weights itself
         add_hook_to_module(part, hook)
         hook.execution_device = device
-    add_hook_to_module(
-        model, AlignDevicesHook(io_same_device=True, skip_keys="past_key_values"), append=True
-    )
+    skipped = model._skip_keys_device_placement
+    add_hook_to_module(model, AlignDevicesHook(io_same_device=True, skip_keys=skipped), append=True)

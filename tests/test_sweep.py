@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ def watched(decoder: Decoder) -> Iterator[OffDevice]:
     mode = OffDevice()
     own_forward = decoder.model.base_model.forward
 
+    @wraps(own_forward)
     def forward(**kwargs: Any) -> Any:
         with mode:
             return own_forward(**kwargs)
