@@ -263,6 +263,13 @@ def test_writing_shows_no_progress_of_its_own(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", ["none.csv", "none.jsonl", "none.parquet", "none"])
+def test_a_file_without_documents_is_said_to_be_one(tmp_path: Path, name: str) -> None:
+    assert write_documents([], tmp_path / name) == 0
+    with pytest.raises(InputError, match=r": (no documents; write at least one|empty; )"):
+        read_documents(tmp_path / name)
+
+
 @pytest.mark.parametrize("name", FORMATS[1:])
 def test_a_broken_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

@@ -5,6 +5,7 @@ A file appears under its name only when it is complete. `own_documents` reads al
 
 import contextlib
 import csv
+import dataclasses
 import hashlib
 import json
 import shutil
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output
 
@@ -135,7 +137,9 @@ def _write_with_datasets(records: Records, path: Path) -> int:
     from datasets import Dataset
 
     rows = [dict(record) for record in records]
-    table = Dataset.from_list(rows)
+    # Without rows, `datasets` before 4.5 writes nothing that has no columns.
+    columns = (*(field.name for field in dataclasses.fields(Document)), "changes")
+    table = Dataset.from_list(rows) if rows else Dataset.from_dict({name: [] for name in columns})
     # The fingerprint is random otherwise, and the same documents would give other files.
     fingerprint = hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
     dataset = Dataset(table.data, table.info, fingerprint=fingerprint)

@@ -7,6 +7,7 @@ rest. A file that contradicts itself is refused with the line or row and the rea
 """
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +92,9 @@ def _dataset_records(folder: Path) -> Iterable[dict[str, Any]]:
     from datasets import load_from_disk
 
     try:
-        dataset = load_from_disk(folder)
-        records: list[dict[str, Any]] = dataset.to_list()
+        if not json.loads((folder / "state.json").read_bytes())["_data_files"]:
+            return []  # `datasets` 4.5 and later write no file without rows, and do not read that
+        records: list[dict[str, Any]] = load_from_disk(folder).to_list()
     except (OSError, ValueError, LookupError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
