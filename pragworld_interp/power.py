@@ -78,7 +78,10 @@ def detectable_before_sweep(
 
 
 def power_text(documents: Sequence[Document], layers: int) -> str:
-    """Return a table of the smallest change that a sweep finds, by how many answers change."""
+    """Return a table of the smallest change that a sweep finds, by how many answers change.
+
+    A line below it says what dashes mean.
+    """
     found = [detectable_before_sweep(documents, layers, changed) for changed in _SHARES]
     rows = [
         [f"{share:g}", format_percent(smallest.points)]
@@ -89,7 +92,13 @@ def power_text(documents: Sequence[Document], layers: int) -> str:
         f"{documents[0].split}, {format_size(len(documents), groups)}, {layers} layers; "
         f"changes found in {POWER:.0%} of sweeps"
     )
-    return markdown_table(title, ["% of answers changed", "points found"], rows)
+    table = markdown_table(title, ["% of answers changed", "points found"], rows)
+    if not any(math.isnan(smallest.points) for smallest in found):
+        return table
+    return (
+        f"{table}\n-: even if all of these answers turn the same way, fewer than {POWER:.0%} of "
+        "sweeps find it; more groups are needed."
+    )
 
 
 def smallest_found(

@@ -75,5 +75,8 @@ def test_the_command_prints_a_line_for_each_share_of_answers(
     assert "40 groups, 5 layers" in printed
     expected = detectable_before_sweep(list(generate(groups=40)), 5, 10).points
     assert re.search(rf"^\| 10 +\| +{expected:.2f} \|$", printed, re.MULTILINE)
+    note = "-: even if all of these answers turn the same way, fewer than 80% of sweeps find it"
+    main(["power", "--split", "generated", "--metadata", '{"groups": 3}', "--layers", "28"])
+    assert capsys.readouterr().out.endswith(f"|\n\n{note}; more groups are needed.\n")
     with refused("--layers 0: must be at least 1"):
         main([*split, "--layers", "0"])
