@@ -1,6 +1,7 @@
 """Numbers and tables as people read them, and as JSON has them."""
 
 import math
+from collections.abc import Sequence
 
 
 def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str:
@@ -52,6 +53,15 @@ def format_size(documents: int, groups: int) -> str:
     '1,200 documents, 1 group'
     """
     return f"{format_count(documents, 'document')}, {format_count(groups, 'group')}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a phrase.
+
+    >>> join_names(["Ann"]), join_names(["Ann", "Ben", "Eve"])
+    ('Ann', 'Ann, Ben and Eve')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def format_number(number: float | None, digits: str = ".3f") -> str:

@@ -47,6 +47,7 @@ from pragworld_tasks.evaluation.breakdowns import (
     QUESTION_TYPES,
     context_length,
 )
+from pragworld_tasks.formatting import join_names
 
 LEAST_OF_CLASS = 30  # labels of a class below which its share of yes tells nothing
 EVEN = (0.35, 0.65)  # shares of yes that pass for balanced
@@ -433,7 +434,7 @@ def _untold(
     ]
     if unrated and documents:
         yield (
-            f"Whether the votes of {_listed(unrated)} carry information: that takes two other "
+            f"Whether the votes of {join_names(unrated)} carry information: that takes two other "
             "members at least, and ten documents that most of them call yes and ten that they "
             "call no."
         )
@@ -454,10 +455,6 @@ def _untold(
             "Errors that members share, as models of one family do: they look like agreement. "
             "Read a sample of the labels."
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def _is_uneven(yes: int, labels: int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pragworld_tasks.authoring.audit import AuthoringAudit
 from pragworld_tasks.evaluation.breakdowns import NOT_ALTERED
-from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.formatting import format_number, markdown_table
 
 LEAST_AGREEMENT = 0.6  # a Fleiss' kappa below this is poor
 _SHOWN = 20  # items of a list in the report; the JSON has all
@@ -157,7 +157,7 @@ def _panel(audit: AuthoringAudit) -> Iterable[str]:
             _share(member.yes),
             _share(member.undetermined),
             _share(member.agreement),
-            _number(member.informedness),
+            format_number(member.informedness, ".2f"),
             "no" if member.set_aside else "yes",
         ]
         for member in audit.members
@@ -188,13 +188,13 @@ def _panel(audit: AuthoringAudit) -> Iterable[str]:
                     f"{pair.first + 1} and {pair.second + 1}",
                     str(pair.documents),
                     _share(pair.agreement),
-                    _number(pair.kappa),
+                    format_number(pair.kappa, ".2f"),
                     f"{pair.apart}, {pair.apart_together}",
                 ]
                 for pair in audit.pairs
             ],
         )
-    yield f"Fleiss' kappa of the members that count: {_number(audit.fleiss)}.\n"
+    yield f"Fleiss' kappa of the members that count: {format_number(audit.fleiss, '.2f')}.\n"
 
 
 def _shortcut_table(audit: AuthoringAudit) -> Iterable[str]:
@@ -238,7 +238,3 @@ def _ratio(part: int, whole: int) -> str:
 
 def _share(share: float | None) -> str:
     return "-" if share is None else _percent(share)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

@@ -24,6 +24,7 @@ from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines, read_text
+from pragworld_tasks.formatting import join_names
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.tokens import EntityKind, label_end
 
@@ -265,16 +266,6 @@ def joined(first: EntityLists, second: EntityLists) -> EntityLists:
     return EntityLists(
         **{kind: getattr(first, kind) + getattr(second, kind) for kind in ENTITY_KINDS}
     )
-
-
-def join_names(names: tuple[str, ...]) -> str:
-    """Return names as a phrase.
-
-    Examples:
-        >>> join_names(("Ann", "Ben"))
-        'Ann and Ben'
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 # Triplets -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pragworld_tasks.authoring.records import Seed
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.endpoint import Endpoint
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.formatting import join_names
 from pragworld_tasks.journal import SHOWN
 
 
@@ -187,7 +188,7 @@ def _panel_text(panel: Sequence[Sequence[Any]]) -> str:
     names = [
         f"{times} samples of {model}" if times > 1 else model for model, times in models.items()
     ]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    return join_names(names)
 
 
 def _digest(content: Any) -> str:
