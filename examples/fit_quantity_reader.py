@@ -6,14 +6,16 @@ weights to all `tests/answers/quantities_*development.jsonl` with an L2 penalty,
 
     python examples/fit_quantity_reader.py --report
 
-`--report` cross-validates: five folds at random, by question, and by source (file, and writer
-where a row names one); and a learning curve. `--effects` drops each family of features, refits, and
-reports the changes in answers read correctly and in their log-probability, both held out. `--score
-FILE …` scores files with the shipped weights, without fitting. Errors are counted by kind.
+`--report` cross-validates: five folds at random, by question, and by source (file, and writer or
+group of writers where a row names one); and a learning curve. `--effects` drops each family of
+features, refits, and reports the changes in answers read correctly and in their log-probability,
+both held out. `--score FILE …` scores files with the shipped weights, without fitting. Errors are
+counted by kind.
 """
 
 import argparse
 import operator
+import string
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -78,7 +80,8 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
             question = questions()[row["task"]]
             prompt = fill_slot(question.prompt, question.slot, row["slot"])
             answer = Answer(to_plain_text(row["response"]), read_target(question.unit, prompt))
-            source = f"{path.stem.removeprefix('quantities_')} {row.get('writer', '')}".strip()
+            writers = row.get("writer", "").rstrip(string.digits)  # `D` for `D1` to `D16`
+            source = f"{path.stem.removeprefix('quantities_')} {writers}".strip()
             is_long = len(row["response"]) >= LONG
             labelled.append(LabelledAnswer(answer, row["value"], row["task"], source, is_long))
     return labelled
@@ -188,7 +191,9 @@ def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
 def is_word(name: str) -> bool:
     """Return whether a feature is a plain word before a quantity or in an answer, and not a cue."""
     part, _, word = name.partition(" ")
-    return part in ("lead", "none") and bool(word) and not word.isupper()
+    return (
+        part in ("lead", "next", "sentence", "then", "none") and bool(word) and not word.isupper()
+    )
 
 
 def penalty_of(name: str) -> float:

@@ -194,6 +194,30 @@ def test_other_units_are_no_values(unit: str, text: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("unit", "text", "values"),
+    [
+        ("hour", "| Total | 14 h 30 |", [14.5]),
+        ("hour", "0:50 + 2:30 = 3:20", [5 / 6, 2.5, 10 / 3]),
+        ("minute", "just short of an hour, 55 minutes or so", [60, 55]),
+        ("hour", "a bit over a full day - roughly 27 hours", [24, 27]),
+        ("truck", "I'd go with five to be safe", [5]),
+        ("million dollar", r"roughly $\$1.5$ million", [1.5]),
+        ("dollar", "USD 3,500–5,500", [4500]),
+    ],
+)
+def test_quantities_are_found_as_they_are_written(
+    unit: str, text: str, values: list[float]
+) -> None:
+    found = find_quantities(to_plain_text(text), parse_unit(unit))
+    assert [(mention.low + mention.high) / 2 for mention in found] == pytest.approx(values)
+
+
+def test_a_column_of_millions_scales_amounts_with_a_sign() -> None:
+    text = "| Part | Cost (millions) |\n|---|---|\n| Food | $41 |\n| Staff | $45 |\n| **Total** | **$86** |"
+    assert read_quantity(text, "million dollar", "What does it cost?") == pytest.approx(86)
+
+
 def test_a_table_in_another_currency_has_no_unit() -> None:
     text = "| Item | Cost |\n|---|---|\n| Gas at $3 | 500 |\n| **Total** | **1,500** |"
     assert read_quantity(text, "euro", "What do I spend a year?") == 1500
@@ -362,6 +386,32 @@ TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
             "- Low: $3,500\n- Medium: $5,000\n- High: $8,000\n\nI'd budget for the medium case.",
             5000,
         ),
+        # The middle one of three, or the one that the answer refers to.
+        (
+            CAR,
+            "dollar / year",
+            "**Frugal:** about $3,000 a year\n\n**Average:** about $5,000 a year\n\n"
+            "**Generous:** about $9,500 a year",
+            5000,
+        ),
+        (
+            TRIP,
+            "hour",
+            "### Scenario A: nonstop\nTotal: about 6 hours\n\n### Scenario B: one stop\n"
+            "Total: about 9 hours\n\n### Scenario C: two stops\nTotal: about 14 hours\n\n"
+            "Unless you are in a hurry, Scenario C is the one to plan for.",
+            14,
+        ),
+        (
+            CAR,
+            "dollar / year",
+            "- **Paid-off car:** about $3,200 a year in total\n- **With a loan:** about $7,900 a year in total\n"
+            "- **New car:** about $12,500 a year in total\n\nMost drivers are in the first group.",
+            3200,
+        ),
+        # An exact value beside an inexact one, and a point beside its range.
+        (TRIP, "hour", "Total: 6 h 40 min, so a little under 7 hours door to door.", 20 / 3),
+        (TRIP, "hour", "Expect 24 to 30 hours in total, with about 28 hours being typical.", 28),
         # Reasoning is no answer.
         (TRIP, "hour", "<think>9 hours? No.</think>It takes 6 hours.", 6),
     ],

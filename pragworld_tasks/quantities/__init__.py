@@ -9,9 +9,9 @@ def read_quantity(
     """Return the final number of an answer in a unit, or None if the answer gives none.
 
     That number is the one that the answer concludes with or recommends, a total and not its parts.
-    A range counts as its middle. If an answer offers alternatives without preferring one, they
-    count as the middle of the least and the greatest. Other units are converted, and signs dropped
-    unless `signs` are given.
+    A range counts as its middle. If an answer offers alternatives without preferring one, the
+    middle one of three counts, or else the middle of the least and the greatest. Other units are
+    converted, and signs dropped unless `signs` are given.
 
     Args:
         response: A model's response.

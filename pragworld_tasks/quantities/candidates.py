@@ -7,7 +7,6 @@ relative to the quantity (`lead`, `after`, `label`, `heading`).
 
 import bisect
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from pragworld_tasks.quantities.mentions import QuantityMention, QuantityTarget,
 from pragworld_tasks.quantities.numerals import SCALES, find_numerals
 from pragworld_tasks.quantities.plain_text import PlainText, Span
 from pragworld_tasks.quantities.units import named_in, parse_period
-from pragworld_tasks.quantities.wording import STEM, find_cues, pattern, words
+from pragworld_tasks.quantities.wording import STEM, find_cues, pattern
 
 _LONGEST_LEAD, _LONGEST_TAIL = 200, 120  # characters of a context
 # Where the words about the previous quantity end and those about this one begin, or end.
@@ -26,19 +25,23 @@ _CLAUSE_ENDS = pattern("clause_ends")
 # A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
 _OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:us)?[$]?$")
 _OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:us)?[$\d]|\)? ?=(?!>)")
+_COMPUTED = re.compile(r"(?:about|around|roughly|≈|~|=) ?$")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
-_PERIOD, _PREFERS = pattern("period"), pattern("prefers")
-_PREFERRING = frozenset(words("preferring_words"))
-_LABEL_PER, _SCALE_IN_LABEL = pattern("label_per"), pattern("scale_in_label")
+_PERIOD, _LABEL_PER, _SCALE_IN_LABEL = map(pattern, ("period", "label_per", "scale_in_label"))
 _LOW_END, _HIGH_END = pattern("low_end"), pattern("high_end")
 
-_NEAR, _FAR = 3, 14  # cues just before or after a quantity, and all that count
+# Cues next to a quantity, near it, all that count before it, and words after it.
+_NEXT, _NEAR, _FAR, _THEN = 2, 3, 14, 5
 _OPENING = 30  # characters of a sentence
-_OPTION = frozenset(("CASE", "IF", "TYPICAL", "with", "via", "at", "for"))  # in headings
 _MARKS = frozenset(("CASE", "IF", "IDEAL", "TYPICAL"))  # of alternatives
 
 SAME = 0.005  # relative difference of equal values
 _MOST_TERMS = 12  # of a sum
+_INEXACT = "INEXACT"  # the cue of `just over`
+_CLOSE = 0.9  # share of a value from which another is like it
+# Bounds of steps: of how many there are, of ranks from 0 to 1, and of shares of the middle value.
+_ORDERS, _RANKS = (1, 2, 3, 4, 6), (0.01, 0.25, 0.5, 0.75)
+_RATIOS = (0.14, 0.37, 0.74, 0.95, 1.05, 1.35, 2.7, 7.4)
 _LARGE = 0.5  # of a price or an income in the prompt
 _MILLION, _LITTLE = 1e6, 0.1  # of the millions that the prompt asks for
 
@@ -53,9 +56,7 @@ class Candidate:
     high: float
     value: float
     sized: bool  # whether it has a unit, if only in its label
-    labelled: bool  # whether its label marks an alternative
-    alternative: bool  # whether its label or the words around it do
-    under_option: bool  # whether it stands under the heading of an option
+    alternative: bool  # whether its label or the words around it mark it as one of several
     features: dict[str, float]
 
 
@@ -66,7 +67,6 @@ class _Words(NamedTuple):
     cues: Sequence[str] = ()  # without stems
     has_term: bool = False  # whether it has a number of the prompt: `At 20 mg`
     is_marked: bool = False  # whether a cue marks an alternative
-    is_option: bool = False  # whether a heading is that of one: `Scenario A`, `Via Dubai`
     topic: frozenset[str] = frozenset()  # the stems of the prompt's words in it
     per: str | None = None  # what it says that quantities are per
 
@@ -80,8 +80,6 @@ class Answer:
         self._cue_starts, self.cues = find_cues(answer)
         placed = list(zip(answer.starts, answer.words, strict=True))
         self._topic = [(at, word[:STEM]) for at, word in placed if word[:STEM] in target.topic]
-        matches = [_PREFERS.match(self.text, at) for at, word in placed if word in _PREFERRING]
-        self._preferred = tuple(match[1] for match in matches if match)
         numerals = list(find_numerals(answer, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
         mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
@@ -103,7 +101,6 @@ class Answer:
                 text=text,
                 cues=[cue for cue in cues if cue.isupper()],
                 is_marked=not _MARKS.isdisjoint(cues),
-                is_option=has_term or not _OPTION.isdisjoint(cues),
                 has_term=has_term,
                 topic=frozenset(self._topic_between(start, end)),
                 per=per and (parse_period(per[1]) or per[1]),
@@ -113,6 +110,10 @@ class Answer:
     def _cue_at(self, place: int) -> int:
         """Return the number of the first cue from a place on."""
         return bisect.bisect_left(self._cue_starts, place)
+
+    def cues_between(self, start: int, end: int) -> Sequence[str]:
+        """Return the cues in text[start:end]."""
+        return self.cues[self._cue_at(start) : self._cue_at(end)]
 
     def _topic_between(self, start: int, end: int) -> set[str]:
         """Return the stems of the prompt's words in text[start:end]."""
@@ -130,8 +131,11 @@ class Answer:
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
             start, end = mention.start, mention.end
-            # What repeats the prompt outside a box, or is only a term, is no candidate.
-            repeats = target.repeats(mention) and not _within(self.plain.boxed, start, end)
+            # What repeats the prompt is no candidate unless it is boxed or computed; nor is a term.
+            repeats = target.repeats(mention) and not (
+                _within(self.plain.boxed, start, end)
+                or _COMPUTED.search(text, max(0, start - 12), start)
+            )
             follows = _OPERATOR_BEFORE.search(text, max(0, start - 5), start)
             if not (repeats or follows or _OPERATOR_AFTER.match(text, end)):
                 following = starts[bisect.bisect_right(starts, start, hi=len(starts) - 1)]
@@ -174,6 +178,8 @@ class Answer:
                 size = self._size_in_label(place, label)
             # 4,000,000 where the target is in millions does not mean millions of millions.
             factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
+        elif mention.scale == 1:  # `$135` in a column `Cost (millions)`
+            factor = self._scale_in(place.column) or 1.0
         in_table = (place.column, line.section) if place.column != NOWHERE else ()
         spans = (place.label, *in_table) if mention.per is None else ()
         per = mention.per or next(filter(None, (self.words_of(span).per for span in spans)), None)
@@ -189,8 +195,11 @@ class Answer:
         about, heading = self.words_of(label), self.words_of(line.section)
         features: dict[str, float] = {f"lead {cue}": 1 for cue in lead_cues}
         features.update([(f"after {cue}", 1) for cue in tail_cues[:_NEAR] if cue.isupper()])
+        features.update([(f"then {cue}", 1) for cue in self.cues[after : after + _THEN]])
         features.update([(f"label {cue}", 1) for cue in about.cues])
         features.update([(f"heading {cue}", 1) for cue in heading.cues])
+        spoken = self.cues[self._cue_at(place.start) : number]
+        features.update([(f"next {cue}", 1) for cue in spoken[-_NEXT:]])
         in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
         labelled = in_heading or about.has_term or about.is_marked
         has_term = labelled or self._has_term(first, start)
@@ -211,10 +220,11 @@ class Answer:
             "boxed": boxed,
             "alone": words <= _NEAR + 1,
             "opens without unit": opens and opens_sentence <= _NEAR + 1 and size is None,
-            "preferred": about.text.startswith(self._preferred),
             "as large as given": unit.size == 1 and 0 < self.target.largest * _LARGE < low,
             "trifle": little * (1 if high < _LITTLE / 10 else 0.5),
             "heading off topic": bool(heading.text and self._topic and not heading.topic),
+            f"in {line.kind}": 1,
+            _step("lines after", len(self.layout.lines) - 1 - line.number, (1, 2, 4, 8)): 1,
         }
         return Candidate(
             start=start,
@@ -223,19 +233,22 @@ class Answer:
             high=high,
             value=(low + high) / 2,
             sized=size is not None,
-            labelled=labelled,
             alternative=has_term or not _MARKS.isdisjoint(lead_cues + tail_cues),
-            under_option=heading.is_option,
             features=features,
         )
 
+    def _scale_in(self, span: Span) -> float | None:
+        """Return the factor that a label of amounts of money names: `Cost (millions)`."""
+        match = (
+            _SCALE_IN_LABEL.search(self.text, *span) if self.target.unit.kind == "money" else None
+        )
+        return SCALES[next(filter(None, match.groups()))] if match else None
+
     def _size_in_label(self, place: Place, label: Span) -> float | None:
         unit = self.target.unit
-        if unit.kind == "money":
-            for span in (place.column, label, place.line.intro):
-                if match := _SCALE_IN_LABEL.search(self.text, *span):
-                    scale = next(filter(None, match.groups()))
-                    return SCALES[scale] * unit.sized(unit.unit)
+        for span in (place.column, label, place.line.intro):
+            if scale := self._scale_in(span):
+                return scale * unit.sized(unit.unit)
         columns = (self.words_of(span).text for span in (place.column, label))
         named = next(filter(None, (named_in(text, unit) for text in columns)), None)
         return unit.sized(named) if named else None
@@ -247,22 +260,46 @@ def _within(spans: Sequence[Span], start: int, end: int) -> bool:
     return index >= 0 and spans[index][1] > start
 
 
+def _step(name: str, value: float, bounds: Sequence[float]) -> str:
+    """Return the name of a feature for how many bounds a value reaches."""
+    return f"{name} {bisect.bisect_right(bounds, value)}"
+
+
+def _in_one_sentence(first: Candidate, second: Candidate) -> bool:
+    return first.place.line is second.place.line and first.place.start == second.place.start
+
+
 def _add_relations(candidates: Sequence[Candidate]) -> None:
-    """Add what other candidates say of each: repeated, a part, a term of a sum."""
-    sized = [candidate for candidate in candidates if candidate.sized]
-    rows: dict[int, set[int]] = defaultdict(set)
-    for candidate in sized:
-        rows[candidate.place.line.group].add(candidate.place.line.number)
+    """Add what other candidates say of each: its rank and order, repeated, a part, a term."""
+    sized = [candidate for candidate in candidates if candidate.sized] or candidates
+    ordered = sorted(candidate.value for candidate in sized)
+    middle = ordered[len(ordered) // 2] if ordered else 0.0
+    ranges = [candidate for candidate in sized if candidate.low < candidate.high]
     earlier: list[float] = []
     for candidate in candidates:
-        features, value, group = candidate.features, candidate.value, candidate.place.line.group
-        features["part"] = group >= 0 and len(rows[group]) > 1
+        features, value = candidate.features, candidate.value
         first = bisect.bisect_left(earlier, value * (1 - SAME))
         features["repeated earlier"] = (
             value > 0 and first < len(earlier) and earlier[first] <= value * (1 + SAME)
         )
+        low, high = (bisect.bisect_left(ordered, value * share) for share in (_CLOSE, 2 - _CLOSE))
+        rank = bisect.bisect_left(ordered, value)
+        others = high - low - (candidate.sized or sized is candidates)  # that are like it
+        features[_step("alike", others, (1, 2))] = 1
+        features[_step("rank", rank / max(1, len(ordered)), _RANKS)] = 1
+        features["greatest"] = rank == bisect.bisect_left(ordered, max(ordered, default=0))
+        if value and middle:
+            features[_step("to the middle one", value / middle, _RATIOS)] = 1
+        if others and f"next {_INEXACT}" in features:
+            features["inexact beside another"] = 1
+        for other in ranges if candidate.low == candidate.high else ():
+            if other.low <= value <= other.high and _in_one_sentence(candidate, other):
+                is_later = other.start > candidate.start
+                features[f"in a {'later' if is_later else 'earlier'} range of its sentence"] = 1
+                other.features[f"range with {'an earlier' if is_later else 'a later'} value"] = 1
         if candidate.sized:
-            features["only one"] = len(sized) == 1
+            features[_step("sized before", len(earlier), _ORDERS)] = 1
+            features[_step("sized after", len(sized) - 1 - len(earlier), _ORDERS)] = 1
             bisect.insort(earlier, value)
     for index, candidate in enumerate(sized):
         total, value = 0.0, candidate.value

@@ -8,13 +8,19 @@ import functools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.files import read_json
-from pragworld_tasks.quantities.candidates import SAME, Answer, Candidate
+from pragworld_tasks.quantities.alternatives import (
+    MANY,
+    Alternatives,
+    features_of_members,
+    find_alternatives,
+)
+from pragworld_tasks.quantities.candidates import SAME, Answer
 from pragworld_tasks.quantities.plain_text import PlainText
 
 Weights = Mapping[str, float]
@@ -55,8 +61,18 @@ def find_options(answer: Answer, weights: Weights) -> list[Option]:
 
     options = [option(single.value, single.features, single.start) for single in answer.candidates]
     scored = zip(answer.candidates, (single.score for single in options), strict=True)
-    options += [option(*group) for group in _find_groups(answer, scored)]
-    return [*options, option(None, _features_of_none(answer))]
+    added: dict[int, dict[str, float]] = defaultdict(dict)  # by the place of a candidate
+    groups: list[Option] = []
+    for found in find_alternatives(answer, scored):
+        for member, features in features_of_members(answer, found):
+            added[member.candidate.start] |= features
+        if group := _group(answer, found):
+            groups.append(option(*group))
+    for number, single in enumerate(options):
+        if single.start in added:
+            features = {**single.features, **added[single.start]}
+            options[number] = option(single.value, features, single.start)
+    return [*options, *groups, option(None, _features_of_none(answer))]
 
 
 def choose(options: Sequence[Option]) -> Option:
@@ -104,38 +120,24 @@ def _features_of_none(answer: Answer) -> dict[str, float]:
     return features
 
 
-def _find_groups(
-    answer: Answer, scored: Iterable[tuple[Candidate, float]]
-) -> Iterator[tuple[float, dict[str, float], int]]:
-    """Yield the middle of what an answer offers side by side, the features of that, and its start.
-
-    Groups (`50 days at 20 mg, 25 at 40 mg`) are the best candidates of each item of a list, of each
-    row of a table, or under each heading of an option; all labelled ones; and all of one paragraph.
-    """
-    groups: dict[tuple[str, int], dict[int, tuple[float, Candidate]]] = defaultdict(dict)
-    for candidate, score in scored:
-        if not candidate.sized or candidate.features["one unit"]:
-            continue
-        line, start = candidate.place.line, candidate.start
-        spots = {
-            ("option", 0): line.section_number if candidate.under_option else None,
-            ("list", line.group): line.number if line.group >= 0 else None,
-            ("labelled", 0): start if candidate.labelled else None,
-            ("paragraph", line.number): start if candidate.alternative and line.group < 0 else None,
-        }
-        for group, spot in spots.items():
-            if spot is not None:
-                best = groups[group].get(spot)
-                if best is None or score >= best[0]:
-                    groups[group][spot] = score, candidate
-    for best_of_spots in groups.values():
-        least = max(score for score, _ in best_of_spots.values()) - _ALIKE
-        members = [member for member in best_of_spots.values() if member[0] >= least]
-        if len(members) < 2:
-            continue
-        scores, candidates = zip(*members, strict=True)
-        low, high = min(end.low for end in candidates), max(end.high for end in candidates)
-        features = {"group": 1.0, "group: least score": min(scores) / _SCALE}
-        for span in (candidates[0].place.line.section, candidates[0].place.line.intro):
-            features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}
-        yield (low + high) / 2, features, candidates[0].start
+def _group(answer: Answer, found: Alternatives) -> tuple[float, dict[str, float], int] | None:
+    """Return the middle of alternatives that score alike, the features of that, and its start."""
+    least = max(member.score for member in found.members) - _ALIKE
+    members = [member for member in found.members if member.score >= least]
+    if len(members) < 2:
+        return None
+    candidates = [member.candidate for member in members]
+    low, high = min(end.low for end in candidates), max(end.high for end in candidates)
+    features = {
+        "group": 1.0,
+        "group: least score": min(member.score for member in members) / _SCALE,
+        f"group: {found.kind}": 1.0,
+        f"group: {found.marked}": 1.0,
+        f"group: of {min(len(members), MANY)}": 1.0,
+    }
+    for span in (candidates[0].place.line.section, candidates[0].place.line.intro):
+        features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}
+    if found.kind == "sentences":
+        between = answer.cues_between(candidates[0].start, candidates[-1].start)
+        features |= {f"group with {cue}": 1.0 for cue in between[-_FEW_WORDS:]}
+    return (low + high) / 2, features, candidates[0].start

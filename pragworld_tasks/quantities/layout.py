@@ -3,7 +3,8 @@
 import bisect
 import itertools
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ _LABEL = re.compile(
     r"(?:(?<=\.):|:(?!\d)|→ (?<= → ))"
     r"|[^:=÷+*/\n]{1,45}? (?:[-—]{1,2}|=) "
 )
+_RESULT_SIGNS = ("→", "=", "≈", "*")  # with which no alternative begins
 NOWHERE = (0, 0)  # the place of what there is not
 _DEPTHS = 100  # indentations of lists within lists, in characters
 _LONGEST_LABEL = _LONGEST_HEADING = 90  # characters
@@ -38,12 +40,12 @@ class Line:
     end: int
     kind: str  # `heading`, `item`, `row` (of a table) or `text`
     number: int  # from 0
+    bullet: int = 0  # where its bullet or `#` begins
     indent: int = 0  # of an item, in characters
     cells: Sequence[Span] = ()  # of a row
     group: int = -1  # the same for neighbouring items of one depth, or rows of one table
     header: Sequence[Span] = ()  # the cells of a table's first row
     section: Span = NOWHERE  # the heading above it
-    section_number: int = 0  # how many headings have come so far
     intro: Span = NOWHERE  # the line before its list or paragraph, if that ends with a colon
 
 
@@ -77,6 +79,7 @@ class Layout:
                 self._sentences.append(stop.end())
         self._sentences.append(len(self.text))
         self._link()
+        self.blocks = list(self._divide())  # those that each line is in, by kind and run
 
     def place(self, start: int, end: int) -> Place:
         """Return the place of text[start:end]."""
@@ -99,7 +102,7 @@ class Layout:
         if raw.count("|") >= 2 or raw.startswith("|", indent):
             return Line(start, end, "row", number, cells=_cells(raw, start))
         if heading := _HEADING.match(raw):
-            return Line(start + heading.end(), end, "heading", number)
+            return Line(start + heading.end(), end, "heading", number, start)
         bullet = _BULLET.match(raw)
         first = bullet.end() if bullet else indent
         titled = (
@@ -110,7 +113,7 @@ class Layout:
             and not (_DIGIT.search(raw, first) and not _TITLE.match(raw, first))
         )
         kind = "heading" if titled or _STEP.match(raw) else "item" if bullet else "text"
-        return Line(start + first, end, kind, number, indent)
+        return Line(start + first, end, kind, number, start, indent)
 
     def _is_bold(self, start: int, end: int) -> bool:
         """Return whether all of text[start:end] is bold, except for a colon at its end."""
@@ -119,10 +122,39 @@ class Layout:
             return False
         return not self.text[self._bold[index][1] : end].strip(" :.")
 
+    def _divide(self) -> Iterator[Mapping[tuple[str, int], tuple[int, Span]]]:
+        """Yield for each line the number of the first line and the label of the blocks it is in."""
+        inside: dict[str, tuple[int, Span]] = {}
+        runs: Counter[str] = Counter()
+        depth = 0
+        for line in self.lines:
+            span = (line.start, line.end)
+            match = _LABEL.match(self.text, line.start, min(line.end, line.start + _LONGEST_LABEL))
+            if line.kind == "heading":
+                inside = {"headings": (line.number, span)}
+                runs.update(("items", "paragraphs"))
+            elif line.kind == "item":
+                if "items" not in inside:
+                    depth = line.indent
+                    runs["items"] += 1
+                if line.indent <= depth:
+                    inside["items"] = line.number, match.span() if match else span
+            elif line.kind == "text" and not self.text.startswith(_RESULT_SIGNS, line.start):
+                index = bisect.bisect_right(self._bold, (line.start, len(self.text))) - 1
+                bold = self._bold[index] if index >= 0 else NOWHERE
+                label = bold if bold[0] <= line.start < bold[1] else match and match.span()
+                if label:
+                    inside["paragraphs"] = line.number, label
+                    inside.pop("items", None)
+            blocks = {(kind, runs[kind]): block for kind, block in inside.items()}
+            if line.kind == "row":
+                blocks["rows", line.group] = line.number, line.cells[0] if line.cells else NOWHERE
+            yield blocks
+
     def _link(self) -> None:
         """Set the group, header, section and intro of each line."""
         section = intro = NOWHERE
-        groups = sections = 0
+        groups = 0
         last: Line | None = None
         for line in self.lines:
             before = last.kind if last else ""
@@ -134,7 +166,7 @@ class Layout:
                 groups += before != "item"
                 line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
             elif line.kind == "heading":
-                section, sections, intro = (line.start, line.end), sections + 1, NOWHERE
+                section, intro = (line.start, line.end), NOWHERE
             else:
                 written = self.text[line.start : line.end].strip()
                 announces = written.endswith(":")
@@ -142,7 +174,7 @@ class Layout:
                     intro = NOWHERE
                 if self._is_bold(line.start, line.end):
                     section = NOWHERE  # `**Estimated time: 2 hours**` below a list of factors
-            line.section, line.section_number, line.intro = section, sections, intro
+            line.section, line.intro = section, intro
             if line.kind == "text":
                 intro = (line.start, line.end) if announces else NOWHERE
             last = line

@@ -16,6 +16,7 @@ from pragworld_tasks.quantities.wording import STEM, pattern, words
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _DURATION_CELL = re.compile(r" *(?:[|+=]|h\b)")  # what follows `2:30` in a table or a sum
+_DURATION_SUM = re.compile(r"= ?$")  # what stands before the result of such a sum
 _NO_QUANTITY, _BARE_AFTER = pattern("no_quantity"), pattern("bare_after")
 _RANGE, _PLUS_OR_MINUS, _BUT_LESS = (
     pattern(name) for name in ("range", "plus_or_minus", "but_less")
@@ -28,6 +29,7 @@ _BETWEEN = re.compile(r"\bbetween\b[^.;\n]{0,25}$")
 _OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
 _OPERATOR_AFTER = re.compile(r" *[+*÷=]")
 _COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?")
+_APART = re.compile(r"[a-z≈~]")  # `just over a day - roughly 27 hours` is no range
 _AND_MINUTES = re.compile(r",? and +")  # `an hour and twenty`
 _PLUS = re.compile(r" *\+ *[~≈]?$")
 _SUM_GOES_ON = re.compile(r"[^\n.;]{0,20}[+*÷=≈→]")
@@ -116,7 +118,10 @@ def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMe
     if unit := target.attached(text, *clock.span()):
         _, end, name, per = unit
         size = target.sized(name)
-    elif target.hour and _DURATION_CELL.match(text, clock.end()):
+    elif target.hour and (
+        _DURATION_CELL.match(text, clock.end())
+        or _DURATION_SUM.search(text, max(0, clock.start() - 2), clock.start())
+    ):
         end, size, per = clock.end(), target.hour, None
     else:
         return None
@@ -134,13 +139,16 @@ def _compounds(
         if last and last.size and last.per is None:
             gap = text[last.end : mention.start]
             rest = mention
-            glued = not gap and text[last.end - 1] == "h"
+            # `2h30`, `2 h 30`
+            two_digits = mention.end - mention.start == 2
+            glued = text[last.end - 1] == "h" and (not gap or (gap == " " and two_digits))
             spoken = last.size == target.hour and _AND_MINUTES.fullmatch(gap)
             if mention.size is None and (glued or spoken):
                 minutes = mention.low * last.size / 60
                 rest = mention._replace(low=minutes, high=minutes, size=last.size / 60)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
-            if smaller and _COMPOUND.fullmatch(gap):
+            aside = "," in gap and text.startswith(("a ", "an "), last.start)
+            if smaller and not aside and _COMPOUND.fullmatch(gap):
                 value = last.low + rest.low
                 joined[-1] = rest._replace(start=last.start, low=value, high=value)
                 continue
@@ -183,7 +191,7 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
         low *= second.scale  # `$1.2-1.8 million`
     if _PLUS_OR_MINUS.fullmatch(gap):
         high = low
-    elif not _RANGE.fullmatch(gap) or low > high:
+    elif not _RANGE.fullmatch(gap) or low > high or (gap.startswith(" - ") and _APART.search(gap)):
         return None
     else:
         before = text[max(0, first.start - 40) : first.start]

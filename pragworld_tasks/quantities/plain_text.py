@@ -61,7 +61,7 @@ _DISPLAY_MATH = re.compile(r"\$\$|\\\[(?!\d)|\\\]")
 # `$…$` is mathematics if no digit follows and no space pads it (pandoc's rule), and if it holds a
 # formula or one short term. Otherwise `$` means dollars.
 _INLINE_MATH = re.compile(r"\$(?<![\w$\\]\$)(?=\S)([^$\n]{1,300})(?<=\S)\$(?![\w$])")
-_FORMULA = re.compile(rf"[\\=^_{{}}+{_TIMES}≈<>]|^-?[\w.,%/]{{1,20}}$")
+_FORMULA = re.compile(rf"[\\=^_{{}}+{_TIMES}≈<>]|^-?{_CURRENCY}?[\w.,%/]{{1,20}}$")
 
 # Markdown and HTML.
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\([^()\n]{0,300}\)")

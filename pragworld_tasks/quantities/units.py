@@ -121,7 +121,7 @@ class TargetUnit:
             if sign == "$" and before["country"] not in (None, "us", "u.s.", "usd"):
                 name = "other_dollar"
         elif ranged := _CURRENCY_OF_RANGE.search(text, max(0, start - 32), start):
-            name = _CURRENCY_SIGNS[ranged["sign"]]
+            name = _CURRENCY_SIGNS.get(ranged["sign"]) or _SPELLINGS[ranged["sign"]]
         elif _SLANG.search(text, max(start, end - 6), end):
             name = "dollar"
         elif after:

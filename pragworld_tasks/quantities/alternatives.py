@@ -1,0 +1,116 @@
+"""What an answer offers side by side (scenarios, options, rows), and which of it it settles on.
+
+They stand under headings, in the items of a list, in paragraphs that begin with a label or in bold,
+in the rows of a table, or in the sentences of one paragraph. Each is its best candidate.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pragworld_tasks.quantities.candidates import Answer, Candidate
+from pragworld_tasks.quantities.plain_text import Span
+from pragworld_tasks.quantities.wording import pattern, words
+
+_ORDINAL, _BY_NUMBER = pattern("ordinal"), pattern("by_number")
+_LABEL_NUMBER, _BULLET_NUMBER = pattern("label_number"), pattern("bullet_number")
+_PLACES = {word: place for place, word in enumerate(words("ordinal_words"))}
+MANY = 4  # alternatives
+
+
+class Alternative(NamedTuple):
+    """The best candidate of a block."""
+
+    candidate: Candidate
+    score: float
+    line: int  # in which the block begins
+    label: Span
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Blocks of one kind with the best candidate of each, in order."""
+
+    kind: str  # `headings`, `items`, `paragraphs`, `rows` or `sentences`
+    marked: str  # `marked` as alternatives, `total` if one is a total of the others, or `plain`
+    members: Sequence[Alternative]
+
+
+def find_alternatives(
+    answer: Answer, scored: Iterable[tuple[Candidate, float]]
+) -> Iterator[Alternatives]:
+    """Yield the alternatives of an answer.
+
+    Args:
+        answer: The answer.
+        scored: Its candidates with their scores, by which the best of each block is known.
+    """
+    blocks: dict[tuple[str, int], dict[int, Alternative]] = defaultdict(dict)
+    for candidate, score in scored:
+        if not candidate.sized or candidate.features["one unit"]:
+            continue
+        line = candidate.place.line
+        spots = [(key, *block) for key, block in answer.layout.blocks[line.number].items()]
+        if line.group < 0:
+            spots.append((("sentences", line.number), candidate.start, candidate.place.label))
+        for key, first, label in spots:
+            best = blocks[key].get(first)
+            if best is None or score >= best.score:
+                blocks[key][first] = Alternative(candidate, score, first, label)
+    for (kind, _), found in blocks.items():
+        members = [found[first] for first in sorted(found)]
+        labels = [answer.words_of(member.label) for member in members]
+        is_marked = [
+            member.candidate.alternative
+            if kind == "sentences"
+            else label.is_marked or label.has_term or bool(_LABEL_NUMBER.search(label.text))
+            for member, label in zip(members, labels, strict=True)
+        ]
+        marked = "plain"
+        if sum(is_marked) > 1:
+            marked, members = "marked", list(itertools.compress(members, is_marked))
+        elif any("TOTAL" in label.cues for label in labels):
+            marked = "total"
+        if len(members) > 1:
+            yield Alternatives(kind, marked, members)
+
+
+def features_of_members(
+    answer: Answer, found: Alternatives
+) -> Iterator[tuple[Alternative, dict[str, float]]]:
+    """Yield alternatives in blocks with their places, and whether the answer refers to one."""
+    if found.kind == "sentences":
+        return
+    count = len(found.members)
+    references = _references(answer, found.members) if found.marked != "total" else [0] * count
+    most = max(references)
+    for place, (member, times) in enumerate(zip(found.members, references, strict=True)):
+        inner = "middle" if 2 * place + 1 == count else "other"
+        where = {0: "first", count - 1: "last"}.get(place, inner)
+        features = {f"{found.kind}, {found.marked}: {where} of {min(count, MANY)}": 1.0}
+        if most and references.count(most) == 1:
+            features[f"{found.marked}: {'' if times == most else 'other '}numbered"] = 1.0
+        yield member, features
+
+
+def _references(answer: Answer, members: Sequence[Alternative]) -> list[int]:
+    """Return how often the text after some alternatives refers to each by its number or place."""
+    text, count = answer.text, len(members)
+    end = max(member.candidate.place.line.end for member in members)
+    middle = count // 2 if count % 2 else count
+    places = {**_PLACES, "middle": middle, "central": middle}
+    named = [places.get(match[1], count - 1) for match in _ORDINAL.finditer(text, end)]
+    numbers = [_number_of(answer, member) for member in members]
+    said = [match[1] for match in _BY_NUMBER.finditer(text, end)]
+    return [named.count(place) + said.count(number) for place, number in enumerate(numbers)]
+
+
+def _number_of(answer: Answer, member: Alternative) -> str:
+    """Return the number or letter of an alternative, as of `Option B: …` or `2. …`, or none."""
+    line = answer.layout.lines[member.line]
+    match = _LABEL_NUMBER.search(answer.text[slice(*member.label)]) or _BULLET_NUMBER.search(
+        answer.text, line.bullet, line.start
+    )
+    return match[1] if match else ""
