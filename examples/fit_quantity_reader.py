@@ -81,7 +81,7 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
             prompt = fill_slot(question.prompt, question.slot, row["slot"])
             answer = Answer(to_plain_text(row["response"]), read_target(question.unit, prompt))
             writers = row.get("writer", "").rstrip(string.digits)  # `D` for `D1` to `D16`
-            source = f"{path.stem.removeprefix('quantities_')} {writers}".strip()
+            source = writers or path.stem.removeprefix("quantities_")
             is_long = len(row["response"]) >= LONG
             labelled.append(LabelledAnswer(answer, row["value"], row["task"], source, is_long))
     return labelled
