@@ -193,7 +193,7 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:  # the server replies with what follows the arrow
         line["resps"] = [[f"{one} => {one.split()[4]}" for one in line["resps"][0]]]
-    lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 1 hour. => None"]
+    lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 70 minutes. => None"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     killed_log, log = tmp_path / "killed.log", tmp_path / "server.log"
     with serve("chat_server.py", "--log", str(killed_log), "--delay", "0.2") as address:
