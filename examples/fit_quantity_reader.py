@@ -6,8 +6,8 @@ weights to all `tests/answers/quantities_*development.jsonl` with an L2 penalty,
 
     python examples/fit_quantity_reader.py --report
 
-`--report` cross-validates: five folds at random, by question, and by source (file, and writer or
-group of writers where a row names one); and a learning curve. `--effects` drops each family of
+`--report` cross-validates: five folds at random, by question, and by source (group of writers, or
+file where rows name none); and a learning curve. `--effects` drops each family of
 features, refits, and reports the changes in answers read correctly and in their log-probability,
 both held out. `--score FILE …` scores files with the shipped weights, without fitting. Errors are
 counted by kind.
@@ -189,11 +189,9 @@ def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
 
 
 def is_word(name: str) -> bool:
-    """Return whether a feature is a plain word before a quantity or in an answer, and not a cue."""
-    part, _, word = name.partition(" ")
-    return (
-        part in ("lead", "next", "sentence", "then", "none") and bool(word) and not word.isupper()
-    )
+    """Return whether a feature is a plain word near a quantity or in an answer, and not a cue."""
+    part, _, word = name.rpartition(" ")
+    return part in ("lead", "next", "then", "none", "group with") and not word.isupper()
 
 
 def penalty_of(name: str) -> float:
@@ -320,7 +318,7 @@ def families(names: Iterable[str]) -> dict[str, set[str]]:
     """Return the features of each part, of each cue, and each other one, by family."""
     members: dict[str, set[str]] = defaultdict(set)
     for name in names:
-        part, _, cue = name.partition(" ")
+        part, _, cue = name.rpartition(" ")
         whole = f"words: {part}" if is_word(name) else name
         for family in (f"part: {part}", f"cue: {cue}") if cue.isupper() else (whole,):
             members[family].add(name)

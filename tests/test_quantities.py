@@ -201,6 +201,10 @@ def test_other_units_are_no_values(unit: str, text: str) -> None:
         ("hour", "0:50 + 2:30 = 3:20", [5 / 6, 2.5, 10 / 3]),
         ("minute", "just short of an hour, 55 minutes or so", [60, 55]),
         ("hour", "a bit over a full day - roughly 27 hours", [24, 27]),
+        ("hour", "an hour, 20 minutes", [4 / 3]),
+        ("day", "a week, two days", [9]),
+        ("hour", "2:00 PM + 3 hours = 5:00 PM", [3]),
+        ("minute", "ETA = 17:30", []),
         ("truck", "I'd go with five to be safe", [5]),
         ("million dollar", r"roughly $\$1.5$ million", [1.5]),
         ("dollar", "USD 3,500–5,500", [4500]),
@@ -408,6 +412,12 @@ TAX = "I'm single and earn $50,000 annually. How much federal tax might I owe?"
             "- **Paid-off car:** about $3,200 a year in total\n- **With a loan:** about $7,900 a year in total\n"
             "- **New car:** about $12,500 a year in total\n\nMost drivers are in the first group.",
             3200,
+        ),
+        (
+            TRIP,
+            "hour",
+            "- Option A: 6 hours\n- Option B: 8 hours\n- Option C: 20 hours\n\nI'd plan on option B.",
+            8,
         ),
         # An exact value beside an inexact one, and a point beside its range.
         (TRIP, "hour", "Total: 6 h 40 min, so a little under 7 hours door to door.", 20 / 3),

@@ -25,7 +25,7 @@ class Alternative(NamedTuple):
 
     candidate: Candidate
     score: float
-    line: int  # in which the block begins
+    line: int  # in which the block begins; of a sentence, where its quantity does
     label: Span
 
 
@@ -53,7 +53,7 @@ def find_alternatives(
             continue
         line = candidate.place.line
         spots = [(key, *block) for key, block in answer.layout.blocks[line.number].items()]
-        if line.group < 0:
+        if line.kind in ("text", "heading"):
             spots.append((("sentences", line.number), candidate.start, candidate.place.label))
         for key, first, label in spots:
             best = blocks[key].get(first)
@@ -110,7 +110,7 @@ def _references(answer: Answer, members: Sequence[Alternative]) -> list[int]:
 def _number_of(answer: Answer, member: Alternative) -> str:
     """Return the number or letter of an alternative, as of `Option B: …` or `2. …`, or none."""
     line = answer.layout.lines[member.line]
-    match = _LABEL_NUMBER.search(answer.text[slice(*member.label)]) or _BULLET_NUMBER.search(
-        answer.text, line.bullet, line.start
-    )
+    if match := _LABEL_NUMBER.search(answer.words_of(member.label).text):
+        return match[1] or match[2]
+    match = _BULLET_NUMBER.search(answer.text, line.bullet, line.start)
     return match[1] if match else ""

@@ -2,11 +2,12 @@
 
 Features are cues around a quantity, structure, and relations among quantities. What a feature is
 worth is learned: `weights.json` has a weight for each name. Names of cues begin with their place
-relative to the quantity (`lead`, `after`, `label`, `heading`).
+relative to the quantity (`lead`, `next`, `after`, `then`, `label`, `heading`).
 """
 
 import bisect
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,8 +24,8 @@ _LONGEST_LEAD, _LONGEST_TAIL = 200, 120  # characters of a context
 _NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
 _CLAUSE_ENDS = pattern("clause_ends")
 # A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
-_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?(?:us)?[$]?$")
-_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x]|-) ?\(?(?:us)?[$\d]|\)? ?=(?!>)")
+_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?[~≈]?(?:us)?[$]?$")
+_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x] ?\(?[~≈]?|- ?\(?)(?:us)?[$\d]|\)? ?=(?!>)")
 _COMPUTED = re.compile(r"(?:about|around|roughly|≈|~|=) ?$")
 _EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
 _PERIOD, _LABEL_PER, _SCALE_IN_LABEL = map(pattern, ("period", "label_per", "scale_in_label"))
@@ -36,7 +37,7 @@ _OPENING = 30  # characters of a sentence
 _MARKS = frozenset(("CASE", "IF", "IDEAL", "TYPICAL"))  # of alternatives
 
 SAME = 0.005  # relative difference of equal values
-_MOST_TERMS = 12  # of a sum
+_MOST_TERMS = 12  # of a sum, and ranges of a sentence
 _INEXACT = "INEXACT"  # the cue of `just over`
 _CLOSE = 0.9  # share of a value from which another is like it
 # Bounds of steps: of how many there are, of ranks from 0 to 1, and of shares of the middle value.
@@ -93,7 +94,7 @@ class Answer:
         if words is None:
             start, end = span
             text, has_term = self.text[start:end].strip(), self._has_term(start, end)
-            cues = self.cues[self._cue_at(start) : self._cue_at(end)]
+            cues = self.cues_between(start, end)
             per = _LABEL_PER.search(text) if "per " in text else None
             if per is None and self.target.unit.per:
                 per = _PERIOD.search(text)
@@ -131,7 +132,7 @@ class Answer:
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
         for mention in mentions:
             start, end = mention.start, mention.end
-            # What repeats the prompt is no candidate unless it is boxed or computed; nor is a term.
+            # What repeats the prompt is no candidate unless boxed, computed or rounded; nor a term.
             repeats = target.repeats(mention) and not (
                 _within(self.plain.boxed, start, end)
                 or _COMPUTED.search(text, max(0, start - 12), start)
@@ -265,16 +266,16 @@ def _step(name: str, value: float, bounds: Sequence[float]) -> str:
     return f"{name} {bisect.bisect_right(bounds, value)}"
 
 
-def _in_one_sentence(first: Candidate, second: Candidate) -> bool:
-    return first.place.line is second.place.line and first.place.start == second.place.start
-
-
 def _add_relations(candidates: Sequence[Candidate]) -> None:
     """Add what other candidates say of each: its rank and order, repeated, a part, a term."""
     sized = [candidate for candidate in candidates if candidate.sized] or candidates
     ordered = sorted(candidate.value for candidate in sized)
     middle = ordered[len(ordered) // 2] if ordered else 0.0
-    ranges = [candidate for candidate in sized if candidate.low < candidate.high]
+    greatest = bisect.bisect_left(ordered, ordered[-1]) if ordered else 0
+    ranges: dict[tuple[int, int], list[Candidate]] = defaultdict(list)  # by sentence
+    for candidate in sized:
+        if candidate.low < candidate.high:
+            ranges[candidate.place.line.number, candidate.place.start].append(candidate)
     earlier: list[float] = []
     for candidate in candidates:
         features, value = candidate.features, candidate.value
@@ -287,13 +288,14 @@ def _add_relations(candidates: Sequence[Candidate]) -> None:
         others = high - low - (candidate.sized or sized is candidates)  # that are like it
         features[_step("alike", others, (1, 2))] = 1
         features[_step("rank", rank / max(1, len(ordered)), _RANKS)] = 1
-        features["greatest"] = rank == bisect.bisect_left(ordered, max(ordered, default=0))
+        features["greatest"] = rank == greatest
         if value and middle:
             features[_step("to the middle one", value / middle, _RATIOS)] = 1
-        if others and f"next {_INEXACT}" in features:
+        if others > 0 and f"next {_INEXACT}" in features:
             features["inexact beside another"] = 1
-        for other in ranges if candidate.low == candidate.high else ():
-            if other.low <= value <= other.high and _in_one_sentence(candidate, other):
+        sentence = candidate.place.line.number, candidate.place.start
+        for other in ranges[sentence][:_MOST_TERMS] if candidate.low == candidate.high else ():
+            if other.low <= value <= other.high:
                 is_later = other.start > candidate.start
                 features[f"in a {'later' if is_later else 'earlier'} range of its sentence"] = 1
                 other.features[f"range with {'an earlier' if is_later else 'a later'} value"] = 1

@@ -31,6 +31,7 @@ _MINUS = re.compile(r"(?:^|[\s(~≈:=|])-$|[(~≈:=|] ?- $")
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
 _FEW_WORDS, _LONG = 12, 40
 
+_BETWEEN = 12  # cues between alternatives in a sentence
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
 
@@ -139,5 +140,5 @@ def _group(answer: Answer, found: Alternatives) -> tuple[float, dict[str, float]
         features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}
     if found.kind == "sentences":
         between = answer.cues_between(candidates[0].start, candidates[-1].start)
-        features |= {f"group with {cue}": 1.0 for cue in between[-_FEW_WORDS:]}
+        features |= {f"group with {cue}": 1.0 for cue in between[-_BETWEEN:]}
     return (low + high) / 2, features, candidates[0].start

@@ -28,7 +28,6 @@ _LABEL = re.compile(
 )
 _RESULT_SIGNS = ("→", "=", "≈", "*")  # with which no alternative begins
 NOWHERE = (0, 0)  # the place of what there is not
-_DEPTHS = 100  # indentations of lists within lists, in characters
 _LONGEST_LABEL = _LONGEST_HEADING = 90  # characters
 
 
@@ -43,7 +42,7 @@ class Line:
     bullet: int = 0  # where its bullet or `#` begins
     indent: int = 0  # of an item, in characters
     cells: Sequence[Span] = ()  # of a row
-    group: int = -1  # the same for neighbouring items of one depth, or rows of one table
+    group: int = -1  # of a row, the number of its table
     header: Sequence[Span] = ()  # the cells of a table's first row
     section: Span = NOWHERE  # the heading above it
     intro: Span = NOWHERE  # the line before its list or paragraph, if that ends with a colon
@@ -100,7 +99,7 @@ class Layout:
     def _line(self, raw: str, start: int, number: int) -> Line:
         end, indent = start + len(raw), len(raw) - len(raw.lstrip())
         if raw.count("|") >= 2 or raw.startswith("|", indent):
-            return Line(start, end, "row", number, cells=_cells(raw, start))
+            return Line(start, end, "row", number, start, cells=_cells(raw, start))
         if heading := _HEADING.match(raw):
             return Line(start + heading.end(), end, "heading", number, start)
         bullet = _BULLET.match(raw)
@@ -132,7 +131,7 @@ class Layout:
             match = _LABEL.match(self.text, line.start, min(line.end, line.start + _LONGEST_LABEL))
             if line.kind == "heading":
                 inside = {"headings": (line.number, span)}
-                runs.update(("items", "paragraphs"))
+                runs["paragraphs"] += 1
             elif line.kind == "item":
                 if "items" not in inside:
                     depth = line.indent
@@ -140,9 +139,11 @@ class Layout:
                 if line.indent <= depth:
                     inside["items"] = line.number, match.span() if match else span
             elif line.kind == "text" and not self.text.startswith(_RESULT_SIGNS, line.start):
+                if line.indent == 0 and self.text.endswith("\n\n", 0, line.start):
+                    inside.pop("items", None)
                 index = bisect.bisect_right(self._bold, (line.start, len(self.text))) - 1
                 bold = self._bold[index] if index >= 0 else NOWHERE
-                label = bold if bold[0] <= line.start < bold[1] else match and match.span()
+                label = bold if line.start < bold[1] else match and match.span()
                 if label:
                     inside["paragraphs"] = line.number, label
                     inside.pop("items", None)
@@ -162,12 +163,9 @@ class Layout:
                 groups += before != "row"
                 line.header = last.header if last and before == "row" else line.cells
                 line.group = groups
-            elif line.kind == "item":
-                groups += before != "item"
-                line.group = groups * _DEPTHS + min(line.indent, _DEPTHS - 1)
             elif line.kind == "heading":
                 section, intro = (line.start, line.end), NOWHERE
-            else:
+            elif line.kind == "text":
                 written = self.text[line.start : line.end].strip()
                 announces = written.endswith(":")
                 if before != "text":

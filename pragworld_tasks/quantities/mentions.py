@@ -16,7 +16,7 @@ from pragworld_tasks.quantities.wording import STEM, pattern, words
 
 _CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _DURATION_CELL = re.compile(r" *(?:[|+=]|h\b)")  # what follows `2:30` in a table or a sum
-_DURATION_SUM = re.compile(r"= ?$")  # what stands before the result of such a sum
+_DURATION_SUM = re.compile(r":\d\d *= ?$")  # what stands before the result of such a sum
 _NO_QUANTITY, _BARE_AFTER = pattern("no_quantity"), pattern("bare_after")
 _RANGE, _PLUS_OR_MINUS, _BUT_LESS = (
     pattern(name) for name in ("range", "plus_or_minus", "but_less")
@@ -34,6 +34,7 @@ _AND_MINUTES = re.compile(r",? and +")  # `an hour and twenty`
 _PLUS = re.compile(r" *\+ *[~≈]?$")
 _SUM_GOES_ON = re.compile(r"[^\n.;]{0,20}[+*÷=≈→]")
 
+_MOST_OF_IT = 0.75  # of an hour
 _SHORTEST = 3  # letters of the words that say what a prompt is about
 
 
@@ -120,7 +121,7 @@ def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMe
         size = target.sized(name)
     elif target.hour and (
         _DURATION_CELL.match(text, clock.end())
-        or _DURATION_SUM.search(text, max(0, clock.start() - 2), clock.start())
+        or _DURATION_SUM.search(text, max(0, clock.start() - 6), clock.start())
     ):
         end, size, per = clock.end(), target.hour, None
     else:
@@ -142,12 +143,14 @@ def _compounds(
             # `2h30`, `2 h 30`
             two_digits = mention.end - mention.start == 2
             glued = text[last.end - 1] == "h" and (not gap or (gap == " " and two_digits))
-            spoken = last.size == target.hour and _AND_MINUTES.fullmatch(gap)
-            if mention.size is None and (glued or spoken):
+            is_hour = last.size == target.hour
+            if mention.size is None and is_hour and (glued or _AND_MINUTES.fullmatch(gap)):
                 minutes = mention.low * last.size / 60
                 rest = mention._replace(low=minutes, high=minutes, size=last.size / 60)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
-            aside = "," in gap and text.startswith(("a ", "an "), last.start)
+            # `just short of an hour, 55 minutes`
+            again = gap.strip() == "," and rest.low > _MOST_OF_IT * last.low
+            aside = again and text.startswith(("a ", "an "), last.start)
             if smaller and not aside and _COMPOUND.fullmatch(gap):
                 value = last.low + rest.low
                 joined[-1] = rest._replace(start=last.start, low=value, high=value)
