@@ -199,15 +199,15 @@ class Answer:
         features.update([(f"then {cue}", 1) for cue in self.cues[after : after + _THEN]])
         features.update([(f"label {cue}", 1) for cue in about.cues])
         features.update([(f"heading {cue}", 1) for cue in heading.cues])
-        spoken = self.cues[self._cue_at(place.start) : number]
-        features.update([(f"next {cue}", 1) for cue in spoken[-_NEXT:]])
+        opens_sentence = number - self._cue_at(place.start)
+        spoken = self.cues[number - min(_NEXT, opens_sentence) : number]
+        features.update([(f"next {cue}", 1) for cue in spoken])
         in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
         labelled = in_heading or about.has_term or about.is_marked
         has_term = labelled or self._has_term(first, start)
 
         # Structure.
         topic = self._topic_between(first, last) | about.topic
-        opens_sentence = number - self._cue_at(place.start)
         words = opens_sentence + self._cue_at(place.end) - after
         opens = line.number <= 1 and place.start - line.start <= _OPENING
         boxed = _within(self.plain.boxed, start, end)

@@ -71,8 +71,10 @@ def find_options(answer: Answer, weights: Weights) -> list[Option]:
             groups.append(option(*group))
     for number, single in enumerate(options):
         if single.start in added:
-            features = {**single.features, **added[single.start]}
-            options[number] = option(single.value, features, single.start)
+            more = option(single.value, added[single.start])
+            features = {**single.features, **more.features}
+            score = single.score + more.score
+            options[number] = Option(single.value, score, features, single.start)
     return [*options, *groups, option(None, _features_of_none(answer))]
 
 

@@ -128,7 +128,10 @@ class Layout:
         depth = 0
         for line in self.lines:
             span = (line.start, line.end)
-            match = _LABEL.match(self.text, line.start, min(line.end, line.start + _LONGEST_LABEL))
+            match = None
+            if line.kind in ("item", "text"):
+                last = min(line.end, line.start + _LONGEST_LABEL)
+                match = _LABEL.match(self.text, line.start, last)
             if line.kind == "heading":
                 inside = {"headings": (line.number, span)}
                 runs["paragraphs"] += 1
