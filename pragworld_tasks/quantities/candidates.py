@@ -38,7 +38,6 @@ _MARKS = frozenset(("CASE", "IF", "IDEAL", "TYPICAL"))  # of alternatives
 
 SAME = 0.005  # relative difference of equal values
 _MOST_TERMS = 12  # of a sum, and ranges of a sentence
-_INEXACT = "INEXACT"  # the cue of `just over`
 _CLOSE = 0.9  # share of a value from which another is like it
 # Bounds of steps: of how many there are, of ranks from 0 to 1, and of shares of the middle value.
 _ORDERS, _RANKS = (1, 2, 3, 4, 6), (0.01, 0.25, 0.5, 0.75)
@@ -203,8 +202,8 @@ class Answer:
         spoken = self.cues[number - min(_NEXT, opens_sentence) : number]
         features.update([(f"next {cue}", 1) for cue in spoken])
         in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
-        labelled = in_heading or about.has_term or about.is_marked
-        has_term = labelled or self._has_term(first, start)
+        has_label = in_heading or about.has_term or about.is_marked
+        alternative = has_label or self._has_term(first, start)
 
         # Structure.
         topic = self._topic_between(first, last) | about.topic
@@ -234,7 +233,7 @@ class Answer:
             high=high,
             value=(low + high) / 2,
             sized=size is not None,
-            alternative=has_term or not _MARKS.isdisjoint(lead_cues + tail_cues),
+            alternative=alternative or not _MARKS.isdisjoint(lead_cues + tail_cues),
             features=features,
         )
 
@@ -291,7 +290,7 @@ def _add_relations(candidates: Sequence[Candidate]) -> None:
         features["greatest"] = rank == greatest
         if value and middle:
             features[_step("to the middle one", value / middle, _RATIOS)] = 1
-        if others > 0 and f"next {_INEXACT}" in features:
+        if others > 0 and "next INEXACT" in features:
             features["inexact beside another"] = 1
         sentence = candidate.place.line.number, candidate.place.start
         for other in ranges[sentence][:_MOST_TERMS] if candidate.low == candidate.high else ():

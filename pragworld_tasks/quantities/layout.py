@@ -116,10 +116,13 @@ class Layout:
 
     def _is_bold(self, start: int, end: int) -> bool:
         """Return whether all of text[start:end] is bold, except for a colon at its end."""
-        index = bisect.bisect_right(self._bold, (start, end + 1)) - 1
-        if index < 0 or self._bold[index][0] > start:
-            return False
-        return not self.text[self._bold[index][1] : end].strip(" :.")
+        bold = self._bold_at(start)
+        return bold != NOWHERE and not self.text[bold[1] : end].strip(" :.")
+
+    def _bold_at(self, start: int) -> Span:
+        """Return the last bold place that begins at or before a place."""
+        index = bisect.bisect_right(self._bold, (start, len(self.text))) - 1
+        return self._bold[index] if index >= 0 else NOWHERE
 
     def _divide(self) -> Iterator[Mapping[tuple[str, int], tuple[int, Span]]]:
         """Yield for each line the number of the first line and the label of the blocks it is in."""
@@ -144,8 +147,7 @@ class Layout:
             elif line.kind == "text" and not self.text.startswith(_RESULT_SIGNS, line.start):
                 if line.indent == 0 and self.text.endswith("\n\n", 0, line.start):
                     inside.pop("items", None)
-                index = bisect.bisect_right(self._bold, (line.start, len(self.text))) - 1
-                bold = self._bold[index] if index >= 0 else NOWHERE
+                bold = self._bold_at(line.start)
                 label = bold if line.start < bold[1] else match and match.span()
                 if label:
                     inside["paragraphs"] = line.number, label
