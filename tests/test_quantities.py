@@ -107,7 +107,7 @@ def test_lines_know_their_section_list_label_and_column() -> None:
     written = [layout.text[slice(*place)].strip() for place in places]
     assert written == ["gas:", "parts:", "all", "sum"]
     assert gas.line.kind == "item"
-    assert gas.line.group == tires.line.group != total.line.group
+    assert gas.line.blocks.keys() == tires.line.blocks.keys() != total.line.blocks.keys()
 
 
 def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:

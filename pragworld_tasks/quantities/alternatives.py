@@ -14,8 +14,6 @@ from pragworld_tasks.quantities.candidates import Answer, Candidate
 from pragworld_tasks.quantities.plain_text import Span
 from pragworld_tasks.quantities.wording import pattern, words
 
-_ORDINAL, _BY_NUMBER = pattern("ordinal"), pattern("by_number")
-_LABEL_NUMBER, _BULLET_NUMBER = pattern("label_number"), pattern("bullet_number")
 _PLACES = {word: place for place, word in enumerate(words("ordinal_words"))}
 MANY = 4  # alternatives
 
@@ -52,7 +50,7 @@ def find_alternatives(
         if not candidate.sized or candidate.features["one unit"]:
             continue
         line = candidate.place.line
-        spots = [(key, *block) for key, block in answer.layout.blocks[line.number].items()]
+        spots = [(key, *block) for key, block in line.blocks.items()]
         if line.kind in ("text", "heading"):
             spots.append((("sentences", line.number), candidate.start, candidate.place.label))
         for key, first, label in spots:
@@ -65,7 +63,7 @@ def find_alternatives(
         is_marked = [
             member.candidate.alternative
             if kind == "sentences"
-            else label.is_marked or label.has_term or bool(_LABEL_NUMBER.search(label.text))
+            else label.is_marked or label.has_term or bool(label.number)
             for member, label in zip(members, labels, strict=True)
         ]
         marked = "plain"
@@ -101,16 +99,14 @@ def _references(answer: Answer, members: Sequence[Alternative]) -> list[int]:
     end = max(member.candidate.place.line.end for member in members)
     middle = count // 2 if count % 2 else count
     places = {**_PLACES, "middle": middle, "central": middle}
-    named = [places.get(match[1], count - 1) for match in _ORDINAL.finditer(text, end)]
+    named = [places.get(match[1], count - 1) for match in pattern("ordinal").finditer(text, end)]
     numbers = [_number_of(answer, member) for member in members]
-    said = [match[1] for match in _BY_NUMBER.finditer(text, end)]
+    said = [match[1] for match in pattern("by_number").finditer(text, end)]
     return [named.count(place) + said.count(number) for place, number in enumerate(numbers)]
 
 
 def _number_of(answer: Answer, member: Alternative) -> str:
     """Return the number or letter of an alternative, as of `Option B: …` or `2. …`, or none."""
     line = answer.layout.lines[member.line]
-    if match := _LABEL_NUMBER.search(answer.words_of(member.label).text):
-        return match[1] or match[2]
-    match = _BULLET_NUMBER.search(answer.text, line.bullet, line.start)
-    return match[1] if match else ""
+    match = pattern("bullet_number").search(answer.text, line.bullet, line.start)
+    return answer.words_of(member.label).number or (match[1] if match else "")

@@ -6,7 +6,6 @@ relative to the quantity (`lead`, `next`, `after`, `then`, `label`, `heading`).
 """
 
 import bisect
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,17 +19,6 @@ from pragworld_tasks.quantities.units import named_in, parse_period
 from pragworld_tasks.quantities.wording import STEM, find_cues, pattern
 
 _LONGEST_LEAD, _LONGEST_TAIL = 200, 120  # characters of a context
-# Where the words about the previous quantity end and those about this one begin, or end.
-_NEXT_CLAUSE = re.compile(r"[,;:—(]|\b(?:and|but|so|while|then)\b")
-_CLAUSE_ENDS = pattern("clause_ends")
-# A plus with a blank only before it is a sign: `I'd say +4.5 kg`.
-_OPERATOR_BEFORE = re.compile(r"[\w)%](?: ?[*÷] ?|\+ ?| \+ )\(?[~≈]?(?:us)?[$]?$")
-_OPERATOR_AFTER = re.compile(r"\)? ?(?:[+*÷/x] ?\(?[~≈]?|- ?\(?)(?:us)?[$\d]|\)? ?=(?!>)")
-_COMPUTED = re.compile(r"(?:about|around|roughly|≈|~|=) ?$")
-_EQUATION_GOES_ON = re.compile(r"[^a-z]{0,4}[=+*÷≈]")
-_PERIOD, _LABEL_PER, _SCALE_IN_LABEL = map(pattern, ("period", "label_per", "scale_in_label"))
-_LOW_END, _HIGH_END = pattern("low_end"), pattern("high_end")
-
 # Cues next to a quantity, near it, all that count before it, and words after it.
 _NEXT, _NEAR, _FAR, _THEN = 2, 3, 14, 5
 _OPENING = 30  # characters of a sentence
@@ -68,6 +56,7 @@ class _Words(NamedTuple):
     has_term: bool = False  # whether it has a number of the prompt: `At 20 mg`
     is_marked: bool = False  # whether a cue marks an alternative
     topic: frozenset[str] = frozenset()  # the stems of the prompt's words in it
+    number: str = ""  # its number or letter, as of `Option B`
     per: str | None = None  # what it says that quantities are per
 
 
@@ -94,11 +83,13 @@ class Answer:
             start, end = span
             text, has_term = self.text[start:end].strip(), self._has_term(start, end)
             cues = self.cues_between(start, end)
-            per = _LABEL_PER.search(text) if "per " in text else None
+            per = pattern("label_per").search(text) if "per " in text else None
             if per is None and self.target.unit.per:
-                per = _PERIOD.search(text)
+                per = pattern("period").search(text)
+            number = pattern("label_number").search(text)
             words = self._words[span] = _Words(
                 text=text,
+                number=number[1] or number[2] if number else "",
                 cues=[cue for cue in cues if cue.isupper()],
                 is_marked=not _MARKS.isdisjoint(cues),
                 has_term=has_term,
@@ -134,15 +125,16 @@ class Answer:
             # What repeats the prompt is no candidate unless boxed, computed or rounded; nor a term.
             repeats = target.repeats(mention) and not (
                 _within(self.plain.boxed, start, end)
-                or _COMPUTED.search(text, max(0, start - 12), start)
+                or pattern("computed").search(text, max(0, start - 12), start)
             )
-            follows = _OPERATOR_BEFORE.search(text, max(0, start - 5), start)
-            if not (repeats or follows or _OPERATOR_AFTER.match(text, end)):
+            follows = pattern("term_before").search(text, max(0, start - 5), start)
+            if not (repeats or follows or pattern("term_after").match(text, end)):
                 following = starts[bisect.bisect_right(starts, start, hi=len(starts) - 1)]
                 if candidate := self._candidate(mention, before, following):
                     yield candidate
             is_rate = target.unit.rate(mention.per) is None
-            if mention.size and not (repeats or is_rate or _EQUATION_GOES_ON.match(text, end)):
+            goes_on = pattern("equation_goes_on").match(text, end)
+            if mention.size and not (repeats or is_rate or goes_on):
                 before = end
 
     def _candidate(self, mention: QuantityMention, before: int, following: int) -> Candidate | None:
@@ -156,14 +148,14 @@ class Answer:
         if not line.start <= start < line.end:
             return None
         if first < before <= start:
-            clause = _NEXT_CLAUSE.search(text, before, start)
+            clause = pattern("next_clause").search(text, before, start)
             first = clause.start() if clause else before
         first = max(first, start - _LONGEST_LEAD)
         bracket = text.rfind("(", first, start)
         if bracketed := bracket > text.rfind(")", first, start):
             first = bracket
         last = max(end, min(following, place.end, end + _LONGEST_TAIL))
-        clause = _CLAUSE_ENDS.search(text, end, last)
+        clause = pattern("clause_ends").search(text, end, last)
         last = clause.start() if clause else last
         label = NOWHERE if bracketed else place.label
 
@@ -239,10 +231,9 @@ class Answer:
 
     def _scale_in(self, span: Span) -> float | None:
         """Return the factor that a label of amounts of money names: `Cost (millions)`."""
-        match = (
-            _SCALE_IN_LABEL.search(self.text, *span) if self.target.unit.kind == "money" else None
-        )
-        return SCALES[next(filter(None, match.groups()))] if match else None
+        match = pattern("scale_in_label").search(self.text, *span)
+        is_money = self.target.unit.kind == "money"
+        return SCALES[next(filter(None, match.groups()))] if match and is_money else None
 
     def _size_in_label(self, place: Place, label: Span) -> float | None:
         unit = self.target.unit
@@ -322,8 +313,8 @@ def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list
             left, right = (layout.place(end.start, end.end) for end in (last, mention))
             same_row = left.line is right.line and right.line.kind == "row"
             ends = (
-                _LOW_END.search(layout.text, *left.column),
-                _HIGH_END.search(layout.text, *right.column),
+                pattern("low_end").search(layout.text, *left.column),
+                pattern("high_end").search(layout.text, *right.column),
             )
             if same_row and all(ends):
                 merged[-1] = mention._replace(start=last.start, low=last.low)

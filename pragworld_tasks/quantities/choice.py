@@ -6,7 +6,6 @@ is in proportion to the exponential of its score.
 
 import functools
 import math
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -22,12 +21,11 @@ from pragworld_tasks.quantities.alternatives import (
 )
 from pragworld_tasks.quantities.candidates import SAME, Answer
 from pragworld_tasks.quantities.plain_text import PlainText
+from pragworld_tasks.quantities.wording import pattern
 
 Weights = Mapping[str, float]
 WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
 
-# Before a blank, a minus follows a sign. Otherwise it is a bullet or a dash.
-_MINUS = re.compile(r"(?:^|[\s(~≈:=|])-$|[(~≈:=|] ?- $")
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
 _FEW_WORDS, _LONG = 12, 40
 
@@ -99,7 +97,7 @@ def choose(options: Sequence[Option]) -> Option:
 
 def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
     """Return -1 or 1, by a minus sign at a place or by the nearest word that says which."""
-    if _MINUS.search(answer.text[max(0, start - 4) : start]):
+    if pattern("minus").search(answer.text[max(0, start - 4) : start]):
         return -1
     negative, positive = (set(words.split()) for words in signs)
     telling = negative | positive

@@ -9,31 +9,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.numerals import AND_A_PART, Numeral, find_numerals, part_of
+from pragworld_tasks.quantities.numerals import Numeral, find_numerals, part_of
 from pragworld_tasks.quantities.plain_text import PlainText, to_plain_text
 from pragworld_tasks.quantities.units import TargetUnit, parse_unit, per_at
 from pragworld_tasks.quantities.wording import STEM, pattern, words
 
-_CLOCK = re.compile(r"(?<![\d:.,])(\d{1,3}):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
-_DURATION_CELL = re.compile(r" *(?:[|+=]|h\b)")  # what follows `2:30` in a table or a sum
-_DURATION_SUM = re.compile(r":\d\d *= ?$")  # what stands before the result of such a sum
-_NO_QUANTITY, _BARE_AFTER = pattern("no_quantity"), pattern("bare_after")
-_RANGE, _PLUS_OR_MINUS, _BUT_LESS = (
-    pattern(name) for name in ("range", "plus_or_minus", "but_less")
-)
-_RATE_BEFORE, _ON_A_DAY = pattern("rate_before"), pattern("on_a_day")
-_BUT = re.compile(r" *,? *but\b")
-_ASIDE = re.compile(r" ?\([^()]{1,25}\)")  # `between $4,000 (freight) and $9,000`
 _LONGEST_GAP = 40
-_BETWEEN = re.compile(r"\bbetween\b[^.;\n]{0,25}$")
-_OPERATOR_BEFORE = re.compile(r"[\d)%] ?[+*÷] *[$€£]? ?$|\w [+*÷] [$€£]?$|\d ?[-/] ?[$€£]?$")
-_OPERATOR_AFTER = re.compile(r" *[+*÷=]")
-_COMPOUND = re.compile(r" *,? *(?:and +|& *|\+ *)?")
-_APART = re.compile(r"[a-z≈~]")  # `just over a day - roughly 27 hours` is no range
-_AND_MINUTES = re.compile(r",? and +")  # `an hour and twenty`
-_PLUS = re.compile(r" *\+ *[~≈]?$")
-_SUM_GOES_ON = re.compile(r"[^\n.;]{0,20}[+*÷=≈→]")
-
 _MOST_OF_IT = 0.75  # of an hour
 _SHORTEST = 3  # letters of the words that say what a prompt is about
 
@@ -68,8 +49,9 @@ def find_quantities(
             continue
         if number.kind == "article" and number.scale == 1 and target.kind != "measure":
             continue  # `a truck` is no quantity, but `an hour` is
-        clock = _CLOCK.match(text, number.start) if text.startswith(":", number.end) else None
-        if clock:
+        if text.startswith(":", number.end) and (
+            clock := pattern("clock").match(text, number.start)
+        ):
             clock_end = clock.end()
             mention = _duration(text, clock, target)
         else:
@@ -85,25 +67,25 @@ def find_quantities(
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
     start, end, value = number.start, number.end, number.value
-    if _NO_QUANTITY.match(text, end):
+    if pattern("no_quantity").match(text, end):
         return None
     unit = target.attached(text, start, end)
     if unit is None:
         if number.kind in ("part", "article") and number.scale == 1:
             return None
-        bare = bool(_BARE_AFTER.match(text, end))
-        begins = _RANGE.match(text, end) or _PLUS_OR_MINUS.match(text, end)
-        if not (bare or begins or _BUT_LESS.search(text, max(0, start - 20), start)):
+        bare = bool(pattern("bare_after").match(text, end))
+        begins = pattern("range").match(text, end) or pattern("plus_or_minus").match(text, end)
+        if not (bare or begins or pattern("but_less").search(text, max(0, start - 20), start)):
             return None
         leads_on = begins and text[begins.end() : begins.end() + 1].isdigit()
         unfinished = bool(leads_on or not bare)
         per, end = per_at(text, end) if target.kind == "money" else (None, end)
         return QuantityMention(start, end, value, value, None, per, number.scale, unfinished)
     begin, end, name, per = unit
-    part = AND_A_PART.match(text, end) if target.kind == "measure" else None
+    part = pattern("and_a_part").match(text, end) if target.kind == "measure" else None
     if number.kind == "article" and (
-        _ON_A_DAY.match(text, max(0, start - 3))
-        or (not part and _RATE_BEFORE.search(text, max(0, start - 24), start))
+        pattern("on_a_day").match(text, max(0, start - 3))
+        or (not part and pattern("rate_before").search(text, max(0, start - 24), start))
     ):
         return None
     size = target.sized(name)
@@ -120,8 +102,8 @@ def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMe
         _, end, name, per = unit
         size = target.sized(name)
     elif target.hour and (
-        _DURATION_CELL.match(text, clock.end())
-        or _DURATION_SUM.search(text, max(0, clock.start() - 6), clock.start())
+        pattern("duration_cell").match(text, clock.end())
+        or pattern("duration_sum").search(text, max(0, clock.start() - 6), clock.start())
     ):
         end, size, per = clock.end(), target.hour, None
     else:
@@ -143,15 +125,15 @@ def _compounds(
             # `2h30`, `2 h 30`
             two_digits = mention.end - mention.start == 2
             glued = text[last.end - 1] == "h" and (not gap or (gap == " " and two_digits))
-            is_hour = last.size == target.hour
-            if mention.size is None and is_hour and (glued or _AND_MINUTES.fullmatch(gap)):
+            is_rest = mention.size is None and last.size == target.hour
+            if is_rest and (glued or pattern("and_minutes").fullmatch(gap)):
                 minutes = mention.low * last.size / 60
                 rest = mention._replace(low=minutes, high=minutes, size=last.size / 60)
             smaller = rest.size and rest.size < last.size and rest.low < last.size
             # `just short of an hour, 55 minutes`
             again = gap.strip() == "," and rest.low > _MOST_OF_IT * last.low
             aside = again and text.startswith(("a ", "an "), last.start)
-            if smaller and not aside and _COMPOUND.fullmatch(gap):
+            if smaller and not aside and pattern("compound").fullmatch(gap):
                 value = last.low + rest.low
                 joined[-1] = rest._replace(start=last.start, low=value, high=value)
                 continue
@@ -178,12 +160,12 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
     if second.start - first.end > 2 * _LONGEST_GAP:
         return None
     gap = text[first.end : second.start]
-    gap = _ASIDE.sub("", gap) if "(" in gap else gap
+    gap = pattern("aside").sub("", gap) if "(" in gap else gap
     if len(gap) > _LONGEST_GAP:
         return None
     low, high = first.low, second.high
     if second.size is None and first.size is not None:
-        if not _BUT.match(gap):
+        if not pattern("but").match(gap):
             return None
         # `north of 6 hours but less than 8`
         second = second._replace(size=first.size, unfinished=False)
@@ -192,15 +174,16 @@ def _joined(text: str, first: QuantityMention, second: QuantityMention) -> Quant
         low *= second.size or 1  # `4-6 hours`
     if first.scale == 1 < second.scale and low < high / second.scale:
         low *= second.scale  # `$1.2-1.8 million`
-    if _PLUS_OR_MINUS.fullmatch(gap):
+    if pattern("plus_or_minus").fullmatch(gap):
         high = low
-    elif not _RANGE.fullmatch(gap) or low > high or (gap.startswith(" - ") and _APART.search(gap)):
+    elif low > high or not pattern("range").fullmatch(gap) or pattern("apart").match(gap):
         return None
     else:
         before = text[max(0, first.start - 40) : first.start]
-        if gap.strip() == "and" and not _BETWEEN.search(before):
+        if gap.strip() == "and" and not pattern("between").search(before):
             return None
-        if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, second.end):
+        after = pattern("operator_after").match(text, second.end)
+        if after or pattern("operator_before").search(before):
             return None
     return second._replace(start=first.start, low=low, high=high, per=second.per or first.per)
 
@@ -209,10 +192,10 @@ def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMe
     """Yield the sums of quantities that only plus signs join: `13 h + 1 h 45 min`."""
     chain: list[QuantityMention] = []
     for mention in [*mentions, None]:
-        if mention and chain and _PLUS.fullmatch(text, chain[-1].end, mention.start):
+        if mention and chain and pattern("plus").fullmatch(text, chain[-1].end, mention.start):
             chain.append(mention)
             continue
-        if len(chain) > 1 and not _SUM_GOES_ON.match(text, chain[-1].end):
+        if len(chain) > 1 and not pattern("sum_goes_on").match(text, chain[-1].end):
             low, high = (sum(getattr(part, end) for part in chain) for end in ("low", "high"))
             yield chain[-1]._replace(start=chain[0].start, low=low, high=high)
         chain = [mention] if mention and mention.size else []

@@ -20,10 +20,7 @@ _PARTS = {"half": 0.5, "quarter": 0.25, "third": 1 / 3}
 _COUNTS = {"a": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 
 # What a number may begin with. Such places are found much faster than numbers are.
-_DIGIT = re.compile(r"[.\d](?:(?<=\d)|(?=\d))[\d.,]*")
 _FIRST_WORDS = {*_ONES, *_TENS, *_COUNTS, *_PARTS, "an", "couple", "quarters", "thirds"}
-_DIGITS, _SPELLED, _SCALE = (pattern(name) for name in ("digits", "spelled_number", "scale"))
-AND_A_PART, _POINT, _WORD = pattern("and_a_part"), pattern("point"), re.compile(r"[a-z]+")
 _GREATEST = 1e18  # above that, a row of digits is not a quantity
 
 
@@ -45,9 +42,9 @@ def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
         letters: Whether `m` and `b` may mean millions and billions (and not minutes or metres).
     """
     position, text = 0, answer.text
-    starts = [(match.start(), _DIGITS) for match in _DIGIT.finditer(text)]
+    starts = [(match.start(), pattern("digits")) for match in pattern("first_digit").finditer(text)]
     starts += [
-        (start, _SPELLED)
+        (start, pattern("spelled_number"))
         for start, word in zip(answer.starts, answer.words, strict=True)
         if word in _FIRST_WORDS
     ]
@@ -63,9 +60,9 @@ def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
             kind in ("words", "digits") or scale > 1
         ):
             addition = 0.0
-            if tail := AND_A_PART.match(text, end):
+            if tail := pattern("and_a_part").match(text, end):
                 addition = part_of(tail)
-            elif kind == "words" and (tail := _POINT.match(text, end)):
+            elif kind == "words" and (tail := pattern("point").match(text, end)):
                 addition = _ONES[tail[1]] / 10
             if tail:
                 value, end = value + addition, tail.end()
@@ -79,14 +76,14 @@ def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
 
 
 def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int] | None:
-    match = _SCALE.match(text, end)
+    match = pattern("scale").match(text, end)
     if not match or (match["letter"] and (kind != "digits" or not (letters or match[0] == "k"))):
         return None
     return SCALES[match["word"] or match["letter"]], match.end()
 
 
 def part_of(match: re.Match[str]) -> float:
-    """Return what a match of `AND_A_PART` adds: `and three quarters` adds 0.75."""
+    """Return what a match of the pattern `and_a_part` adds: `and three quarters` adds 0.75."""
     return _COUNTS.get(match["count"] or "a", 1.0) * _PARTS[match["part"]]
 
 
@@ -99,7 +96,7 @@ def _value(written: str, kind: str) -> float:
         if written.count(".") > 1:  # `1.234.567`
             written = written.replace(".", "")
         return float(written.replace(",", ""))
-    in_words = _WORD.findall(written)
+    in_words = pattern("word").findall(written)
     if kind == "part":
         part = next(word.rstrip("s") for word in in_words if word.rstrip("s") in _PARTS)
         return _COUNTS.get(in_words[0], 1.0) * _PARTS[part]

@@ -52,7 +52,7 @@ def to_plain_text(response: str) -> PlainText:
         ]
         return [span for span in spans if span[0] < span[1]]
 
-    plain = _MARKS.sub("", text).replace("×", "*").lower()
+    plain = _MARKS.sub("", text).lower()
     pieces = _WORD.split(plain)  # every second one is a word
     starts = list(itertools.accumulate(map(len, pieces)))[:-1:2]
     return PlainText(plain, marked(_IN_BOLD), marked(_IN_BOX), starts, pieces[1::2])

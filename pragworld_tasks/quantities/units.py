@@ -27,10 +27,6 @@ _SPELLINGS: dict[str, str] = {
 }
 _ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
 _ARTICLE_RATE, _WHOLE = set(words("article_rate_words")), set(words("whole_target_words"))
-_CURRENCY_BEFORE, _CURRENCY_AFTER = pattern("currency_before"), pattern("currency_after")
-_CURRENCY_OF_RANGE = pattern("currency_of_range")
-_UNIT_AFTER, _PER = pattern("unit_after"), pattern("per")
-_SLANG = re.compile(r"(?:\d ?k|grand)$")  # dollars, if the target is money
 _IN_BRACKETS = 12  # characters of a number, or a range, in brackets
 
 
@@ -112,17 +108,17 @@ class TargetUnit:
 
     def _currency(self, text: str, start: int, end: int) -> tuple[int, int, str | None]:
         """Return an amount of money by a sign before it or a word after it."""
-        before = _CURRENCY_BEFORE.search(text, max(0, start - 6), start)
-        after = _CURRENCY_AFTER.match(text, end)
+        before = pattern("currency_before").search(text, max(0, start - 6), start)
+        after = pattern("currency_after").match(text, end)
         name: str | None = None
         if before:
             sign, start = before["sign"], before.start()
             name = _CURRENCY_SIGNS[sign] if sign else _SPELLINGS[before["code"]]
             if sign == "$" and before["country"] not in (None, "us", "u.s.", "usd"):
                 name = "other_dollar"
-        elif ranged := _CURRENCY_OF_RANGE.search(text, max(0, start - 32), start):
+        elif ranged := pattern("currency_of_range").search(text, max(0, start - 32), start):
             name = _CURRENCY_SIGNS.get(ranged["sign"]) or _SPELLINGS[ranged["sign"]]
-        elif _SLANG.search(text, max(start, end - 6), end):
+        elif pattern("slang").search(text, max(start, end - 6), end):
             name = "dollar"
         elif after:
             name = _CURRENCY_SIGNS.get(after["word"]) or _SPELLINGS.get(
@@ -131,7 +127,7 @@ class TargetUnit:
         return start, after.end() if after else end, name
 
     def _measure(self, text: str, start: int, end: int) -> tuple[int, int, str | None]:
-        match = _UNIT_AFTER.match(text, end)
+        match = pattern("unit_after").match(text, end)
         if not match:
             return start, end, None
         word, glued = match["word"], match.start("word") == end and _is_time(self.unit)
@@ -177,7 +173,7 @@ def named_in(label: str, target: TargetUnit) -> str | None:
 
 def per_at(text: str, end: int) -> tuple[str | None, int]:
     """Return what follows `per` and its like at a place, and where that ends."""
-    match = _PER.match(text, end)
+    match = pattern("per").match(text, end)
     if not match:
         return None, end
     if match["adverb"]:
