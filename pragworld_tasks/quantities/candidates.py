@@ -67,8 +67,8 @@ class Answer:
         self.plain, self.text, self.target = answer, answer.text, target
         self.layout = Layout(answer)
         self._cue_starts, self.cues = find_cues(answer)
-        placed = list(zip(answer.starts, answer.words, strict=True))
-        self._topic = [(at, word[:STEM]) for at, word in placed if word[:STEM] in target.topic]
+        stems = zip(answer.starts, [word[:STEM] for word in answer.words], strict=True)
+        self._topic = [placed for placed in stems if placed[1] in target.topic]
         numerals = list(find_numerals(answer, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
         mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
@@ -308,16 +308,13 @@ def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list
     """Return quantities with a row's cells under `Low` and `High` joined to one range."""
     merged: list[QuantityMention] = []
     for mention in mentions:
-        last = merged[-1] if merged and "|" in layout.text else None
-        if last and bool(last.size) == bool(mention.size) and mention.low >= last.high:
-            left, right = (layout.place(end.start, end.end) for end in (last, mention))
-            same_row = left.line is right.line and right.line.kind == "row"
-            ends = (
-                pattern("low_end").search(layout.text, *left.column),
-                pattern("high_end").search(layout.text, *right.column),
-            )
-            if same_row and all(ends):
-                merged[-1] = mention._replace(start=last.start, low=last.low)
+        if merged and "|" in layout.text and mention.low >= merged[-1].high:
+            left, right = (layout.place(*end[:2]) for end in (merged[-1], mention))
+            is_low = pattern("low_end").search(layout.text, *left.column)
+            is_high = pattern("high_end").search(layout.text, *right.column)
+            alike = left.line is right.line and bool(merged[-1].size) == bool(mention.size)
+            if is_low and is_high and alike:
+                merged[-1] = mention._replace(start=merged[-1].start, low=merged[-1].low)
                 continue
         merged.append(mention)
     return merged

@@ -5,6 +5,7 @@ is in proportion to the exponential of its score.
 """
 
 import functools
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ _FEW_WORDS, _LONG = 12, 40
 _BETWEEN = 12  # cues between alternatives in a sentence
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
+_LIKELY = 20  # options that may be chosen
 
 
 class Option(NamedTuple):
@@ -67,32 +69,20 @@ def find_options(answer: Answer, weights: Weights) -> list[Option]:
             added[member.candidate.start] |= features
         if group := _group(answer, found):
             groups.append(option(*group))
-    for number, single in enumerate(options):
-        if single.start in added:
-            more = option(single.value, added[single.start])
-            features = {**single.features, **more.features}
-            score = single.score + more.score
-            options[number] = Option(single.value, score, features, single.start)
+    for number, single in enumerate(answer.candidates):
+        if more := added.get(single.start):
+            options[number] = option(single.value, single.features | more, single.start)
     return [*options, *groups, option(None, _features_of_none(answer))]
 
 
 def choose(options: Sequence[Option]) -> Option:
     """Return the most probable option. Options of equal value share their probability."""
-    greatest = max(option.score for option in options)
-    ranked = sorted(
-        (math.inf if value is None else value, math.exp(score - greatest), number)
-        for number, (value, score, _, _) in enumerate(options)
-    )
-    share = most = 0.0
-    first, bounds = 0, (0, len(ranked))
-    for last, (value, probability, _) in enumerate(ranked):
-        share += probability
-        while ranked[first][0] < value * (1 - SAME):  # leaves the run of equal values
-            share -= ranked[first][1]
-            first += 1
-        if share > most:
-            most, bounds = share, (first, last + 1)
-    return options[max(ranked[slice(*bounds)], key=lambda entry: entry[1])[2]]
+    likely = sorted(options, key=lambda option: -option.score)[:_LIKELY]
+    values = [math.inf if option.value is None else option.value for option in likely]
+    weights = [math.exp(option.score - likely[0].score) for option in likely]
+    equal = [[math.isclose(value, other, rel_tol=SAME) for other in values] for value in values]
+    best = max(equal, key=lambda same: sum(itertools.compress(weights, same)))
+    return likely[best.index(True)]
 
 
 def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:

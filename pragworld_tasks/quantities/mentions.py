@@ -4,7 +4,6 @@ A mention is a number with a fitting unit, a range, a compound or a sum.
 """
 
 import functools
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -53,10 +52,9 @@ def find_quantities(
             clock := pattern("clock").match(text, number.start)
         ):
             clock_end = clock.end()
-            mention = _duration(text, clock, target)
-        else:
-            mention = _single(text, number, target)
-        if mention:
+            hours = int(clock[1]) + int(clock[2]) / 60
+            number = Numeral(number.start, clock_end, hours, 1.0, "clock")
+        if mention := _single(text, number, target):
             singles.append(mention)
     if target.kind == "measure":
         singles = _compounds(text, singles, target)
@@ -70,6 +68,11 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
     if pattern("no_quantity").match(text, end):
         return None
     unit = target.attached(text, start, end)
+    if number.kind == "clock" and unit is None:
+        is_sum = pattern("duration_sum").search(text, max(0, start - 6), start)
+        if target.hour is None or not (is_sum or pattern("duration_cell").match(text, end)):
+            return None  # a time of day
+        unit = start, end, "hour", None
     if unit is None:
         if number.kind in ("part", "article") and number.scale == 1:
             return None
@@ -92,24 +95,6 @@ def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention |
     value = (value + (part_of(part) if part else 0)) * size
     end = part.end() if part else end
     return QuantityMention(begin, end, value, value, size, per, number.scale)
-
-
-def _duration(text: str, clock: re.Match[str], target: TargetUnit) -> QuantityMention | None:
-    """Return the quantity of `2:30 hours`, or None for a time of day, which has no unit."""
-    if target.kind != "measure":
-        return None
-    if unit := target.attached(text, *clock.span()):
-        _, end, name, per = unit
-        size = target.sized(name)
-    elif target.hour and (
-        pattern("duration_cell").match(text, clock.end())
-        or pattern("duration_sum").search(text, max(0, clock.start() - 6), clock.start())
-    ):
-        end, size, per = clock.end(), target.hour, None
-    else:
-        return None
-    value = (int(clock[1]) + int(clock[2]) / 60) * size
-    return QuantityMention(clock.start(), end, value, value, size, per)
 
 
 def _compounds(

@@ -14,8 +14,10 @@ Span = tuple[int, int]
 
 _LONGEST = 20_000  # characters that are read, from the end of an answer
 _MARKUP = read_package_toml(__package__, "markup.toml")
-_REPLACED = {sign: plain for plain, signs in _MARKUP["characters"].items() for sign in signs}
-_STEPS = {
+_REPLACED: dict[str, str] = {
+    sign: plain for plain, signs in _MARKUP["characters"].items() for sign in signs
+}
+_STEPS: dict[str, list[tuple[str, re.Pattern[str], str]]] = {
     name: [(sign, re.compile(found.replace("\n", "")), put) for sign, found, put in _MARKUP[name]]
     for name in ("first", "latex", "innermost", "last")
 }
