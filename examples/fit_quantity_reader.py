@@ -30,6 +30,7 @@ from scipy.stats import binomtest
 from pragworld_tasks.files import read_json_lines, write_json
 from pragworld_tasks.quantities.candidates import Answer
 from pragworld_tasks.quantities.choice import (
+    LEAST,
     WEIGHTS_FILE,
     Option,
     Weights,
@@ -41,13 +42,14 @@ from pragworld_tasks.quantities.mentions import read_target
 from pragworld_tasks.quantities.plain_text import to_plain_text
 from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 
+FlatWeights = Mapping[str, float]  # by names of features that begin with their place
 ANSWERS = Path(__file__).parents[1] / "tests" / "answers"
 TOLERANCE = 0.01  # relative difference of a value that counts as read correctly
 LEAST_ANSWERS, LEAST_ANSWERS_OF_WORDS = 3, 15  # in which a feature must occur
 # Penalties on the squares of weights. Of the plain words, most say little.
 PENALTY, WORD_PENALTY, SCALE_PENALTY = 0.5, 4.0, 0.1
-SCALES = {"group: least score", "group", "none"}
-CAUTION = 0.75  # added to the score of none: to read no answer is better than to invent one
+SCALES = {f"is {LEAST}", "is group", "is none"}
+CAUTION = 0.5  # added to the score of none: to read no answer is better than to invent one
 FOLDS, STEPS = 5, 200
 STEPS_OF_EFFECTS = 40  # from the weights with all features
 LEAST_PROBABILITY = 1e-3  # of a right value, when features are compared
@@ -93,15 +95,16 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
 class Design:
     """The options of answers as a matrix of features, to fit and to choose with."""
 
-    def __init__(self, answers: Sequence[LabelledAnswer], weights: Weights) -> None:
+    def __init__(self, answers: Sequence[LabelledAnswer], weights: FlatWeights) -> None:
         """Find the options. The weights decide which candidates are members of groups."""
         self.answers = answers
-        self.options = [options_of(answer, weights) for answer in answers]
-        flat = [option for options in self.options for option in options]
+        nested = by_place(weights)
+        self.options = [options_of(answer, nested) for answer in answers]
+        flat = [features_of(option) for options in self.options for option in options]
         counts = Counter(
             name
             for options in self.options
-            for name in {name for o in options for name, value in o.features.items() if value}
+            for name in {name for option in options for name in features_of(option)}
         )
         self.names = sorted(
             name
@@ -111,9 +114,9 @@ class Design:
         numbers = {name: number for number, name in enumerate(self.names)}
         entries = [
             (row, numbers[name], value)
-            for row, option in enumerate(flat)
-            for name, value in option.features.items()
-            if value and name in numbers
+            for row, features in enumerate(flat)
+            for name, value in features.items()
+            if name in numbers
         ]
         rows, columns, values = zip(*entries, strict=True)
         shape = (len(flat), len(numbers))
@@ -133,7 +136,7 @@ class Design:
         self,
         is_used: np.ndarray,
         dropped: Collection[str] = (),
-        start: Weights | None = None,
+        start: FlatWeights | None = None,
         steps: int = STEPS,
     ) -> dict[str, float]:
         """Return the weights that make the right values of some answers most probable.
@@ -167,7 +170,7 @@ class Design:
         result = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": steps})
         return dict(zip(names, result.x.tolist(), strict=True))
 
-    def score(self, is_used: np.ndarray, weights: Weights) -> tuple[int, float]:
+    def score(self, is_used: np.ndarray, weights: FlatWeights) -> tuple[int, float]:
         """Return how many answers have a right option as the best, and the log-probability in bits.
 
         A right value counts at least `LEAST_PROBABILITY`: no single answer decides about a feature.
@@ -185,13 +188,35 @@ class Design:
 def options_of(answer: LabelledAnswer, weights: Weights) -> list[Option]:
     """Return the options of an answer, without groups if no weights say who their members are."""
     options = find_options(answer.answer, weights)
-    return [option for option in options if weights or "group" not in option.features]
+    return [option for option in options if weights or not is_group(option)]
+
+
+def is_group(option: Option) -> bool:
+    """Return whether an option is a group of alternatives."""
+    return "group" in option.features
+
+
+def features_of(option: Option) -> dict[str, float]:
+    """Return an option's features, which begin with their place."""
+    features = {
+        f"{place} {name}": 1.0 for place, names in option.features.items() for name in names
+    }
+    return features | {f"is {LEAST}": option.least} if is_group(option) else features
+
+
+def by_place(weights: FlatWeights) -> dict[str, dict[str, float]]:
+    """Return weights as the reader takes them: by place, and then by name."""
+    places: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, weight in weights.items():
+        place, _, rest = name.partition(" ")
+        places[place][rest] = weight
+    return dict(places)
 
 
 def is_word(name: str) -> bool:
     """Return whether a feature is a plain word near a quantity or in an answer, and not a cue."""
     part, _, word = name.rpartition(" ")
-    return part in ("lead", "next", "then", "none", "group with") and not word.isupper()
+    return part in ("lead", "next", "then", "none", "between") and not word.isupper()
 
 
 def penalty_of(name: str) -> float:
@@ -207,9 +232,9 @@ def fit(answers: Sequence[LabelledAnswer]) -> dict[str, float]:
     return with_caution(weights)
 
 
-def with_caution(weights: Weights) -> dict[str, float]:
+def with_caution(weights: FlatWeights) -> dict[str, float]:
     """Return weights that prefer none a little."""
-    return {**weights, "none": weights["none"] + CAUTION}
+    return {**weights, "is none": weights["is none"] + CAUTION}
 
 
 # Reports ------------------------------------------------------------------------------------------
@@ -240,9 +265,9 @@ def kind_of_error(answer: LabelledAnswer, options: Sequence[Option], value: floa
         return "no value read" if value is None else "a value where there is none"
     if not right:
         return "the value is not among the options"
-    if all("group" in option.features for option in right):
+    if all(map(is_group, right)):
         return "one value where alternatives are left open"
-    if all("group" in option.features for option in read):
+    if all(map(is_group, read)):
         return "the middle of alternatives where one value is meant"
     return "an earlier value" if read[0].start < right[0].start else "a later value"
 
@@ -260,7 +285,7 @@ def cross_validate(
     for fold, held_out in folds.items():
         rest = [answer for answer in answers if fold_of(answer) != fold]
         part = [answer for answer in rest if _draw(answer, "curve") < fraction]
-        results[fold] = count_right(held_out, fit(part))
+        results[fold] = count_right(held_out, by_place(fit(part)))
     return results
 
 
@@ -354,7 +379,7 @@ def report_effects(answers: Sequence[LabelledAnswer]) -> None:
     whole = held_out(())
     names = {name for _, _, design, _ in folds for name in design.names}
     print(f"\nheld out, with all features: {_listed(whole, '')}; with each family, more by:")
-    for family, members in sorted(families(names - {"none"}).items()):
+    for family, members in sorted(families(names - {"is none"}).items()):
         without = held_out(members)
         difference = Counter({key: whole[key] - without[key] for key in whole})
         print(f"  {family}: {_listed(difference, '+')}", flush=True)
@@ -382,14 +407,16 @@ def main() -> None:
     paths = arguments.answers or sorted(ANSWERS.glob("quantities_*development.jsonl"))
     answers = read_answers(paths)
     weights = fit(answers)
-    kept = {name: round(value, 3) for name, value in weights.items() if abs(value) >= LEAST_WEIGHT}
+    rounded = {name: round(value, 3) for name, value in weights.items()}
+    kept = by_place({name: value for name, value in rounded.items() if abs(value) >= LEAST_WEIGHT})
     content: dict[str, Any] = {
         "fitted_by": "examples/fit_quantity_reader.py",
         "answers": {path.name: len(path.read_text("utf-8").splitlines()) for path in paths},
         "weights": kept,
     }
     write_json(arguments.out, content)
-    print(f"{len(answers)} answers, {len(kept)} weights: {shown(count_right(answers, kept))}")
+    count = sum(map(len, kept.values()))
+    print(f"{len(answers)} answers, {count} weights: {shown(count_right(answers, kept))}")
     if arguments.report:
         report(answers)
     if arguments.effects:

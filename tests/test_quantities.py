@@ -77,6 +77,11 @@ def test_letters_are_no_scales_where_they_may_be_units() -> None:
         ("about\u00a05 hours, 12\u202f500 kg", "about 5 hours, 12,500 kg"),
         ("<think>7 hours</think>8 hours", "8 hours"),
         ("<think>7 hours", ""),
+        ("5»6 hours, «7» \uffe4 8 or 9¦10", '5"6 hours, "7" 8 or 9 10'),
+        ("ten¹ 2³", "ten^1 2^3"),
+        ("about 5\r\nhours", "about 5 hours"),
+        ("| a | $5<br>$6 |", "| a | $5; $6 |"),
+        (r"3 \times 4 \leq 12 \quad \therefore \left(5\right)", "3 * 4 ≤ 12 therefore (5)"),
     ],
 )
 def test_markup_is_taken_off(markup: str, text: str) -> None:
@@ -206,6 +211,8 @@ def test_other_units_are_no_values(unit: str, text: str) -> None:
         ("hour", "2:00 PM + 3 hours = 5:00 PM", [3]),
         ("minute", "ETA = 17:30", []),
         ("truck", "I'd go with five to be safe", [5]),
+        ("truck", "At 8:30 rental trucks open.", []),
+        ("dollar", "From $20 to 5:30", [20]),
         ("million dollar", r"roughly $\$1.5$ million", [1.5]),
         ("dollar", "USD 3,500–5,500", [4500]),
     ],
@@ -217,9 +224,30 @@ def test_quantities_are_found_as_they_are_written(
     assert [(mention.low + mention.high) / 2 for mention in found] == pytest.approx(values)
 
 
+PARTS = (
+    "- Drive: 3 hours\n- Lunch: 1 hour\n- Fuel: 0.5 hours\n- Traffic: 3 hours\n- Rest: 2 hours\n"
+)
+
+
 def test_a_column_of_millions_scales_amounts_with_a_sign() -> None:
     text = "| Part | Cost (millions) |\n|---|---|\n| Food | $41 |\n| Staff | $45 |\n| **Total** | **$86** |"
     assert read_quantity(text, "million dollar", "What does it cost?") == pytest.approx(86)
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "value"),
+    [
+        (
+            "dollar",
+            "All figures in $ millions:\n\n| Item | USD |\n|---|---|\n| Labor | 5 |\n| Total | 7 |",
+            7e6,
+        ),
+        ("hour", f"{PARTS}\n**Total hours: 9.5**", 9.5),
+        ("hour", f"{PARTS}- Total hours: 9.5\n", 9.5),
+    ],
+)
+def test_a_label_names_a_unit(unit: str, text: str, value: float) -> None:
+    assert read_quantity(text, unit, "How much in total?") == value
 
 
 def test_a_table_in_another_currency_has_no_unit() -> None:

@@ -31,7 +31,7 @@ def read_quantity(
         >>> read_quantity("You'd lose 2 to 3 kg.", "kg", signs=("lose lost", "gain gained"))
         -2.5
     """
-    # Dozens of patterns are compiled on this import, which takes a tenth of a second.
+    # Patterns are compiled on this import, which takes a tenth of a second.
     from pragworld_tasks.quantities.candidates import Answer
     from pragworld_tasks.quantities.choice import choose, find_options, read_sign, shipped_weights
     from pragworld_tasks.quantities.mentions import read_target

@@ -7,11 +7,10 @@ in the rows of a table, or in the sentences of one paragraph. Each is its best c
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.candidates import Answer, Candidate
-from pragworld_tasks.quantities.plain_text import Span
+from pragworld_tasks.quantities.candidates import Answer, Candidate, Words
+from pragworld_tasks.quantities.layout import Line
 from pragworld_tasks.quantities.wording import pattern, words
 
 _PLACES = {word: place for place, word in enumerate(words("ordinal_words"))}
@@ -23,12 +22,11 @@ class Alternative(NamedTuple):
 
     candidate: Candidate
     score: float
-    line: int  # in which the block begins; of a sentence, where its quantity does
-    label: Span
+    line: Line  # in which the block begins
+    label: Words
 
 
-@dataclass(frozen=True)
-class Alternatives:
+class Alternatives(NamedTuple):
     """Blocks of one kind with the best candidate of each, in order."""
 
     kind: str  # `headings`, `items`, `paragraphs`, `rows` or `sentences`
@@ -39,37 +37,30 @@ class Alternatives:
 def find_alternatives(
     answer: Answer, scored: Iterable[tuple[Candidate, float]]
 ) -> Iterator[Alternatives]:
-    """Yield the alternatives of an answer.
-
-    Args:
-        answer: The answer.
-        scored: Its candidates with their scores, by which the best of each block is known.
-    """
+    """Yield the alternatives of an answer. The scores of candidates say which is a block's best."""
     blocks: dict[tuple[str, int], dict[int, Alternative]] = defaultdict(dict)
     for candidate, score in scored:
-        if not candidate.sized or candidate.features["one unit"]:
+        if not candidate.sized or "one unit" in candidate.features["is"]:
             continue
         line = candidate.place.line
         spots = [(key, *block) for key, block in line.blocks.items()]
         if line.kind in ("text", "heading"):
             spots.append((("sentences", line.number), candidate.start, candidate.place.label))
-        for key, first, label in spots:
+        for key, first, span in spots:
             best = blocks[key].get(first)
             if best is None or score >= best.score:
-                blocks[key][first] = Alternative(candidate, score, first, label)
+                begins = line if key[0] == "sentences" else answer.layout.lines[first]
+                blocks[key][first] = Alternative(candidate, score, begins, answer.words_of(span))
     for (kind, _), found in blocks.items():
         members = [found[first] for first in sorted(found)]
-        labels = [answer.words_of(member.label) for member in members]
         is_marked = [
-            member.candidate.alternative
-            if kind == "sentences"
-            else label.is_marked or label.has_term or bool(label.number)
-            for member, label in zip(members, labels, strict=True)
+            member.candidate.alternative if kind == "sentences" else member.label.has_mark
+            for member in members
         ]
         marked = "plain"
         if sum(is_marked) > 1:
             marked, members = "marked", list(itertools.compress(members, is_marked))
-        elif any("TOTAL" in label.cues for label in labels):
+        elif any("TOTAL" in member.label.cues for member in members):
             marked = "total"
         if len(members) > 1:
             yield Alternatives(kind, marked, members)
@@ -77,7 +68,7 @@ def find_alternatives(
 
 def features_of_members(
     answer: Answer, found: Alternatives
-) -> Iterator[tuple[Alternative, dict[str, float]]]:
+) -> Iterator[tuple[Alternative, list[str]]]:
     """Yield alternatives in blocks with their places, and whether the answer refers to one."""
     if found.kind == "sentences":
         return
@@ -87,9 +78,9 @@ def features_of_members(
     for place, (member, times) in enumerate(zip(found.members, references, strict=True)):
         inner = "middle" if 2 * place + 1 == count else "other"
         where = {0: "first", count - 1: "last"}.get(place, inner)
-        features = {f"{found.kind}, {found.marked}: {where} of {min(count, MANY)}": 1.0}
+        features = [f"{found.kind}, {found.marked}: {where} of {min(count, MANY)}"]
         if most and references.count(most) == 1:
-            features[f"{found.marked}: {'' if times == most else 'other '}numbered"] = 1.0
+            features.append(f"{found.marked}: {'' if times == most else 'other '}numbered")
         yield member, features
 
 
@@ -100,13 +91,9 @@ def _references(answer: Answer, members: Sequence[Alternative]) -> list[int]:
     middle = count // 2 if count % 2 else count
     places = {**_PLACES, "middle": middle, "central": middle}
     named = [places.get(match[1], count - 1) for match in pattern("ordinal").finditer(text, end)]
-    numbers = [_number_of(answer, member) for member in members]
+    bullets = [text[line.bullet : line.start].strip(" ().") for _, _, line, _ in members]
     said = [match[1] for match in pattern("by_number").finditer(text, end)]
+    numbers = [
+        member.label.number or bullet for member, bullet in zip(members, bullets, strict=True)
+    ]
     return [named.count(place) + said.count(number) for place, number in enumerate(numbers)]
-
-
-def _number_of(answer: Answer, member: Alternative) -> str:
-    """Return the number or letter of an alternative, as of `Option B: …` or `2. …`, or none."""
-    line = answer.layout.lines[member.line]
-    match = pattern("bullet_number").search(answer.text, line.bullet, line.start)
-    return answer.words_of(member.label).number or (match[1] if match else "")

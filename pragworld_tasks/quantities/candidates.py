@@ -1,31 +1,31 @@
 """Candidates for the final number: the quantities of an answer, converted, with their features.
 
-Features are cues around a quantity, structure, and relations among quantities. What a feature is
-worth is learned: `weights.json` has a weight for each name. Names of cues begin with their place
-relative to the quantity (`lead`, `next`, `after`, `then`, `label`, `heading`).
+Features are cues around a quantity, by their place (`lead`, `next`, `after`, `then`, `label`,
+`heading`), and what a quantity is: its structure and its relations to others. What a feature is
+worth is learned: `weights.json` has the weights of each place.
 """
 
 import bisect
-from collections import defaultdict
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pragworld_tasks.quantities.layout import NOWHERE, Layout, Place
 from pragworld_tasks.quantities.mentions import QuantityMention, QuantityTarget, find_quantities
-from pragworld_tasks.quantities.numerals import SCALES, find_numerals
+from pragworld_tasks.quantities.numerals import find_numerals
 from pragworld_tasks.quantities.plain_text import PlainText, Span
-from pragworld_tasks.quantities.units import named_in, parse_period
+from pragworld_tasks.quantities.units import parse_period
 from pragworld_tasks.quantities.wording import STEM, find_cues, pattern
 
 _LONGEST_LEAD, _LONGEST_TAIL = 200, 120  # characters of a context
 # Cues next to a quantity, near it, all that count before it, and words after it.
 _NEXT, _NEAR, _FAR, _THEN = 2, 3, 14, 5
 _OPENING = 30  # characters of a sentence
+_MANY = 5  # quantities with a unit, beside which one without hardly ever counts
 _MARKS = frozenset(("CASE", "IF", "IDEAL", "TYPICAL"))  # of alternatives
 
 SAME = 0.005  # relative difference of equal values
-_MOST_TERMS = 12  # of a sum, and ranges of a sentence
 _CLOSE = 0.9  # share of a value from which another is like it
 # Bounds of steps: of how many there are, of ranks from 0 to 1, and of shares of the middle value.
 _ORDERS, _RANKS = (1, 2, 3, 4, 6), (0.01, 0.25, 0.5, 0.75)
@@ -45,16 +45,17 @@ class Candidate:
     value: float
     sized: bool  # whether it has a unit, if only in its label
     alternative: bool  # whether its label or the words around it mark it as one of several
-    features: dict[str, float]
+    features: dict[str, list[str]]  # by their place; `is` for structure and relations
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """What stands in a label or a heading."""
 
+    cues: list[str]  # without stems
     text: str = ""
-    cues: Sequence[str] = ()  # without stems
     has_term: bool = False  # whether it has a number of the prompt: `At 20 mg`
     is_marked: bool = False  # whether a cue marks an alternative
+    has_mark: bool = False  # whether that, a number of the prompt or one of its own marks one
     topic: frozenset[str] = frozenset()  # the stems of the prompt's words in it
     number: str = ""  # its number or letter, as of `Option B`
     per: str | None = None  # what it says that quantities are per
@@ -72,26 +73,28 @@ class Answer:
         numerals = list(find_numerals(answer, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
         mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
-        self._words = {NOWHERE: _Words()}
+        self._words = {NOWHERE: Words([])}
         self.candidates = list(self._find(_ranged_columns(self.layout, mentions)))
         _add_relations(self.candidates)
 
-    def words_of(self, span: Span) -> _Words:
+    def words_of(self, span: Span) -> Words:
         """Return what stands in a label or a heading."""
         words = self._words.get(span)
         if words is None:
             start, end = span
             text, has_term = self.text[start:end].strip(), self._has_term(start, end)
             cues = self.cues_between(start, end)
+            is_marked = not _MARKS.isdisjoint(cues)
             per = pattern("label_per").search(text) if "per " in text else None
             if per is None and self.target.unit.per:
                 per = pattern("period").search(text)
             number = pattern("label_number").search(text)
-            words = self._words[span] = _Words(
+            words = self._words[span] = Words(
                 text=text,
                 number=number[1] or number[2] if number else "",
                 cues=[cue for cue in cues if cue.isupper()],
-                is_marked=not _MARKS.isdisjoint(cues),
+                is_marked=is_marked,
+                has_mark=is_marked or has_term or bool(number),
                 has_term=has_term,
                 topic=frozenset(self._topic_between(start, end)),
                 per=per and (parse_period(per[1]) or per[1]),
@@ -99,8 +102,7 @@ class Answer:
         return words
 
     def _cue_at(self, place: int) -> int:
-        """Return the number of the first cue from a place on."""
-        return bisect.bisect_left(self._cue_starts, place)
+        return bisect.bisect_left(self._cue_starts, place)  # the first cue from a place on
 
     def cues_between(self, start: int, end: int) -> Sequence[str]:
         """Return the cues in text[start:end]."""
@@ -120,6 +122,7 @@ class Answer:
         text, target = self.text, self.target
         before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
+        self._sized = len(starts) - 1
         for mention in mentions:
             start, end = mention.start, mention.end
             # What repeats the prompt is no candidate unless boxed, computed or rounded; nor a term.
@@ -158,6 +161,7 @@ class Answer:
         clause = pattern("clause_ends").search(text, end, last)
         last = clause.start() if clause else last
         label = NOWHERE if bracketed else place.label
+        column, about, heading = map(self.words_of, (place.column, label, line.section))
 
         # Conversion.
         size, factor = mention.size, 1.0
@@ -167,16 +171,20 @@ class Answer:
             if unit.kind == "money" and is_asked:
                 size = unit.sized(unit.unit)
             else:
-                size = self._size_in_label(place, label)
+                texts = [words.text for words in (column, about, self.words_of(line.intro))]
+                scale = next(filter(None, map(unit.scale_in, texts)), None)
+                size = unit.sized(unit.unit) * scale if scale else unit.size_in(*texts[:2])
             # 4,000,000 where the target is in millions does not mean millions of millions.
             factor = size or (1 / unit.size if mention.high >= unit.size / 100 else 1.0)
         elif mention.scale == 1:  # `$135` in a column `Cost (millions)`
-            factor = self._scale_in(place.column) or 1.0
-        in_table = (place.column, line.section) if place.column != NOWHERE else ()
-        spans = (place.label, *in_table) if mention.per is None else ()
-        per = mention.per or next(filter(None, (self.words_of(span).per for span in spans)), None)
-        rate = unit.rate(per)
-        if rate is None or (per and self.target.sums_years):
+            factor = unit.scale_in(column.text) or 1.0
+        per = mention.per or self.words_of(place.label).per
+        if per is None and place.column != NOWHERE:
+            per = column.per or heading.per
+        rate, boxed = unit.rate(per), _within(self.plain.boxed, start, end)
+        is_bare = size is None and not boxed
+        is_lost = is_bare and self._sized >= _MANY and not about.cues
+        if is_lost or rate is None or (per and self.target.sums_years):
             return None
         low, high = abs(mention.low * factor * rate), abs(mention.high * factor * rate)
 
@@ -184,15 +192,15 @@ class Answer:
         number, after = self._cue_at(start), self._cue_at(end)
         lead_cues = self.cues[max(self._cue_at(first), number - _FAR) : number]
         tail_cues = self.cues[after : min(self._cue_at(last), after + _FAR)]
-        about, heading = self.words_of(label), self.words_of(line.section)
-        features: dict[str, float] = {f"lead {cue}": 1 for cue in lead_cues}
-        features.update([(f"after {cue}", 1) for cue in tail_cues[:_NEAR] if cue.isupper()])
-        features.update([(f"then {cue}", 1) for cue in self.cues[after : after + _THEN]])
-        features.update([(f"label {cue}", 1) for cue in about.cues])
-        features.update([(f"heading {cue}", 1) for cue in heading.cues])
         opens_sentence = number - self._cue_at(place.start)
-        spoken = self.cues[number - min(_NEXT, opens_sentence) : number]
-        features.update([(f"next {cue}", 1) for cue in spoken])
+        features = {
+            "lead": list(dict.fromkeys(lead_cues)),
+            "next": list(dict.fromkeys(self.cues[number - min(_NEXT, opens_sentence) : number])),
+            "after": list(dict.fromkeys(cue for cue in tail_cues[:_NEAR] if cue.isupper())),
+            "then": list(dict.fromkeys(self.cues[after : after + _THEN])),
+            "label": about.cues,
+            "heading": heading.cues,
+        }
         in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
         has_label = in_heading or about.has_term or about.is_marked
         alternative = has_label or self._has_term(first, start)
@@ -201,23 +209,26 @@ class Answer:
         topic = self._topic_between(first, last) | about.topic
         words = opens_sentence + self._cue_at(place.end) - after
         opens = line.number <= 1 and place.start - line.start <= _OPENING
-        boxed = _within(self.plain.boxed, start, end)
         little = unit.size >= _MILLION and size is not None and 0 < high < _LITTLE
-        features |= {
+        flags = {
             "brackets": bracketed,
-            "topic": min(3, len(topic)) / 3,
-            "no unit": size is None and not boxed,
+            "no unit": is_bare,
             "one unit": mention.low == mention.high == (mention.size or 1),
             "bold": _within(self.plain.bold, start, end),
             "boxed": boxed,
             "alone": words <= _NEAR + 1,
             "opens without unit": opens and opens_sentence <= _NEAR + 1 and size is None,
             "as large as given": unit.size == 1 and 0 < self.target.largest * _LARGE < low,
-            "trifle": little * (1 if high < _LITTLE / 10 else 0.5),
+            "trifle": little,
+            "tenth of a trifle": little and high < _LITTLE / 10,
             "heading off topic": bool(heading.text and self._topic and not heading.topic),
-            f"in {line.kind}": 1,
-            _step("lines after", len(self.layout.lines) - 1 - line.number, (1, 2, 4, 8)): 1,
         }
+        features["is"] = [
+            *itertools.compress(flags, flags.values()),
+            f"in {line.kind}",
+            _step("topic", len(topic), (1, 2, 3)),
+            _step("lines after", len(self.layout.lines) - 1 - line.number, (1, 2, 4, 8)),
+        ]
         return Candidate(
             start=start,
             place=place,
@@ -228,21 +239,6 @@ class Answer:
             alternative=alternative or not _MARKS.isdisjoint(lead_cues + tail_cues),
             features=features,
         )
-
-    def _scale_in(self, span: Span) -> float | None:
-        """Return the factor that a label of amounts of money names: `Cost (millions)`."""
-        match = pattern("scale_in_label").search(self.text, *span)
-        is_money = self.target.unit.kind == "money"
-        return SCALES[next(filter(None, match.groups()))] if match and is_money else None
-
-    def _size_in_label(self, place: Place, label: Span) -> float | None:
-        unit = self.target.unit
-        for span in (place.column, label, place.line.intro):
-            if scale := self._scale_in(span):
-                return scale * unit.sized(unit.unit)
-        columns = (self.words_of(span).text for span in (place.column, label))
-        named = next(filter(None, (named_in(text, unit) for text in columns)), None)
-        return unit.sized(named) if named else None
 
 
 def _within(spans: Sequence[Span], start: int, end: int) -> bool:
@@ -257,51 +253,35 @@ def _step(name: str, value: float, bounds: Sequence[float]) -> str:
 
 
 def _add_relations(candidates: Sequence[Candidate]) -> None:
-    """Add what other candidates say of each: its rank and order, repeated, a part, a term."""
+    """Add what other candidates say of each: its rank, its order, and values like it."""
     sized = [candidate for candidate in candidates if candidate.sized] or candidates
     ordered = sorted(candidate.value for candidate in sized)
     middle = ordered[len(ordered) // 2] if ordered else 0.0
     greatest = bisect.bisect_left(ordered, ordered[-1]) if ordered else 0
-    ranges: dict[tuple[int, int], list[Candidate]] = defaultdict(list)  # by sentence
-    for candidate in sized:
-        if candidate.low < candidate.high:
-            ranges[candidate.place.line.number, candidate.place.start].append(candidate)
     earlier: list[float] = []
     for candidate in candidates:
-        features, value = candidate.features, candidate.value
-        first = bisect.bisect_left(earlier, value * (1 - SAME))
-        features["repeated earlier"] = (
-            value > 0 and first < len(earlier) and earlier[first] <= value * (1 + SAME)
-        )
+        value, first = candidate.value, bisect.bisect_left(earlier, candidate.value * (1 - SAME))
+        repeated = value > 0 and first < len(earlier) and earlier[first] <= value * (1 + SAME)
         low, high = (bisect.bisect_left(ordered, value * share) for share in (_CLOSE, 2 - _CLOSE))
         rank = bisect.bisect_left(ordered, value)
         others = high - low - (candidate.sized or sized is candidates)  # that are like it
-        features[_step("alike", others, (1, 2))] = 1
-        features[_step("rank", rank / max(1, len(ordered)), _RANKS)] = 1
-        features["greatest"] = rank == greatest
+        flags = {
+            "repeated earlier": repeated,
+            "greatest": rank == greatest,
+            "inexact beside another": others > 0 and "INEXACT" in candidate.features["next"],
+        }
+        candidate.features["is"] += [
+            *itertools.compress(flags, flags.values()),
+            _step("alike", others, (1, 2)),
+            _step("rank", rank / max(1, len(ordered)), _RANKS),
+        ]
         if value and middle:
-            features[_step("to the middle one", value / middle, _RATIOS)] = 1
-        if others > 0 and "next INEXACT" in features:
-            features["inexact beside another"] = 1
-        sentence = candidate.place.line.number, candidate.place.start
-        for other in ranges[sentence][:_MOST_TERMS] if candidate.low == candidate.high else ():
-            if other.low <= value <= other.high:
-                is_later = other.start > candidate.start
-                features[f"in a {'later' if is_later else 'earlier'} range of its sentence"] = 1
-                other.features[f"range with {'an earlier' if is_later else 'a later'} value"] = 1
+            candidate.features["is"].append(_step("to the middle one", value / middle, _RATIOS))
         if candidate.sized:
-            features[_step("sized before", len(earlier), _ORDERS)] = 1
-            features[_step("sized after", len(sized) - 1 - len(earlier), _ORDERS)] = 1
+            before, after = len(earlier), len(sized) - 1 - len(earlier)
+            orders = _step("sized before", before, _ORDERS), _step("sized after", after, _ORDERS)
+            candidate.features["is"] += orders
             bisect.insort(earlier, value)
-    for index, candidate in enumerate(sized):
-        total, value = 0.0, candidate.value
-        for first in range(index - 1, max(-1, index - 1 - _MOST_TERMS), -1):
-            total += sized[first].value
-            if total > value * (1 + 2 * SAME):
-                break
-            if first < index - 1 and value and total >= value * (1 - 2 * SAME):
-                for term in sized[first:index]:
-                    term.features["term of a sum"] = 1
 
 
 def _ranged_columns(layout: Layout, mentions: Sequence[QuantityMention]) -> list[QuantityMention]:

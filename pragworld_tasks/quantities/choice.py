@@ -24,7 +24,10 @@ from pragworld_tasks.quantities.candidates import SAME, Answer
 from pragworld_tasks.quantities.plain_text import PlainText
 from pragworld_tasks.quantities.wording import pattern
 
-Weights = Mapping[str, float]
+# The names of features, and their weights, by their place.
+Features = Mapping[str, Sequence[str]]
+Weights = Mapping[str, Mapping[str, float]]
+LEAST = "group: least score"  # the one feature with a value; others are there or not
 WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
 
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
@@ -33,7 +36,7 @@ _FEW_WORDS, _LONG = 12, 40
 _BETWEEN = 12  # cues between alternatives in a sentence
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
-_LIKELY = 20  # options that may be chosen
+_LIKELY = 10  # options that may be chosen
 
 
 class Option(NamedTuple):
@@ -41,8 +44,9 @@ class Option(NamedTuple):
 
     value: float | None  # without a sign; None for no number
     score: float  # the sum of the weights of its features
-    features: Mapping[str, float]
+    features: Features
     start: int = 0  # where it stands in the plain text; for a group, where its first member does
+    least: float = 0.0  # of a group, the least score of its members, scaled
 
 
 @functools.cache
@@ -54,24 +58,30 @@ def shipped_weights() -> Weights:
 
 def find_options(answer: Answer, weights: Weights) -> list[Option]:
     """Return the options of an answer: candidates, groups of alternatives and, last, none."""
-    get = weights.get
 
-    def option(value: float | None, features: Mapping[str, float], start: int = 0) -> Option:
-        score = sum([get(name, 0.0) * value for name, value in features.items() if value])
-        return Option(value, score, features, start)
+    def option(
+        value: float | None, features: Features, start: int = 0, least: float = 0.0
+    ) -> Option:
+        score = least * weights.get("is", {}).get(LEAST, 0.0)
+        for place, names in features.items():
+            if names:
+                score += sum(map(weights.get(place, {}).get, names, itertools.repeat(0.0)))
+        return Option(value, score, features, start, least)
 
     options = [option(single.value, single.features, single.start) for single in answer.candidates]
     scored = zip(answer.candidates, (single.score for single in options), strict=True)
-    added: dict[int, dict[str, float]] = defaultdict(dict)  # by the place of a candidate
+    added: dict[int, list[str]] = defaultdict(list)  # by the place of a candidate
     groups: list[Option] = []
     for found in find_alternatives(answer, scored):
-        for member, features in features_of_members(answer, found):
-            added[member.candidate.start] |= features
+        for member, names in features_of_members(answer, found):
+            added[member.candidate.start] += names
         if group := _group(answer, found):
             groups.append(option(*group))
-    for number, single in enumerate(answer.candidates):
-        if more := added.get(single.start):
-            options[number] = option(single.value, single.features | more, single.start)
+    for number, single in enumerate(options):
+        if names := added.get(single.start, []):
+            more = option(None, {"among": list(dict.fromkeys(names))})
+            features = {**single.features, **more.features}
+            options[number] = single._replace(score=single.score + more.score, features=features)
     return [*options, *groups, option(None, _features_of_none(answer))]
 
 
@@ -96,39 +106,44 @@ def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
     return -1 if distances and min(distances)[1] in negative else 1
 
 
-def _features_of_none(answer: Answer) -> dict[str, float]:
+def _features_of_none(answer: Answer) -> Features:
     """Return the features of an answer as a whole, which say whether it has a final number."""
-    features: dict[str, float] = {f"none {cue}": 1 for cue in set(answer.cues)}
     last = answer.text.rstrip()[-1:]
     # List items and rows may end without a full stop.
     ends_list = all(line.kind != "text" for line in answer.layout.lines[-2:])
     ends_in_word = last.isalnum() and len(answer.cues) > _LONG and not ends_list
-    features |= {
-        "none": 1,
+    flags = {
+        "none": True,
         "none: few words": len(answer.cues) <= _FEW_WORDS,
         "none: cut off": ends_in_word or last in _CUT_OFF,
     }
-    return features
+    return {
+        "none": list(dict.fromkeys(answer.cues)),
+        "is": list(itertools.compress(flags, flags.values())),
+    }
 
 
-def _group(answer: Answer, found: Alternatives) -> tuple[float, dict[str, float], int] | None:
-    """Return the middle of alternatives that score alike, the features of that, and its start."""
-    least = max(member.score for member in found.members) - _ALIKE
-    members = [member for member in found.members if member.score >= least]
+def _group(answer: Answer, found: Alternatives) -> tuple[float, Features, int, float] | None:
+    """Return the middle of alternatives that score alike, with the features of an option."""
+    most = max(member.score for member in found.members)
+    members = [member for member in found.members if member.score >= most - _ALIKE]
     if len(members) < 2:
         return None
     candidates = [member.candidate for member in members]
     low, high = min(end.low for end in candidates), max(end.high for end in candidates)
+    line = candidates[0].place.line
+    cues = answer.words_of(line.section).cues + answer.words_of(line.intro).cues
     features = {
-        "group": 1.0,
-        "group: least score": min(member.score for member in members) / _SCALE,
-        f"group: {found.kind}": 1.0,
-        f"group: {found.marked}": 1.0,
-        f"group: of {min(len(members), MANY)}": 1.0,
+        "is": [
+            "group",
+            f"group: {found.kind}",
+            f"group: {found.marked}",
+            f"group: of {min(len(members), MANY)}",
+        ],
+        "group": list(dict.fromkeys(cues)),
     }
-    for span in (candidates[0].place.line.section, candidates[0].place.line.intro):
-        features |= {f"group {cue}": 1.0 for cue in answer.words_of(span).cues}
     if found.kind == "sentences":
         between = answer.cues_between(candidates[0].start, candidates[-1].start)
-        features |= {f"group with {cue}": 1.0 for cue in between[-_BETWEEN:]}
-    return (low + high) / 2, features, candidates[0].start
+        features["between"] = list(dict.fromkeys(between[-_BETWEEN:]))
+    least = min(member.score for member in members) / _SCALE
+    return (low + high) / 2, features, candidates[0].start, least

@@ -59,13 +59,18 @@ def find_quantities(
     if target.kind == "measure":
         singles = _compounds(text, singles, target)
     mentions = _ranges(text, singles)
-    extra = [*_sums(text, mentions), *_zeros(text, target)]
+    zeros = pattern("zero").finditer(text) if target.kind != "count" else ()
+    extra = [
+        *_sums(text, mentions),
+        *(QuantityMention(*zero.span(), 0.0, 0.0, 1.0) for zero in zeros),
+    ]
     return sorted([*mentions, *extra], key=lambda mention: mention.start) if extra else mentions
 
 
 def _single(text: str, number: Numeral, target: TargetUnit) -> QuantityMention | None:
     start, end, value = number.start, number.end, number.value
-    if pattern("no_quantity").match(text, end):
+    is_time = number.kind == "clock" and target.kind != "measure"
+    if is_time or pattern("no_quantity").match(text, end):
         return None
     unit = target.attached(text, start, end)
     if number.kind == "clock" and unit is None:
@@ -184,11 +189,6 @@ def _sums(text: str, mentions: Sequence[QuantityMention]) -> Iterator[QuantityMe
             low, high = (sum(getattr(part, end) for part in chain) for end in ("low", "high"))
             yield chain[-1]._replace(start=chain[0].start, low=low, high=high)
         chain = [mention] if mention and mention.size else []
-
-
-def _zeros(text: str, target: TargetUnit) -> Iterator[QuantityMention]:
-    for match in pattern("zero").finditer(text) if target.kind != "count" else ():
-        yield QuantityMention(match.start(), match.end(), 0.0, 0.0, 1.0)
 
 
 @dataclass(frozen=True)

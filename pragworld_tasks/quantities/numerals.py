@@ -31,16 +31,11 @@ class Numeral(NamedTuple):
     end: int
     value: float  # multiplied by its scale
     scale: float  # the factor that `k`, `million` and the like stand for, 1 without any
-    kind: str  # `digits`, `words`, `article` (the `an` of `an hour`) or `part` (`half an`)
+    kind: str  # `digits`, `words`, `article` (the `an` of `an hour`), `part` (`half an`) or `clock`
 
 
 def find_numerals(answer: PlainText, letters: bool = True) -> Iterator[Numeral]:
-    """Yield the numbers in a text from left to right.
-
-    Args:
-        answer: The text.
-        letters: Whether `m` and `b` may mean millions and billions (and not minutes or metres).
-    """
+    """Yield the numbers in a text. With `letters`, `m` and `b` may mean millions and billions."""
     position, text = 0, answer.text
     starts = [(match.start(), pattern("digits")) for match in pattern("first_digit").finditer(text)]
     starts += [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -155,20 +156,23 @@ class TargetUnit:
             return _factor("year", per) if self.kind == "money" and _is_time(per) else None
         return _factor(self.per, per) if _named(per) and _named(self.per) else None
 
+    def scale_in(self, label: str) -> float | None:
+        """Return the factor that a label of amounts of money names: `Cost (millions)`."""
+        match = pattern("scale_in_label").search(label) if self.kind == "money" else None
+        return SCALES[next(filter(None, match.groups()))] if match else None
 
-@functools.lru_cache(maxsize=1 << 12)
-def named_in(label: str, target: TargetUnit) -> str | None:
-    """Return the unit that a label names, as in `Time (min)`, if it can become the target."""
-    if target.kind == "count":
-        return target.unit if re.search(rf"\b(?:{target.noun})\b", label) else None
-    if target.kind == "money":
-        is_dollar = ("$" in label or "usd" in label) and _factor("dollar", target.unit)
-        return "dollar" if is_dollar else None
-    for word in re.findall(r"[a-zµ]{1,20}", label):
-        name = _named(word) if len(word) > 1 else None
-        if name and _factor(name, target.unit):
-            return name
-    return None
+    def size_in(self, *labels: str) -> float | None:
+        """Return the size of the first unit that labels name, as in `Time (min)`, in this one."""
+        label = "\n".join(labels)
+        names: Iterable[str | None]
+        if self.kind == "count":
+            names = [self.unit] if re.search(rf"\b(?:{self.noun})\b", label) else []
+        elif self.kind == "money":
+            names = ["dollar"] if "$" in label or "usd" in label else []
+        else:
+            names = map(_named, re.findall(r"[a-zµ]{2,20}", label))
+        name = next((name for name in names if name and _factor(name, self.unit)), None)
+        return self.sized(name) if name else None
 
 
 def per_at(text: str, end: int) -> tuple[str | None, int]:
