@@ -100,12 +100,9 @@ class Design:
         self.answers = answers
         nested = by_place(weights)
         self.options = [options_of(answer, nested) for answer in answers]
-        flat = [features_of(option) for options in self.options for option in options]
-        counts = Counter(
-            name
-            for options in self.options
-            for name in {name for option in options for name in features_of(option)}
-        )
+        features = [[features_of(option) for option in options] for options in self.options]
+        counts = Counter(name for own in features for name in set().union(*own))
+        flat = [one for own in features for one in own]
         self.names = sorted(
             name
             for name, count in counts.items()
@@ -114,8 +111,8 @@ class Design:
         numbers = {name: number for number, name in enumerate(self.names)}
         entries = [
             (row, numbers[name], value)
-            for row, features in enumerate(flat)
-            for name, value in features.items()
+            for row, one in enumerate(flat)
+            for name, value in one.items()
             if name in numbers
         ]
         rows, columns, values = zip(*entries, strict=True)

@@ -54,7 +54,9 @@ def find_alternatives(
     for (kind, _), found in blocks.items():
         members = [found[first] for first in sorted(found)]
         is_marked = [
-            member.candidate.alternative if kind == "sentences" else member.label.has_mark
+            member.candidate.alternative
+            if kind == "sentences"
+            else bool(member.label.is_marked or member.label.has_term or member.label.number)
             for member in members
         ]
         marked = "plain"

@@ -55,7 +55,6 @@ class Words(NamedTuple):
     text: str = ""
     has_term: bool = False  # whether it has a number of the prompt: `At 20 mg`
     is_marked: bool = False  # whether a cue marks an alternative
-    has_mark: bool = False  # whether that, a number of the prompt or one of its own marks one
     topic: frozenset[str] = frozenset()  # the stems of the prompt's words in it
     number: str = ""  # its number or letter, as of `Option B`
     per: str | None = None  # what it says that quantities are per
@@ -73,8 +72,10 @@ class Answer:
         numerals = list(find_numerals(answer, letters=target.unit.kind == "money"))
         self._terms = [number.start for number in numerals if number.value in target.numbers]
         mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
+        mentions = _ranged_columns(self.layout, mentions)
+        self._sized = sum(bool(mention.size) for mention in mentions)
         self._words = {NOWHERE: Words([])}
-        self.candidates = list(self._find(_ranged_columns(self.layout, mentions)))
+        self.candidates = list(self._find(mentions))
         _add_relations(self.candidates)
 
     def words_of(self, span: Span) -> Words:
@@ -82,9 +83,7 @@ class Answer:
         words = self._words.get(span)
         if words is None:
             start, end = span
-            text, has_term = self.text[start:end].strip(), self._has_term(start, end)
-            cues = self.cues_between(start, end)
-            is_marked = not _MARKS.isdisjoint(cues)
+            text, cues = self.text[start:end].strip(), self.cues_between(start, end)
             per = pattern("label_per").search(text) if "per " in text else None
             if per is None and self.target.unit.per:
                 per = pattern("period").search(text)
@@ -93,9 +92,8 @@ class Answer:
                 text=text,
                 number=number[1] or number[2] if number else "",
                 cues=[cue for cue in cues if cue.isupper()],
-                is_marked=is_marked,
-                has_mark=is_marked or has_term or bool(number),
-                has_term=has_term,
+                is_marked=not _MARKS.isdisjoint(cues),
+                has_term=self._has_term(start, end),
                 topic=frozenset(self._topic_between(start, end)),
                 per=per and (parse_period(per[1]) or per[1]),
             )
@@ -122,7 +120,6 @@ class Answer:
         text, target = self.text, self.target
         before = 0  # the end of the last quantity that the words before it are about
         starts = [mention.start for mention in mentions if mention.size] + [len(text)]
-        self._sized = len(starts) - 1
         for mention in mentions:
             start, end = mention.start, mention.end
             # What repeats the prompt is no candidate unless boxed, computed or rounded; nor a term.

@@ -59,30 +59,29 @@ def shipped_weights() -> Weights:
 def find_options(answer: Answer, weights: Weights) -> list[Option]:
     """Return the options of an answer: candidates, groups of alternatives and, last, none."""
 
-    def option(
-        value: float | None, features: Features, start: int = 0, least: float = 0.0
-    ) -> Option:
-        score = least * weights.get("is", {}).get(LEAST, 0.0)
+    def score(features: Features, least: float = 0.0) -> float:
+        total = least * weights.get("is", {}).get(LEAST, 0.0)
         for place, names in features.items():
             if names:
-                score += sum(map(weights.get(place, {}).get, names, itertools.repeat(0.0)))
-        return Option(value, score, features, start, least)
+                total += sum(map(weights.get(place, {}).get, names, itertools.repeat(0.0)))
+        return total
 
-    options = [option(single.value, single.features, single.start) for single in answer.candidates]
-    scored = zip(answer.candidates, (single.score for single in options), strict=True)
+    scores = [score(candidate.features) for candidate in answer.candidates]
     added: dict[int, list[str]] = defaultdict(list)  # by the place of a candidate
     groups: list[Option] = []
-    for found in find_alternatives(answer, scored):
+    for found in find_alternatives(answer, zip(answer.candidates, scores, strict=True)):
         for member, names in features_of_members(answer, found):
             added[member.candidate.start] += names
         if group := _group(answer, found):
-            groups.append(option(*group))
-    for number, single in enumerate(options):
-        if names := added.get(single.start, []):
-            more = option(None, {"among": list(dict.fromkeys(names))})
-            features = {**single.features, **more.features}
-            options[number] = single._replace(score=single.score + more.score, features=features)
-    return [*options, *groups, option(None, _features_of_none(answer))]
+            value, features, start, least = group
+            groups.append(Option(value, score(features, least), features, start, least))
+    singles: list[Option] = []
+    for one, known in zip(answer.candidates, scores, strict=True):
+        among = {"among": list(dict.fromkeys(added.get(one.start, ())))}
+        features = {**one.features, **among}
+        singles.append(Option(one.value, known + score(among), features, one.start))
+    none = _features_of_none(answer)
+    return [*singles, *groups, Option(None, score(none), none)]
 
 
 def choose(options: Sequence[Option]) -> Option:
