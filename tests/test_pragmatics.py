@@ -141,7 +141,7 @@ def test_what_a_reader_concludes(
         (did(Claim(things=("plums",))), "shop", "She left the plums there."),
         (did(Claim(then="den")), "shop", "She left them there and went to the den."),
         (did(Claim(denied=True, then="den", source="Mia")), "shop", "She said she was in the den."),
-        (did("likely"), "household", "quite likely"),
+        (did("likely"), "household", "it is likely"),
         (
             where(Claim(places=("den",), amount=ANY, container="red box", source="Mia")),
             "shop",
@@ -150,7 +150,7 @@ def test_what_a_reader_concludes(
         (
             where(Claim(("Noah",), places=("den",), source="Mia", origin="Noah")),
             "household",
-            "Mia said Noah told her he left them in the den",
+            "Mia said Noah told her he left the pears in the den",
         ),
         (
             Exchange("where", thing="corn", reply=Claim(places=("den",))),
@@ -255,7 +255,7 @@ def test_nobody_proposes_times_at_which_the_replier_is_said_to_be_free_or_busy()
                 assert proposed.isdisjoint(exchange.places)
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("domain", ["shop", "clinic", "everyday"])
 def test_only_what_somebody_put_somewhere_was_moved_since(domain: Domain) -> None:
     vocabulary = domain_vocabulary(domain, "regular")
     for seed in range(40):

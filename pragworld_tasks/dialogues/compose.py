@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from zlib import crc32
 
 from pragworld_tasks.dialogues.grammar import is_left_open, verbalize, verbalize_one
+from pragworld_tasks.dialogues.household import HOUSEHOLD_MIX, HOUSEHOLD_TOPICS
 from pragworld_tasks.dialogues.settings import SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import STYLES
-from pragworld_tasks.dialogues.topics import MIXES, TOPICS, Scene
+from pragworld_tasks.dialogues.topics import MIXES, TOPICS, Scene, Topic
 from pragworld_tasks.dialogues.vocabulary import CASTS, Cast, Domain, Names
 from pragworld_tasks.dialogues.world import (
     ASKS_AGENT,
@@ -155,25 +157,28 @@ def compose(
     Raises:
         ValueError: No dialogue was found that has these topics and makes sense.
     """
+    is_household = domain == "household"
     for _ in range(_ATTEMPTS):
         fewest = 4 if domain == "everyday" else 3  # places; a proposal uses up to two times
         scene = Scene(
             rng,
-            agents=rng.sample(vocabulary.agents, 3 + rng.below(2)),
+            agents=rng.sample(vocabulary.agents, (2 if is_household else 3) + rng.below(2)),
             things=rng.sample(vocabulary.things, 2 * length + 2),
-            places=rng.sample(vocabulary.places, fewest + rng.below(2)),
+            places=rng.sample(vocabulary.places, 4 if is_household else fewest + rng.below(2)),
             style=STYLES[domain],
-            is_terse=domain == "household",
             first_scene=first_scene,
         )
         try:
-            mix = MIXES[domain]
+            mix, all_topics = topics_of(domain)
             opens = "scene" in mix and rng.happens(has_scene)
             named = ("scene", *topics) if opens else topics
-            parts = _ordered(_parts(scene, named, mix, length, rng), rng)
+            parts = _ordered(_parts(scene, named, mix, all_topics, length), rng)
             parts = _with_opening_in(shares, parts)
-            named_exchanges = _interleaved(parts, rng)[:length]
-            exchanges, resolved = _with_pronouns(named_exchanges, scene.has_rooms, rng)
+            joined = chain(*_linked(parts)) if is_household else _interleaved(parts, rng)
+            named_exchanges = list(joined)[:length]
+            exchanges, resolved = _with_pronouns(
+                named_exchanges, scene.has_rooms, is_household, rng
+            )
         except Unclear:
             continue
         closing = rng.choice(_CLOSINGS) if rng.happens(0.3) and domain != "household" else ""
@@ -186,17 +191,28 @@ def compose(
     raise ValueError(f"no dialogue of {length} exchanges in {domain!r} with {', '.join(topics)}")
 
 
+def topics_of(domain: Domain) -> tuple[Sequence[str], Mapping[str, Topic]]:
+    """Return the topics of a domain: names to choose from, and all by name."""
+    if domain == "household":
+        return HOUSEHOLD_MIX, HOUSEHOLD_TOPICS
+    return MIXES[domain], TOPICS
+
+
 def _parts(
-    scene: Scene, topics: Sequence[str], mix: Sequence[str], length: int, rng: StableRandom
+    scene: Scene,
+    topics: Sequence[str],
+    mix: Sequence[str],
+    all_topics: Mapping[str, Topic],
+    length: int,
 ) -> list[list[Exchange]]:
     """Return the exchanges of the topics, and of more topics until there are enough."""
     parts: list[list[Exchange]] = []
     room = length
     for name in topics:
-        parts.append(TOPICS[name](scene)[: max(room, 1)])
+        parts.append(all_topics[name](scene)[: max(room, 1)])
         room -= len(parts[-1])
     while room > 0:
-        parts.append(TOPICS[rng.choice(mix)](scene)[:room])
+        parts.append(all_topics[scene.rng.choice(mix)](scene)[:room])
         room -= len(parts[-1])
     return parts
 
@@ -214,11 +230,30 @@ def _ordered(parts: list[list[Exchange]], rng: StableRandom) -> list[list[Exchan
     return opening + ordered
 
 
+def _linked(parts: list[list[Exchange]]) -> list[list[Exchange]]:
+    """Return the parts in an order in which each takes up a name of the one before, if any can."""
+    linked, remaining = parts[:1], parts[1:]
+    while remaining:
+        last = linked[-1][-1]
+        part = max(remaining, key=lambda part: _takes_up(part[0], last))
+        remaining.remove(part)
+        linked.append(part)
+    return linked
+
+
+def _takes_up(exchange: Exchange, last: Exchange) -> int:
+    """Return how closely a question follows an exchange: with "there", with "she", or otherwise."""
+    is_there = exchange.place is not None and set(last.places) == {exchange.place}
+    is_of_agent = exchange.agent is not None and set(last.agents) == {exchange.agent}
+    is_alike = exchange.form == last.form == "where"
+    return 4 * is_there + 3 * is_of_agent + 2 * is_alike
+
+
 def _is_plausible(exchanges: Sequence[Exchange]) -> bool:
     """Return whether people remember what was said, given exchanges without pronouns.
 
     Nobody proposes times at which the replier has said to be free or busy, the replier agrees to no
-    time that did not suit before, and nobody asks twice what is in a place.
+    time that did not suit before, and nobody asks twice what is in a place or where somebody went.
     """
     proposed: set[str] = set()
     taken: set[str] = set()
@@ -233,8 +268,8 @@ def _is_plausible(exchanges: Sequence[Exchange]) -> bool:
                 return False
             if exchange.reply == "no" or isinstance(exchange.reply, Claim):
                 turned_down.add(exchange.place)
-        if exchange.form == "what":
-            question = Exchange("what", exchange.agent, place=exchange.place)
+        if exchange.form in ("what", "where to"):
+            question = Exchange(exchange.form, exchange.agent, place=exchange.place)
             if question in asked:
                 return False
             asked.add(question)
@@ -270,7 +305,7 @@ def _with_opening_in(shares: Sequence[int], parts: list[list[Exchange]]) -> list
 
 
 def _with_pronouns(
-    exchanges: list[Exchange], has_rooms: bool, rng: StableRandom
+    exchanges: list[Exchange], has_rooms: bool, is_household: bool, rng: StableRandom
 ) -> tuple[list[Exchange], list[Exchange]]:
     """Replace some names that the exchange before has mentioned by pronouns or "there".
 
@@ -282,7 +317,11 @@ def _with_pronouns(
     before = NOTHING_SAID
     for exchange in exchanges:
         if exchange.form not in ("chat", "sure"):
-            if has_rooms and set(before.places) == {exchange.place} and rng.happens(0.7):
+            is_same = exchange.thing is not None and set(before.things) == {exchange.thing}
+            share = 0.7
+            if is_household:
+                share = 0.25 if is_same or exchange.form in ("amount", "count") else 0.85
+            if has_rooms and set(before.places) == {exchange.place} and rng.happens(share):
                 exchange = exchange._replace(place=None)
             has_agent = exchange.form in ASKS_AGENT and exchange.agent != REPLIER
             if has_agent and set(before.agents) == {exchange.agent} and rng.happens(0.7):

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from pragworld_tasks.dialogues.generate import Group
+from pragworld_tasks.dialogues.questions import Question
 
 
 def select_groups(
@@ -36,7 +37,8 @@ def _alterations(group: Group) -> set[str | None]:
 def group_to_text(group: Group) -> str:
     """Return the group as lines of text."""
     original, *variants = group.variants
-    lines = [f"Group {group.number} ({original.dialogue.domain}, {group.question.kind})", ""]
+    kind = f", {group.question.kind}" if isinstance(group.question, Question) else ""
+    lines = [f"Group {group.number} ({group.domain}{kind})", ""]
     lines += [f"{index:>3}  {line}" for index, line in enumerate(original.dialogue.lines)]
     lines += ["", f"     {group.question_text} {original.answer}", ""]
     for variant in variants:

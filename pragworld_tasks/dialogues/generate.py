@@ -17,7 +17,18 @@ from pragworld_tasks.data.changes import Change, line_changes
 from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
-from pragworld_tasks.dialogues.plans import Plan, draw_plan
+from pragworld_tasks.dialogues.conversations.versions import (
+    AskedQuestion,
+    Version,
+    original_and_variants,
+)
+from pragworld_tasks.dialogues.plans import (
+    Plan,
+    TemplatePlan,
+    draw_domain,
+    draw_plan,
+    draw_template_plan,
+)
 from pragworld_tasks.dialogues.questions import (
     Question,
     basis,
@@ -31,7 +42,7 @@ from pragworld_tasks.dialogues.settings import (
     GeneratorSettings,
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.vocabulary import Names
+from pragworld_tasks.dialogues.vocabulary import Domain, Names
 from pragworld_tasks.dialogues.world import (
     Exchange,
     State,
@@ -42,7 +53,9 @@ from pragworld_tasks.dialogues.world import (
     resolve_altered,
 )
 
-_MOST_WORDS = 4  # words that an alteration may change in an utterance, inserted sentences aside
+# Words that an alteration may change in an utterance, inserted sentences aside. In a household,
+# "no" stands against "yes, some of them are there".
+_MOST_WORDS, _MOST_WORDS_IN_HOUSEHOLD = 4, 6
 _MOST_EDITS = 32  # edits to try for each alteration
 _MOST_DIALOGUES = 20  # dialogues to try for a plan
 _MOST_FIRST_FLIPS = 2  # variants to try as the first flip of a dialogue
@@ -58,10 +71,11 @@ class Variant:
         basis: What the answer rests on.
         alteration: One of `documents.ALTERATIONS`, or None for the original.
         effect: What the alteration does to the answer, or None for the original.
-        changes: The differences from the original: two for a swap, one for any other alteration.
+        changes: The differences from the original: two for a swap and one for any other alteration
+            of a composed dialogue, one for each altered utterance of a conversation.
     """
 
-    dialogue: Dialogue
+    dialogue: Dialogue | Version
     answer: Answer
     basis: Basis
     alteration: str | None = None
@@ -75,13 +89,15 @@ class Group:
 
     Attributes:
         number: Position of the group, from 0.
+        domain: What the dialogue is about.
         question: The question.
         question_text: The same as text.
         variants: The original, followed by the variants altered from it.
     """
 
     number: int
-    question: Question
+    domain: Domain
+    question: Question | AskedQuestion
     question_text: str
     variants: tuple[Variant, ...]
 
@@ -151,9 +167,38 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
     of_both, rng = StableRandom(f"{key}/plan/{number // 2}"), StableRandom(f"{key}/{number}")
     answer: Answer = "yes" if of_both.happens(0.5) == (number % 2 == 0) else "no"
     while True:  # hardly ever twice, unless undetermined answers are dropped
-        group = _planned_group(settings, number, draw_plan(settings, of_both), answer, rng)
+        domain = draw_domain(settings, of_both)
+        if domain == "conversation":
+            about = draw_template_plan(settings, of_both)
+            group = _group_about_conversation(settings, number, about, answer, rng)
+        else:
+            plan = draw_plan(settings, domain, of_both)
+            group = _planned_group(settings, number, plan, answer, rng)
         if group is not None:
             return group
+
+
+def _group_about_conversation(
+    settings: GeneratorSettings,
+    number: int,
+    plan: TemplatePlan,
+    answer: Answer,
+    rng: StableRandom,
+) -> Group | None:
+    """Generate a group about a conversation, or return None if none allows for the alterations."""
+    first = number + _SCENES_APART * settings.seed
+    shares = SPLIT_SHARES[settings.split]
+    found = original_and_variants(shares, first, plan, answer, rng)
+    if found is None:
+        return None
+    question, original, altered = found
+    bases: dict[Answer, Basis] = {"yes": "entailed", "no": "excluded"}
+    variants = [Variant(original, answer, bases[answer])]
+    for alteration, conversation, is_now in rng.shuffled(altered):
+        effect: Effect = "invariant" if is_now == answer else "flip"
+        changes = tuple(line_changes(original.lines, conversation.lines))
+        variants.append(Variant(conversation, is_now, bases[is_now], alteration, effect, changes))
+    return Group(number, "conversation", question, question.text, tuple(variants))
 
 
 def _planned_group(
@@ -175,7 +220,8 @@ def _planned_group(
             original_basis = draft.basis(question)
             assert original_basis is not None
             original = Variant(dialogue, answer, original_basis)
-            return Group(number, question, text, (original, *rng.shuffled(variants)))
+            variants = rng.shuffled(variants)
+            return Group(number, plan.domain, question, text, (original, *variants))
     return None
 
 
@@ -269,8 +315,9 @@ class _Altered:
         changes = tuple(line_changes(original.lines, dialogue.lines))
         if not 0 < len(changes) <= (2 if self.alteration == "Variable Swap" else 1):
             return None
+        most = _MOST_WORDS_IN_HOUSEHOLD if original.domain == "household" else _MOST_WORDS
         if self.alteration != "Injecting Inconsistent Data" and any(
-            max(change.old.count(" "), change.new.count(" ")) >= _MOST_WORDS for change in changes
+            max(change.old.count(" "), change.new.count(" ")) >= most for change in changes
         ):
             return None
         return dialogue, changes

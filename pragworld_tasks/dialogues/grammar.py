@@ -73,7 +73,7 @@ def _utterances(
 ) -> tuple[str, str]:
     """Return the question and the reply."""
     turn = _Turn(exchange, meant, before, STYLES[domain])
-    phrases = (_OF_TIMES if turn.style.is_of_times else _PHRASES)[exchange.form](turn)
+    phrases = _phrases_in(turn.style)[exchange.form](turn)
     question = next(phrases)
     if exchange.form == "chat":
         if is_left_open(before):
@@ -90,7 +90,8 @@ def _utterances(
     if exchange.reply == "unknown":
         reply = _unknown(turn, question)
     elif exchange.reply == "likely":
-        reply = _choose(_LIKELY, exchange.wordings[1])
+        likely = ("it is likely.",) if turn.style.is_plain else _LIKELY
+        reply = _choose(likely, exchange.wordings[1])
     else:
         reply = next(phrases)
         if is_chatty and _may_be_followed(turn):
@@ -222,6 +223,8 @@ def _objects(turn: _Turn, is_subject: bool = False) -> str:
         return "the " + f" {claim.connective} the ".join(claim.things)
     if claim.amount.kind != "the":
         of = f"the {claim.things[0]}" if claim.things else _them(turn.meant.thing)
+        if turn.style.is_plain:
+            return _plain_objects(turn, of)
         return f"{_quantity(claim.amount)} of {of}"
     if claim.things:
         return f"the {claim.things[0]}"
@@ -238,10 +241,9 @@ def _agreement(turn: _Turn) -> str:
 
 def _places(turn: _Turn, preposition: str, there: str) -> str:
     claim, style = turn.claim, turn.style
-    places = [f"{preposition} {style.named(place)}" for place in claim.places]
-    if claim.connective == "if not" and len(places) > 1:
-        return " if not ".join(places)
-    if places:
+    if claim.connective == "if not" and len(claim.places) > 1 and not style.is_plain:
+        return " if not ".join(f"{preposition} {style.named(place)}" for place in claim.places)
+    if claim.places:
         names = f" {claim.connective} ".join(map(style.named, claim.places))
         return f"{preposition} {names}"
     return there
@@ -267,7 +269,9 @@ def _statement(turn: _Turn, verb: tuple[str, str]) -> str:
             subject, are = f"{_pronoun(claim.source)} saw", _objects(turn)  # "she saw some of them"
         sentence = f"{subject} {are} {_places(turn, style.at, style.there)}"
     if claim.then:
-        sentence += f" and {_choose(style.went, meant.wordings[0])} to {style.named(claim.then)}"
+        who = f" {_pronoun(agent)}" if claim.denied and agent else ""  # only the first is denied
+        went = _choose(style.went, meant.wordings[0])
+        sentence += f" and{who} {went} to {style.named(claim.then)}"
     return f"{_attribution(turn)}{sentence}."
 
 
@@ -281,11 +285,16 @@ def _attribution(turn: _Turn) -> str:
     return f"{said}{claim.origin} told {_him(claim.source)} "
 
 
-def _yes_or_no(exchange: Exchange, clause: str, *longer: str) -> str:
+def _yes_or_no(turn: _Turn, clause: str, longer: str = "") -> str:
     """Return a reply of yes or no. The clause is its subject and verb, as in "she did"."""
-    clause += "n't" if exchange.reply == "no" else ""
-    phrases = (f"{exchange.reply}.", f"{exchange.reply}, {clause}.", f"{clause}.", *longer)
-    return _choose(phrases, exchange.wordings[1])
+    reply = turn.exchange.reply
+    clause += "n't" if reply == "no" else ""
+    phrases = [f"{reply}.", f"{reply}, {clause}."]
+    if not turn.style.is_plain:
+        phrases.append(f"{clause}.")
+    if longer:
+        phrases.append(longer)
+    return _choose(phrases, turn.exchange.wordings[1])
 
 
 def _with_amount(turn: _Turn, number_suffices: bool) -> str:
@@ -356,11 +365,13 @@ def _unknown(turn: _Turn, question: str) -> str:
         phrases = ("no.", "no, I haven't.", f"I haven't seen {_them(turn.meant.thing)}.")
     elif turn.style.is_of_times:
         phrases = _NOT_SETTLED if form == "shall" else (*_UNKNOWN, "nobody has told me yet.")
-    elif form == "count":
+    elif form == "count" and not turn.style.is_plain:
         phrases = (*_UNKNOWN, "I can't say.", "you'd have to look for yourself.")
     elif form in ("where", "amount"):
         phrases = (*_UNKNOWN, f"I didn't see {_them(turn.meant.thing)}.")
-    elif form in ("went", "where to") and turn.meant.agent is not None:
+    elif turn.meant.agent is not None and (
+        form in ("went", "where to") or (form == "did" and turn.style.is_plain)
+    ):
         phrases = (*_UNKNOWN, f"I didn't see {_him(turn.meant.agent)}.")
     return _choose(phrases, answer)
 
@@ -376,7 +387,8 @@ def _did(turn: _Turn) -> Iterator[str]:
     them, there = _them(meant.thing), turn.style.put_there
     if not isinstance(claim, Claim):
         did = past if claim == "yes" else f"didn't {base}"
-        yield _yes_or_no(exchange, f"{he} did", f"{he} {did} {them} {there}.")
+        longer = "" if turn.style.is_plain else f"{he} {did} {them} {there}."
+        yield _yes_or_no(turn, f"{he} did", longer)
     elif claim.denied and claim.then and not claim.agents:
         was = f"was in {turn.style.named(claim.then)}"
         if claim.then == meant.place:
@@ -505,7 +517,7 @@ def _knows(turn: _Turn) -> Iterator[str]:
     things = turn.things if exchange.thing else turn.they
     yield f"does {who} know {turn.style.wh} {things} {turn.are}?"
     knows = "knows" if exchange.reply == "yes" else "doesn't know"
-    yield _yes_or_no(exchange, f"{he} does", f"{he} {knows}.")
+    yield _yes_or_no(turn, f"{he} does", f"{he} {knows}.")
 
 
 def _sure(turn: _Turn) -> Iterator[str]:
@@ -543,7 +555,13 @@ def _went(turn: _Turn) -> Iterator[str]:
         yield _journey(turn, he, asks_where=bool(ask % 2))
     else:
         clause = (f"{he} did", f"{he} was")[ask % 2]
-        yield _yes_or_no(exchange, clause)
+        if turn.style.is_plain and ask % 2:
+            was_there = (
+                f"yes, {clause} there." if exchange.reply == "yes" else f"{clause} not there."
+            )
+            yield _choose((f"{exchange.reply}.", was_there), exchange.wordings[1])
+        else:
+            yield _yes_or_no(turn, clause)
 
 
 def _where_to(turn: _Turn) -> Iterator[str]:
@@ -553,9 +571,20 @@ def _where_to(turn: _Turn) -> Iterator[str]:
     if who != "you":
         whom = turn.exchange.agent or _him(turn.meant.agent)
         questions.append(f"how can I find {whom}?")
-    ask = turn.exchange.wordings[0]
-    yield _choose(questions, ask)
-    yield _journey(turn, he, asks_where=ask % len(questions) == 1)
+        if turn.style.is_plain:
+            questions.append(f"where did you see {whom}?")
+        if turn.style.is_plain and turn.exchange.agent is None:
+            questions = questions[1:2]
+    question = _choose(questions, turn.exchange.wordings[0])
+    before = turn.before
+    if turn.style.is_plain and (before.form, before.reply, before.agent) == (
+        "went",
+        "no",
+        turn.meant.agent,
+    ):
+        question = _choose((question, "then where?"), turn.exchange.wordings[0])
+    yield question
+    yield _journey(turn, he, asks_where=question == questions[1 % len(questions)])
 
 
 def _him(agent: str | None) -> str:
@@ -569,7 +598,12 @@ def _journey(turn: _Turn, he: str, asks_where: bool) -> str:
     if claim.connective == "if not":
         names = f" if not {style.at} ".join(map(style.named, claim.places))
         return f"{_attribution(turn)}{he} was {style.at} {names}."
-    went = [f"was {style.at} {names}"] if asks_where else [f"{v} to {names}" for v in style.went]
+    verbs = style.went
+    if style.is_plain and he == "I" and len(claim.places) == 1:
+        verbs = (*verbs, "returned")
+    went = [f"{verb} to {names}" for verb in verbs]
+    if asks_where and not (style.is_plain and (len(claim.places) > 1 or answer % 2)):
+        went = [f"was {style.at} {names}"]
     return f"{_attribution(turn)}{he} {_choose(went, answer)}."
 
 
@@ -642,7 +676,7 @@ def _free(turn: _Turn) -> Iterator[str]:
     elif he == "I":
         yield _choose(("yes, I am.", "I am."), ask) if turn.exchange.reply == "yes" else "I'm not."
     else:
-        yield _yes_or_no(turn.exchange, f"{he} is")
+        yield _yes_or_no(turn, f"{he} is")
 
 
 def _when_free(turn: _Turn) -> Iterator[str]:
@@ -673,3 +707,105 @@ _PHRASES: dict[str, Callable[[_Turn], Iterator[str]]] = {
     "chat": _chat,
 }
 _OF_TIMES = {**_PHRASES, "shall": _shall, "went": _free, "where to": _when_free}
+
+# The same in a household, where people speak like those of the released dialogues -----------------
+
+
+def _plain_objects(turn: _Turn, of: str) -> str:
+    """Return an amount of things: "three", "three of them", or "three of the pears"."""
+    amount = _quantity(turn.claim.amount)
+    if turn.claim.amount.kind == "all" or turn.claim.things:
+        return f"{amount} of {of}"
+    if turn.claim.amount.kind == "some":
+        return _choose((amount, amount, f"some {turn.meant.thing}"), turn.exchange.wordings[1])
+    named = f"{amount} of the {turn.meant.thing}" if turn.exchange.thing else amount
+    answer = turn.exchange.wordings[1] // 3  # a third of the numbers choose each of the verbs
+    return _choose((amount, f"{amount} of {of}", named), answer)
+
+
+def _plain_where(turn: _Turn) -> Iterator[str]:
+    (ask, answer), thing = turn.exchange.wordings, turn.exchange.thing
+    question = next(_where(turn))
+    if not thing:
+        asked = (question, question, f"where can I get {turn.things}?")
+        question = _choose((*asked, f"where did you see {turn.things}?"), ask)
+    yield question
+    sentence = _statement(turn, _choose(turn.style.verbs, answer))
+    claim, them = turn.claim, _them(turn.meant.thing)
+    if claim.agents and thing and not claim.denied and answer // 3 % 3 == 0:
+        sentence = sentence.replace(f" {them} in ", f" the {thing} in ", 1)
+    if claim.denied and not claim.source:
+        sentence = f"I only know that {sentence}"
+    elif claim.amount.kind == "the" and not claim.people and not claim.things and answer % 2:
+        sentence = f"the {turn.meant.thing}{sentence.removeprefix(turn.they)}"
+    yield sentence
+
+
+def _plain_amount(turn: _Turn) -> Iterator[str]:
+    exchange, (ask, answer) = turn.exchange, turn.exchange.wordings
+    question = next(_amount(turn))
+    if exchange.thing and ask % 5:
+        question = question.replace("all of the", "all the")
+    yield question
+    if isinstance(exchange.reply, Claim):
+        yield _plain_claim_of_amount(turn, is_counted=False)
+        return
+    kind, are, there = exchange.amount.kind, turn.are, turn.style.there
+    phrases = [f"{exchange.reply}."]
+    if exchange.reply == "yes" and kind == "all":
+        phrases.append(f"yes, {turn.they} {are} all {there}.")
+    elif exchange.reply == "yes":
+        some = f"yes, some of {_them(turn.meant.thing)} {are} {there}."
+        phrases += ["yes.", some, f"yes, there {are} some {turn.place}."]
+    yield _choose(phrases, answer)
+
+
+def _plain_count(turn: _Turn) -> Iterator[str]:
+    exchange = turn.exchange
+    was_denied = turn.before.reply == "no" or turn.before.claim.denied
+    if exchange.thing:
+        yield f"how many {exchange.thing} are {turn.place}?"
+    elif exchange.place is None and not was_denied:
+        yield "how many?"
+    else:
+        yield f"how many are {turn.place}?"
+    yield _plain_claim_of_amount(turn, is_counted=True)
+
+
+def _plain_claim_of_amount(turn: _Turn, is_counted: bool) -> str:
+    """Return a claim of an amount, which may leave out what the question has said."""
+    claim, wording = turn.claim, turn.meant.wordings[1]
+    if claim.agents or claim.source or claim.amount.kind == "the":
+        return _statement(turn, _choose(turn.style.verbs, wording))
+    thing, place, there = turn.meant.thing, turn.place, turn.style.there
+    assert thing is not None
+    are, them = _agreement(turn), _them(thing)
+    phrases: tuple[str, ...]
+    if claim.amount.kind == "all":
+        phrases = (f"all of {them} {are} {place}.", f"all of the {thing} {are} {place}.")
+    elif claim.amount.kind == "some":
+        phrases = (f"some {are} {place}.", f"some {thing} {are} {place}.")
+    else:
+        amount = _number(claim.amount)
+        noun = singular(thing) if is_one(claim.amount) else thing
+        if is_counted:
+            phrases = (f"there {are} {amount}.", f"{amount}.", f"{amount} {noun} {are} {place}.")
+            if turn.exchange.place is None:
+                phrases = (f"there {are} {amount}.", f"{amount} {are} {there}.")
+            if claim.amount.kind == "at least":
+                phrases = (f"there {are} {amount} {there}.",)
+            elif claim.amount.kind == "either":
+                phrases = (f"there {are} {amount}.", f"{amount}.")
+        else:
+            phrases = (f"{amount} {are} {there}.",)
+            if turn.exchange.place is not None:
+                phrases += (f"{amount} {noun} {are} {place}.", f"{amount} {are} {place}.")
+    return _choose(phrases, wording)
+
+
+_PLAIN = {**_PHRASES, "where": _plain_where, "amount": _plain_amount, "count": _plain_count}
+
+
+def _phrases_in(style: Style) -> dict[str, Callable[[_Turn], Iterator[str]]]:
+    """Return how each form of exchange is put into words."""
+    return _OF_TIMES if style.is_of_times else _PLAIN if style.is_plain else _PHRASES

@@ -11,6 +11,7 @@ from math import prod
 
 from pragworld_tasks.dialogues.questions import EVERYDAY_FORMS, FORMS, QuestionForm, QuestionKind
 from pragworld_tasks.dialogues.settings import (
+    FLIP_CONVERSATIONS,
     LONG_LENGTHS,
     OF_AMOUNTS,
     GeneratorSettings,
@@ -21,9 +22,16 @@ from pragworld_tasks.dialogues.vocabulary import Domain
 
 # The numbers of exchanges in a dialogue, about things and about events, as in the manual split.
 _LENGTHS = (8, 9, 9, 10, 10, 10, 11, 11, 12)
+_HOUSEHOLD_LENGTH = 10
 _EVERYDAY_LENGTHS = (4, 5, 5, 6, 6, 7, 8)
 # How often people talk about each domain.
-_DOMAINS: dict[Domain, float] = {"household": 44, "shop": 7, "clinic": 7, "everyday": 42}
+_DOMAINS: dict[Domain, float] = {
+    "household": 44,
+    "shop": 7,
+    "clinic": 7,
+    "everyday": 42,
+    "conversation": 32,  # together with a household, as in the manual split
+}
 # How many variants of a group flip the answer, each with its share of the groups.
 _FLIPS = {1: 0.5, 2: 0.42, 3: 0.08}
 # The kinds of questions about things and about events, in percent of the groups.
@@ -63,7 +71,7 @@ _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
     "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
 }
 # The most flips of a question that many dialogues allow for, for forms with fewer than three.
-_MOST_FLIPS: Mapping[QuestionForm, int] = {"who": 1, "told": 1, "moved": 1, "where": 2}
+_MOST_FLIPS: Mapping[QuestionForm, int] = {"who": 1, "told": 1, "moved": 1, "where": 1}
 # Forms of questions that nothing ever said excludes.
 _NEVER_EXCLUDED: frozenset[QuestionForm] = frozenset(("told",))
 
@@ -141,10 +149,13 @@ class Plan:
         """Return topics that the alterations apply to, whatever the answer.
 
         The first are what the question can be about: as many for which the answer is yes as for
-        which it is no, two of each, for a flip and for a variant without one.
+        which it is no, two of each, for a flip and for a variant without one. In a household, where
+        people ask several questions about the same things, one of each is mostly enough.
         """
         first = self.flips[0]
-        topics = [*dict.fromkeys(_topics(first, self.form))] * 2
+        is_brief = self.domain == "household" and first in ("Negation", *UNIVERSAL)
+        is_brief = is_brief and self.form in ("any", "some", "left", "left some")
+        topics = [*dict.fromkeys(_topics(first, self.form))] * (1 if is_brief else 2)
         for name in self.invariants:
             if name != first and name in _MATERIAL:
                 topics.append(rng.choice(_MATERIAL[name]))
@@ -160,19 +171,79 @@ def _topics(alteration: str, form: QuestionForm) -> tuple[str, ...]:
     return (_TOPICS_OF_FORM[form],) if form in _TOPICS_OF_FORM else ()
 
 
-def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
-    """Draw a plan.
+def draw_domain(settings: GeneratorSettings, rng: StableRandom) -> Domain:
+    """Draw the domain of a dialogue."""
+    held_out = None if settings.in_training else settings.held_out_alteration
+    return rng.weighted_choice(
+        _domains(settings, {held_out} if held_out else set(_shares(settings)))
+    )
 
-    >>> plan = draw_plan(GeneratorSettings(alterations={"Negation": 1}), StableRandom("seed"))
+
+def _shares(settings: GeneratorSettings) -> dict[str, float]:
+    """Return the shares of the alterations, without one that training leaves out."""
+    shares = dict(settings.alterations)
+    if settings.in_training:
+        shares.pop(settings.held_out_alteration or "", None)
+    return shares
+
+
+@dataclass(frozen=True, slots=True)
+class TemplatePlan:
+    """What a group about a conversation has to have.
+
+    Attributes:
+        flip: The alteration of the variant that flips the answer.
+        invariants: The alterations of the other variants, at least one.
+        needed: An alteration that must be among these, or None. If the conversation does not allow
+            for another one of the invariants, it is replaced or, after the first, left out.
+        replacements: Alterations in place of those, with weights.
+    """
+
+    flip: str
+    invariants: tuple[str, ...]
+    needed: str | None
+    replacements: Mapping[str, float]
+
+
+def draw_template_plan(settings: GeneratorSettings, rng: StableRandom) -> TemplatePlan:
+    """Draw a plan for a conversation.
+
+    >>> settings = GeneratorSettings(alterations={"Negation": 1, "Quantifier Change": 1})
+    >>> draw_template_plan(settings, StableRandom("seed")).flip
+    'Negation'
+    """
+    shares, can_flip = _shares(settings), settings.flips_conversations
+    needed = None if settings.in_training else settings.held_out_alteration
+    size = max(2, rng.rounded(1 / settings.flips) + rng.choice((-1, 0, 0, 1)))
+    flipping = _normalized({name: shares[name] for name in shares if name in can_flip})
+    flip = needed if needed in FLIP_CONVERSATIONS else rng.weighted_choice(flipping)
+    assert flip is not None
+    # The invariants make up what the flips lack of the shares.
+    weights = {
+        name: max(share / 100, share - settings.flips * flipping.get(name, 0))
+        for name, share in _normalized(shares).items()
+    }
+    invariants = [needed] if needed and needed != flip else []
+    while len(invariants) < size - 1:
+        # Most conversations have few slots for an alteration, but for substitutions.
+        drawn = {flip, *invariants} - {"Variable Substitution"}
+        free = {name: weight for name, weight in weights.items() if name not in drawn}
+        invariants.append(rng.weighted_choice(free or weights))
+    return TemplatePlan(flip, tuple(invariants), needed, weights)
+
+
+def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) -> Plan:
+    """Draw a plan for a dialogue of a domain.
+
+    >>> settings = GeneratorSettings(alterations={"Negation": 1})
+    >>> plan = draw_plan(settings, "shop", StableRandom("seed"))
     >>> plan.flips, set(plan.invariants)
     (('Negation',), {'Negation'})
     """
-    held_out, shares = settings.held_out_alteration, dict(settings.alterations)
-    if held_out and settings.in_training:
-        shares.pop(held_out, None)
-        held_out = None
-    domains = _domains(settings.domains, {held_out} if held_out else set(shares))
-    domain = rng.weighted_choice(domains)
+    shares = _shares(settings)
+    held_out = None if settings.in_training else settings.held_out_alteration
+    domains = _domains(settings, {held_out} if held_out else set(shares))
+    domains.pop("conversation", None)
     is_everyday = domain == "everyday"
     everyday = domains.get("everyday", 0) / sum(domains.values())
     shares = _shares_in(is_everyday, shares, everyday)
@@ -182,11 +253,16 @@ def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
     first = held_out or rng.weighted_choice(_only_flips(shares) if number == 1 else universal)
     kinds, by_kind = (_EVERYDAY_KINDS, EVERYDAY_FORMS) if is_everyday else (_KINDS, FORMS)
     forms = {kind: _forms(by_kind[kind], first, number, settings.undetermined) for kind in kinds}
+    if domain == "household":  # where nobody asks what others know, nor whether things are moved
+        for of_kind in (forms["know"], forms["other"]):
+            of_kind[:] = [form for form in of_kind if form not in ("agent knows", "moved")]
     if is_everyday and first == "Logical Connective Change":
         forms["other"].remove("went")  # "free on Monday or Tuesday" may mean both
     kind = rng.weighted_choice({kind: share for kind, share in kinds.items() if forms[kind]})
     form = rng.choice(forms[kind])
-    lengths = _EVERYDAY_LENGTHS if is_everyday else _LENGTHS
+    lengths: tuple[int, ...] = _EVERYDAY_LENGTHS if is_everyday else _LENGTHS
+    if domain == "household":
+        lengths = (_HOUSEHOLD_LENGTH,)
     further = [rng.weighted_choice(universal) for _ in range(number - 1)]
     partner = [] if first in UNIVERSAL else [first]
     others = _other_invariants(shares, settings.flips)
@@ -202,11 +278,11 @@ def draw_plan(settings: GeneratorSettings, rng: StableRandom) -> Plan:
     )
 
 
-def _domains(domains: Sequence[Domain], alterations: Set[str]) -> dict[Domain, float]:
+def _domains(settings: GeneratorSettings, alterations: Set[str]) -> dict[Domain, float]:
     """Return how often to choose each of the domains that one of the alterations applies to."""
     return {
         domain: _DOMAINS[domain]
-        for domain in domains
+        for domain in settings.domains
         if domain != "everyday" or not alterations <= OF_AMOUNTS
     }
 

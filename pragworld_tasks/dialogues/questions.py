@@ -352,7 +352,7 @@ def question_text(question: Question, cast: Cast) -> str:
 
     >>> from pragworld_tasks.dialogues.vocabulary import CASTS
     >>> question = Question("exactly", "sure", thing="vases", place="vault", number=1)
-    >>> question_text(question, CASTS[2])
+    >>> question_text(question, CASTS[1])
     'Is the woman sure that there is exactly one vase in the vault?'
     """
     form, kind, agent, thing, place, number, knower, wording = question

@@ -10,7 +10,7 @@ from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.metadata import warn_of_misspelt
 
-GENERATOR_VERSION = "3"  # change it whenever the documents of a seed change
+GENERATOR_VERSION = "4"  # change it whenever the documents of a seed change
 
 Undetermined = Literal["keep", "drop"]
 GeneratedSplit = Literal["train", "validation", "test", "test_vocabulary", "test_long"]
@@ -34,6 +34,14 @@ ALTERATION_SHARES = {
     "Logical Connective Change": 3.0,
     "Injecting Inconsistent Data": 5.0,
 }
+# The domains to choose from, and the splits that the conversations of the last one divide into.
+ALL_DOMAINS: tuple[Domain, ...] = (*DOMAINS, "conversation")
+_SPLITS_OF_CONVERSATIONS = ("train", "validation", "test")
+# Alterations that can change the answer to a question about such a conversation.
+FLIP_CONVERSATIONS = frozenset(
+    ("Negation", "Variable Substitution", "Variable Swap", "Quantity Change")
+)
+_ONCE = frozenset(("Negation", "Variable Swap"))  # that most conversations have one place for
 FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
 # Alterations of amounts, which dialogues of the domain "everyday" lack.
 OF_AMOUNTS = frozenset(("Quantity Change", "Quantifier Change"))
@@ -50,7 +58,8 @@ class GeneratorSettings:
         split: The dialogues of `train`, `validation` and `test` are disjoint, whatever their
             seeds. `test_vocabulary` uses words that no other split has. `test_long` has longer
             dialogues than any other split.
-        domains: The domains to draw from.
+        domains: The domains to draw from. All dialogues are composed anew but those of the domain
+            "conversation", which vary the details of written conversations, each for one split.
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
         alterations: The alterations that variants have, each with a positive weight. The shares of
@@ -84,13 +93,19 @@ class GeneratorSettings:
             )
         if not (isinstance(self.domains, list | tuple) and self.domains):
             raise InputError(
-                f"domains must be a list of domains, not {self.domains!r}; use {', '.join(DOMAINS)}"
+                f"domains must be a list of domains, not {self.domains!r}; "
+                f"use {', '.join(ALL_DOMAINS)}"
             )
         for domain in self.domains:
-            if domain not in DOMAINS:
-                raise InputError(f"there is no domain {domain!r}; use {', '.join(DOMAINS)}")
+            if domain not in ALL_DOMAINS:
+                raise InputError(f"there is no domain {domain!r}; use {', '.join(ALL_DOMAINS)}")
+        if "conversation" in self.domains and self.split not in _SPLITS_OF_CONVERSATIONS:
+            raise InputError(
+                f"the domain 'conversation' has no split {self.split!r}; use "
+                f"{', '.join(_SPLITS_OF_CONVERSATIONS)}, or other domains"
+            )
         # Always in the same order, because the seed of a group depends on it.
-        domains = tuple(domain for domain in DOMAINS if domain in self.domains)
+        domains = tuple(domain for domain in ALL_DOMAINS if domain in self.domains)
         object.__setattr__(self, "domains", domains)
         if self.held_out_alteration not in (None, *ALTERATIONS):
             raise InputError(
@@ -109,6 +124,8 @@ class GeneratorSettings:
                 "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
                 "or another alteration"
             )
+        if "conversation" in domains:
+            self._check_for_conversations()
         low, high = FLIP_LIMITS
         if not _is_number(self.flips) or not low <= self.flips <= high:
             raise InputError(f"flips must be a share from {low} to {high}, not {self.flips!r}")
@@ -144,6 +161,30 @@ class GeneratorSettings:
     def in_training(self) -> bool:
         """Whether the split leaves out the held-out alteration."""
         return self.split in ("train", "validation")
+
+    def _check_for_conversations(self) -> None:
+        if not self.flips_conversations:
+            raise InputError(
+                "in conversations, only these alterations change an answer: "
+                f"{', '.join(sorted(FLIP_CONVERSATIONS))}; add one of them, or leave out the "
+                "domain 'conversation'"
+            )
+        names = set(self.alterations)
+        if self.held_out_alteration and self.in_training:
+            names.discard(self.held_out_alteration)
+        elif self.held_out_alteration:
+            names.add(self.held_out_alteration)
+        if len(names) == 1 and names <= _ONCE:
+            raise InputError(
+                f"most conversations have one place for the alteration {names.pop()!r}, and a "
+                "group needs two; add another alteration, or leave out the domain 'conversation'"
+            )
+
+    @property
+    def flips_conversations(self) -> frozenset[str]:
+        """The alterations that change the answer to questions about conversations."""
+        held_out = {self.held_out_alteration} if self.in_training else set()
+        return FLIP_CONVERSATIONS & (self.alterations.keys() - held_out)
 
     def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""

@@ -28,7 +28,8 @@ class Style:
         at, put_at: Prepositions for where things are and where people put them.
         there, put_there: Adverbs for the same.
         is_of_times: Whether things are events and places are times.
-        is_plain: Whether people write in lower case and without full stops and question marks.
+        is_plain: Whether people write like those of the released dialogues about things and places:
+            in lower case, without full stops and question marks, and in their phrases.
     """
 
     verbs: tuple[tuple[str, str], ...]
@@ -82,22 +83,17 @@ STYLES: dict[Domain, Style] = {
     "household": Style(
         verbs=(("leave", "left"), ("put", "put"), ("place", "placed")),
         where=(
-            "where {are} {things}?",
-            "where can I find {things}?",
-            "where can I get {things}?",
-            "did you see {things}?",
-            "any idea where {things} {are}?",
+            *("where can I get {things}?",) * 3,
+            *("where can I find {things}?",) * 2,
+            *("where {are} {things}?",) * 2,
+            *("did you see {things}?",) * 2,
         ),
-        where_next=("how about {things}?", "what about {things}?"),
-        small_talk=(
-            ("did you sleep well?", "like a log."),
-            ("it's cold today.", "yes, I might light the fire."),
-            ("I still have to water the plants.", "there's plenty of time."),
-            ("the neighbours are mowing the lawn again.", "I can hear it."),
-            ("shall I make some tea?", "that would be lovely."),
-            ("what a long week.", "tell me about it."),
+        where_next=(*("how about {things}?",) * 2, *("what about {things}?",) * 2),
+        small_talk=(),
+        containers=(
+            *("envelope", "drawer", "suitcase", "box", "crate") * 2,
+            *("container", "cupboard", "basket", "bottle"),
         ),
-        containers=("box", "crate", "basket", "bag", "bucket", "bowl", "sack"),
         went=("went", "walked", "travelled", "journeyed"),
         is_plain=True,
     ),

@@ -5,7 +5,7 @@ has to keep them apart.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.styles import Style
@@ -26,12 +26,12 @@ from pragworld_tasks.dialogues.world import (
 )
 
 _WORDINGS = 5040  # large enough for all numbers of phrases in `grammar` to be equally likely
-_MOST = 5  # the largest number that dialogues start from
+LARGEST = 5  # the largest number that dialogues start from
 
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
 _CONNECTIVES: tuple[Connective, ...] = ("and", "and", "and", "or", "or", "or", "if not")
 _ANSWERS: tuple[Reply, ...] = (*("yes",) * 4, *("no",) * 4, "unknown", "likely")
-_COLORS = ("green", "red", "blue")
+COLORS = ("green", "red", "blue")
 
 
 class Scene:
@@ -44,20 +44,23 @@ class Scene:
         things: list[str],
         places: list[str],
         style: Style,
-        is_terse: bool,
         first_scene: int | None = None,
     ) -> None:
         self.rng = rng
         self.agents = agents
         self.things = things
         self.places = places
-        self.is_terse = is_terse
         self.containers = style.containers
         self._first_scene = first_scene
         self._slots = rng.shuffled(places)
         self._travellers = rng.shuffled([*agents, REPLIER])
         self._small_talk = rng.shuffled(range(len(style.small_talk)))
         self._scenes = list(style.scene_numbers)
+
+    @cached_property
+    def haunts(self) -> dict[str, tuple[str, ...]]:
+        """For each person, the two places where they have been in a household."""
+        return {name: self.two(self.places) for name in (*self.agents, REPLIER)}
 
     def exchange(
         self,
@@ -133,11 +136,15 @@ class Scene:
 
     def number(self) -> Amount:
         """Return an exact number."""
-        return Amount("number", (1 + self.rng.below(_MOST),))
+        return Amount("number", (1 + self.rng.below(LARGEST),))
+
+    def several(self) -> Amount:
+        """Return an exact number above one."""
+        return Amount("number", (2 + self.rng.below(LARGEST - 1),))
 
     def either(self) -> Amount:
         """Return a choice between two consecutive numbers."""
-        low = 1 + self.rng.below(_MOST - 1)
+        low = 1 + self.rng.below(LARGEST - 1)
         return Amount("either", (low, low + 1))
 
     def two_of_other_gender(self) -> tuple[str, str]:
@@ -163,7 +170,7 @@ class Scene:
         if kind == 6:
             return self.either()
         if kind == 7:
-            return Amount("at least", (2 + self.rng.below(_MOST - 2),))
+            return Amount("at least", (2 + self.rng.below(LARGEST - 2),))
         return self.number()
 
 
@@ -493,7 +500,7 @@ def _container(scene: Scene) -> list[Exchange]:
     """Where are the things? There is a green box in the hall."""
     rng, thing = scene.rng, scene.thing("plural", "mass")
     place = scene.place()
-    container = f"{rng.choice(_COLORS)} {rng.choice(scene.containers)}"
+    container = f"{rng.choice(COLORS)} {rng.choice(scene.containers)}"
     source = scene.person() if rng.happens(0.4) else None
     claim = Claim(places=(place,), amount=ANY, source=source, container=container)
     exchanges = [scene.exchange("where", thing=thing, reply=claim)]
@@ -503,8 +510,7 @@ def _container(scene: Scene) -> list[Exchange]:
             reply = Claim(then=scene.place(other_than=place))
         exchanges.append(scene.exchange("did", scene.agent(), thing, place, reply=reply))
     if rng.happens(0.5) and number_of(thing) == "plural":
-        several = Amount("number", (2 + rng.below(_MOST - 1),))
-        amount = rng.choice((several, scene.either(), SOME, ALL))
+        amount = rng.choice((scene.several(), scene.either(), SOME, ALL))
         exchanges.append(scene.exchange("count", None, thing, place, reply=Claim(amount=amount)))
     return exchanges
 
@@ -535,7 +541,7 @@ def _correction(scene: Scene) -> list[Exchange]:
     rng = scene.rng
     kind = rng.below(3)
     if kind == 0:
-        thing, (wrong, right) = scene.thing("plural"), rng.sample(range(1, _MOST + 1), 2)
+        thing, (wrong, right) = scene.thing("plural"), rng.sample(range(1, LARGEST + 1), 2)
         first = Claim(amount=Amount("number", (wrong,)))
         second = Claim(amount=Amount("number", (right,)))
         question = scene.exchange("count", None, thing, scene.place(), reply=first)
@@ -585,8 +591,6 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     """Return the exchange, and perhaps more exchanges about the same things."""
     rng = scene.rng
     exchanges = [first]
-    if scene.is_terse:
-        return [first, *_more_of_them(scene, first)]
     if first.reply not in ("unknown", "likely") and rng.happens(0.08):
         reply: Reply = rng.choice(("yes", "no"))
         exchanges.append(scene.exchange("sure", reply=reply))
@@ -629,40 +633,11 @@ def _continued(scene: Scene, first: Exchange) -> list[Exchange]:
     return exchanges
 
 
-def _more_of_them(scene: Scene, first: Exchange) -> list[Exchange]:
-    """Return further questions about the same things, as people ask them in a household."""
-    rng, claim = scene.rng, first.claim
-    agents, things, places = first.claimed
-    is_settled = first.reply == "yes" or isinstance(first.reply, Claim)
-    if not is_settled or claim.denied or claim.connective or claim.then or len(places) != 1:
-        return []
-    thing, place = things[0], places[0]
-    if len(things) > 1 or (claim.things and first.thing) or (claim.places and first.place):
-        return []
-    if claim.amount.numbers == (1,):  # "them" stands for several
-        return []
-    exchanges = []
-    if claim.amount == THE and number_of(thing) == "plural" and rng.happens(0.4):
-        reply = _count_reply(scene)
-        exchanges.append(scene.exchange("count", None, thing, place, reply=reply))
-    if not agents and rng.happens(0.4):
-        agent, elsewhere = scene.agent(), scene.place(other_than=place)
-        answers: tuple[Reply, ...] = (
-            "yes",
-            "no",
-            Claim(then=elsewhere),
-            Claim(things=(scene.thing(),)),
-        )
-        exchanges.append(scene.exchange("did", agent, thing, place, reply=rng.choice(answers)))
-    return exchanges
-
-
 def _count_reply(scene: Scene) -> Reply:
     kind = scene.rng.below(4)
     if kind == 0:
         return "unknown"
-    several = Amount("number", (2 + scene.rng.below(_MOST - 1),))
-    return Claim(amount=scene.either() if kind == 1 else several)
+    return Claim(amount=scene.either() if kind == 1 else scene.several())
 
 
 def _who_reply(scene: Scene) -> Reply:
@@ -770,22 +745,6 @@ _MIX = (
     *("chain",) * 4,
 )
 MIXES: dict[Domain, tuple[str, ...]] = {
-    "household": (
-        *("somewhere",) * 6,
-        *("asked about",) * 4,
-        *("quantity",) * 3,
-        *("quantifier",) * 5,
-        *("or",) * 3,
-        *("journey",) * 5,
-        *("alibi",) * 3,
-        *("contrast",) * 3,
-        *("container",) * 6,
-        *("chain",) * 4,
-        "presence",
-        "hedge",
-        "correction",
-        "second hand",
-    ),
     "shop": _MIX,
     "clinic": _MIX,
     "everyday": (

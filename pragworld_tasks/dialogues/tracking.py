@@ -28,6 +28,7 @@ from pragworld_tasks.dialogues.settings import (
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import is_event
 from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned
+from pragworld_tasks.errors import InputError
 
 _LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
 _KINDS: tuple[QuestionKind, ...] = ("only-entity", "quantity", "universal", "existential")
@@ -43,7 +44,15 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
     Args:
         settings: The settings of a generated split. `groups` is the number of dialogues; the
             documents of one dialogue share their group number. `held_out_alteration` has no effect.
+
+    Raises:
+        InputError: The domain "conversation" is among the domains.
     """
+    if "conversation" in settings.domains:
+        raise InputError(
+            "entity tracking has no domain 'conversation': nothing is moved in conversations; "
+            "leave it out"
+        )
     row = 0
     for group in range(settings.groups):
         domains = ",".join(settings.domains)

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import Literal, NamedTuple, get_args
 
-Domain = Literal["household", "shop", "clinic", "everyday"]
+Domain = Literal["household", "shop", "clinic", "everyday", "conversation"]
 VocabularyPart = Literal["regular", "held out"]
 NounNumber = Literal["plural", "singular", "mass"]
 
@@ -47,6 +47,15 @@ def _split(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split("," if "," in text else None)))
 
 
+# The household has the names that are common in the released dialogues, the other domains more.
+_HOUSEHOLD_WOMEN = _split(
+    "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Ava Emily "
+    "Abigail Charlotte Madison"
+)
+_HOUSEHOLD_MEN = _split(
+    "Noah Owen Jack Lucas Jayden Hunter Logan Oliver Ethan Liam Henry Samuel Nathan Carter "
+    "Alexander Aiden Benjamin Jackson William Mason"
+)
 _WOMEN = _split(
     "Emma Mia Lily Chloe Aria Isabella Elizabeth Olivia Sophia Amelia Grace Hannah Ella Nora Zoe "
     "Ruby Clara Alma Ines Leila Priya Yuki Fatima Ingrid Teresa Wanda Abigail Naomi Esther Carmen"
@@ -58,7 +67,7 @@ _MEN = _split(
 )
 _HELD_OUT_WOMEN = _split("Daisy Violet Ivy Matilda Beatrice Freya Odette Thandi Mei Rosalind")
 _HELD_OUT_MEN = _split("Arthur Bruno Caleb Dmitri Edgar Finn Gustav Hassan Igor Kwame")
-WOMEN = frozenset(_WOMEN + _HELD_OUT_WOMEN)
+WOMEN = frozenset(_HOUSEHOLD_WOMEN + _WOMEN + _HELD_OUT_WOMEN)
 _AGENTS: dict[VocabularyPart, tuple[str, ...]] = {
     "regular": _WOMEN + _MEN,
     "held out": _HELD_OUT_WOMEN + _HELD_OUT_MEN,
@@ -68,14 +77,14 @@ _AGENTS: dict[VocabularyPart, tuple[str, ...]] = {
 _NOUNS: dict[Domain, dict[VocabularyPart, tuple[str, str, str, str]]] = {
     "household": {
         "regular": (
-            "oranges apples grapes peaches limes pears plums turnips cabbages pumpkins beans "
-            "carrots onions potatoes watermelons strawberries lettuces eggplants cherries bananas "
-            "mangoes lemons radishes tomatoes",
-            "pineapple grapefruit persimmon coconut cauliflower pomegranate melon leek",
-            "asparagus celery corn broccoli",
+            "oranges,apples,grapes,peaches,limes,pears,plums,turnips,pumpkins,beans,carrots,"
+            "potatoes,strawberries,lettuces,eggplants,cherries,bananas,radishes,pineapples,"
+            "grapefruits,peas,green peppers,cabbages,watermelons",
+            "persimmon,sweet potato,onion,melon,coconut,cauliflower",
+            "asparagus,celery,corn,broccoli",
             "kitchen,garage,cellar,attic,pantry,hall,playroom,bedroom,living room,office,sunroom,"
-            "workshop,closet,den,patio,porch,stairwell,crawlspace,lounge,study,TV room,back yard,"
-            "front yard,bathroom,dining room,garden,basement",
+            "workshop,closet,den,patio,porch,staircase,crawlspace,lounge,study,TV room,back yard,"
+            "front yard,bathroom,dining room,garden,basement,hallway,master bedroom,laundry",
         ),
         "held out": (
             "apricots figs parsnips walnuts olives courgettes shallots quinces",
@@ -152,7 +161,7 @@ _NUMBERS: dict[str, NounNumber] = {
     for number, text in zip(get_args(NounNumber), nouns, strict=False)
     for thing in _split(text)
 }
-DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)
+DOMAINS: tuple[Domain, ...] = tuple(_NOUNS)  # those that dialogues are composed for
 
 
 @cache
@@ -163,7 +172,10 @@ def domain_vocabulary(domain: Domain, part: VocabularyPart) -> Names:
     ('shed', 'courtyard', 'vault', 'kiosk', 'side passage')
     """
     *things, places = map(_split, _NOUNS[domain][part])
-    return Names(_AGENTS[part], tuple(chain(*things)), places)
+    agents = _AGENTS[part]
+    if (domain, part) == ("household", "regular"):
+        agents = _HOUSEHOLD_WOMEN + _HOUSEHOLD_MEN
+    return Names(agents, tuple(chain(*things)), places)
 
 
 def number_of(thing: str) -> NounNumber:
@@ -175,12 +187,11 @@ def number_of(thing: str) -> NounNumber:
     return _NUMBERS[thing]
 
 
-# Prompt 1 says that the conversation is "between Bob and Alice", so all of them are.
+# Prompt 1 says that the conversation is "between Bob and Alice", so all of them are. Alice asks, as
+# in the released dialogues.
 CASTS = (
     Cast(("Alice", "Bob"), ("Alice", "Bob")),
-    Cast(("Bob", "Alice"), ("Bob", "Alice")),
     Cast(("Alice", "Bob"), ("the woman", "the man")),
-    Cast(("Bob", "Alice"), ("the man", "the woman")),
 )
 
 _SINGULARS = {

@@ -1,0 +1,5 @@
+"""Everyday conversations in the manner of the released ones: where each is from, and its versions.
+
+`templates` has the conversations with slots for details, and `versions` the questions about them
+and what an alteration does to the answers.
+"""

@@ -1,0 +1,166 @@
+"""Conversations with slots: what people say, which details vary, and questions about them.
+
+The files `*.toml` beside this module have the conversations, by field. A table of slots for each
+alteration says what the alteration may change; a slot whose value is the name of another one has
+the same values, and always another one of them. Questions name slots, or say which values of a slot
+make the answer yes.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import chain
+from typing import Any
+from zlib import crc32
+
+from pragworld_tasks.dialogues.settings import SHARES
+
+# The tables of slots and the alterations that change their values.
+ALTERATIONS_OF_TABLES = {
+    "variable": "Variable Substitution",
+    "number": "Quantity Change",
+    "negation": "Negation",
+    "quantifier": "Quantifier Change",
+    "connective": "Logical Connective Change",
+    "odd": "Injecting Inconsistent Data",
+}
+_NAMED = re.compile(r"\{(\w+)(?:\.(\d))?\}")
+_PARTS = " / "  # between the parts of a value of several words that change together
+
+Choice = Mapping[str, int]  # which of its values each slot has
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A detail that varies.
+
+    Attributes:
+        alteration: One of `documents.ALTERATIONS`, which changes the value.
+        values: What the slot may say. The first value of a slot for inconsistent data is nothing.
+        like: The slot whose values it shares: its own name, or that of another one.
+    """
+
+    alteration: str
+    values: tuple[tuple[str, ...], ...]
+    like: str
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateQuestion:
+    """A question about a conversation.
+
+    The answer is yes if all slots that it names have the values that it asks about, and those with
+    conditions have one of the values of their condition.
+
+    Attributes:
+        text: The question with its slots.
+        conditions: Numbers of values, by slot.
+    """
+
+    text: str
+    conditions: Mapping[str, frozenset[int]]
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The slots that the question names."""
+        return tuple(dict.fromkeys(names_in(self.text)))
+
+
+@dataclass(frozen=True)
+class Template:
+    """A conversation with slots.
+
+    Attributes:
+        name: What it is about.
+        lines: The utterances, each with its speaker's label.
+        slots: The slots by name.
+        questions: Questions about it.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    slots: Mapping[str, Slot]
+    questions: tuple[TemplateQuestion, ...]
+
+    @cached_property
+    def share(self) -> int:
+        """Which of the `SHARES` it belongs to, so that no two splits have it."""
+        return crc32(self.name.encode()) % SHARES
+
+    def partners(self, name: str) -> Sequence[str]:
+        """Return the other slots with the same values."""
+        return self._partners[name]
+
+    @cached_property
+    def _partners(self) -> dict[str, list[str]]:
+        return {
+            name: [
+                other
+                for other, its in self.slots.items()
+                if its.like == slot.like and other != name
+            ]
+            for name, slot in self.slots.items()
+        }
+
+    def filled(self, text: str, choice: Choice) -> str:
+        """Return a text with the values of its slots."""
+
+        def value(match: re.Match[str]) -> str:
+            name = _slot_of(match[1])
+            part = self.slots[name].values[choice[name]][int(match[2] or 0)]
+            return part[:1].upper() + part[1:] if name != match[1] else part
+
+        return _NAMED.sub(value, text)
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Yield the slots that a text names, in order."""
+    return (_slot_of(match[1]) for match in _NAMED.finditer(text))
+
+
+def _slot_of(name: str) -> str:
+    """Return the slot that a name stands for. A capital letter asks for one in its value."""
+    return name[0].lower() + name[1:]
+
+
+@cache
+def templates() -> tuple[Template, ...]:
+    """Return all conversations.
+
+    >>> template = templates()[0]
+    >>> template.lines[0][:2], len(template.questions) >= 4
+    ('A:', True)
+    """
+    folder = files(__package__)
+    texts = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith(".toml"))
+    tables = (tomllib.loads(file.read_text(encoding="utf-8"))["conversation"] for _, file in texts)
+    return tuple(map(_template, chain(*tables)))
+
+
+def _template(table: Mapping[str, Any]) -> Template:
+    slots = dict(chain(*(_slots(table.get(name, {}), name) for name in ALTERATIONS_OF_TABLES)))
+    questions = [
+        TemplateQuestion(
+            question["ask"],
+            {name: _numbers(values) for name, values in question.get("yes", {}).items()},
+        )
+        for question in table["question"]
+    ]
+    lines = tuple(table["text"].strip().split("\n"))
+    return Template(table["name"], lines, slots, tuple(questions))
+
+
+def _slots(table: Mapping[str, Any], kind: str) -> Iterator[tuple[str, Slot]]:
+    for name, values in table.items():
+        like = values if isinstance(values, str) else name
+        parts = [tuple(value.split(_PARTS)) for value in table[like]]
+        if kind == "odd":
+            parts = [("",), *((f" {sentence}",) for (sentence,) in parts)]
+        yield name, Slot(ALTERATIONS_OF_TABLES[kind], tuple(parts), like)
+
+
+def _numbers(values: int | list[int]) -> frozenset[int]:
+    return frozenset([values] if isinstance(values, int) else values)

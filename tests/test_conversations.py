@@ -1,0 +1,230 @@
+"""Everyday conversations with slots: what the files may contain, and what is generated from them."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain, combinations
+
+import pytest
+
+from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.dialogues.conversations.templates import (
+    ALTERATIONS_OF_TABLES,
+    Template,
+    names_in,
+    templates,
+)
+from pragworld_tasks.dialogues.conversations.versions import (
+    AskedQuestion,
+    Version,
+    alterations,
+    drawn,
+)
+from pragworld_tasks.dialogues.display import group_to_text
+from pragworld_tasks.dialogues.generate import Group, documents, generate
+from pragworld_tasks.dialogues.settings import (
+    FLIP_CONVERSATIONS,
+    SPLIT_SHARES,
+    GeneratedSplit,
+    GeneratorSettings,
+)
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.errors import InputError
+
+by_name = pytest.mark.parametrize("template", templates(), ids=lambda template: template.name)
+
+
+@pytest.fixture(scope="module")
+def groups() -> list[Group]:
+    return list(generate(GeneratorSettings(groups=400, domains=("conversation",))))
+
+
+# The files ----------------------------------------------------------------------------------------
+
+
+def test_the_names_differ() -> None:
+    names = Counter(template.name for template in templates())
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+@by_name
+def test_a_template_can_be_filled_and_its_questions_have_both_answers(template: Template) -> None:
+    text = "\n".join(template.lines)
+    assert set(names_in(text)) == set(template.slots), "slots that do not occur, or do not exist"
+    assert 6 <= len(template.lines) <= 17
+    assert {line[:3] for line in template.lines} == {"A: ", "B: "}
+    assert text.isascii()
+    for name, slot in template.slots.items():
+        assert slot.like == name or template.slots[slot.like].like == slot.like
+        assert len(set(slot.values)) == len(slot.values) > 1 + len(template.partners(name))
+        assert len({len(value) for value in slot.values}) == 1 or slot.values[0] == ("",)
+        if slot.alteration == "Negation":
+            assert len(slot.values) == 2
+    assert len(template.questions) >= 4
+    rng = StableRandom(template.name)
+    versions = [drawn(template, rng) for _ in range(60)]
+    for question in template.questions:
+        assert question.named or question.conditions
+        assert {*question.named, *question.conditions} <= set(template.slots)
+        for name, allowed in question.conditions.items():
+            assert allowed < set(range(len(template.slots[name].values)))
+        asked = [
+            AskedQuestion(template, question, {name: choice[name] for name in question.named})
+            for choice in versions
+        ]
+        answers = {item.answer(choice) for item in asked for choice in versions}
+        assert answers == {"yes", "no"}, question.text
+        for item in asked[:5]:
+            assert re.fullmatch(r"[A-Z].*[^ {}]\?", item.text), item.text
+    for choice in versions:
+        said = "\n".join(Version(template, choice).lines)
+        assert not re.search(r"[{}]|  | [,.?!]", said.replace("...", "")), said
+
+
+@by_name
+def test_conversations_allow_for_alterations(template: Template) -> None:
+    found = Counter(name for name, _ in alterations(template, drawn(template, StableRandom("x"))))
+    needed = {"Variable Substitution", "Negation", "Injecting Inconsistent Data"}
+    assert needed <= found.keys()
+    assert found.keys() <= set(ALTERATIONS)
+
+
+# What is generated from them ----------------------------------------------------------------------
+
+
+def recovered(template: Template, lines: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """Yield each slot and its value as the lines say it: by reading the text, not the choice."""
+    for pattern, line in zip(template.lines, lines, strict=True):
+        names: list[tuple[str, int]] = []
+
+        def options(match: re.Match[str], names: list[tuple[str, int]] = names) -> str:
+            name, part = match[1][0].lower() + match[1][1:], int(match[2] or 0)
+            names.append((name, part))
+            values = {value[part] for value in template.slots[name].values}
+            both = sorted({*values, *(v[:1].upper() + v[1:] for v in values)}, key=len)[::-1]
+            return f"({'|'.join(map(re.escape, both))})"
+
+        parts = re.split(r"(\{\w+(?:\.\d)?\})", pattern)
+        expression = "".join(
+            re.sub(r"\{(\w+)(?:\.(\d))?\}", options, part) if part[:1] == "{" else re.escape(part)
+            for part in parts
+        )
+        match = re.fullmatch(expression, line)
+        assert match, (pattern, line)
+        for (name, part), said in zip(names, match.groups(), strict=True):
+            for number, value in enumerate(template.slots[name].values):
+                if value[part].lower() == said.lower():
+                    yield name, number
+
+
+def test_the_answers_follow_from_what_is_said(groups: list[Group]) -> None:
+    for group in groups:
+        asked = group.question
+        assert isinstance(asked, AskedQuestion)
+        for variant in group.variants:
+            possible: dict[str, set[int]] = {}
+            for name, number in recovered(asked.template, variant.dialogue.lines):
+                possible.setdefault(name, set()).add(number)
+            holds = all(
+                possible[name] & set(allowed) for name, allowed in asked.question.conditions.items()
+            ) and all(asked.asked[name] in possible[name] for name in asked.question.named)
+            assert variant.answer == ("yes" if holds else "no"), group_to_text(group)
+            assert variant.basis == ("entailed" if holds else "excluded")
+
+
+def test_a_group_has_a_flip_and_invariants_and_two_groups_opposite_answers(
+    groups: list[Group],
+) -> None:
+    for group in groups:
+        effects = Counter(variant.effect for variant in group.variants)
+        assert effects[None] == effects["flip"] == 1
+        assert effects["invariant"] >= 1
+        assert len({variant.dialogue.lines for variant in group.variants}) == len(group.variants)
+        for variant in group.variants[1:]:
+            changed = zip(group.variants[0].dialogue.lines, variant.dialogue.lines, strict=True)
+            numbers = [number for number, (old, new) in enumerate(changed) if old != new]
+            assert [change.utterance for change in variant.changes] == numbers
+    for first, second in zip(groups[::2], groups[1::2], strict=True):
+        assert {first.variants[0].answer, second.variants[0].answer} == {"yes", "no"}
+        assert len(first.variants) == len(second.variants)
+        assert isinstance(first.question, AskedQuestion)
+        assert isinstance(second.question, AskedQuestion)
+    every = Counter(v.alteration for group in groups for v in group.variants)
+    assert every.keys() == {None, *ALTERATIONS}
+
+
+def test_no_two_splits_share_a_conversation() -> None:
+    names: dict[str, set[str]] = {}
+    splits: tuple[GeneratedSplit, ...] = ("train", "validation", "test")
+    for split in splits:
+        settings = GeneratorSettings(groups=200, split=split, domains=("conversation",))
+        names[split] = {
+            group.question.template.name
+            for group in generate(settings)
+            if isinstance(group.question, AskedQuestion)
+        }
+        shares = {template.name: template.share for template in templates()}
+        assert {shares[name] for name in names[split]} == set(SPLIT_SHARES[split])
+    assert not names["train"] & names["test"]
+    assert not names["validation"] & (names["train"] | names["test"])
+
+
+def test_they_are_drawn_together_with_other_domains() -> None:
+    settings = GeneratorSettings(groups=200, domains=("conversation", "household"))
+    drawn_domains = Counter(group.domain for group in generate(settings))
+    assert 0.3 <= drawn_domains["conversation"] / 200 <= 0.55
+    assert settings.domains == ("household", "conversation")
+    assert "conversation" not in GeneratorSettings().domains
+
+
+@pytest.mark.parametrize("flips", [0.2, 0.5])
+@pytest.mark.parametrize("names", chain(*(combinations(ALTERATIONS, n) for n in (1, 2))))
+def test_any_alterations_are_possible_or_refused(names: tuple[str, ...], flips: float) -> None:
+    weights = dict.fromkeys(names, 1.0)
+    settings = {"groups": 6, "domains": "conversation", "alterations": weights, "flips": flips}
+    if not FLIP_CONVERSATIONS & set(names) or names in (("Negation",), ("Variable Swap",)):
+        with pytest.raises(InputError, match=r"in conversations|most conversations"):
+            GeneratorSettings.from_metadata(settings)
+        return
+    for group in generate(GeneratorSettings.from_metadata(settings)):
+        assert {variant.alteration for variant in group.variants[1:]} <= set(names)
+
+
+@pytest.mark.parametrize("held_out", ["Negation", "Quantifier Change"])
+def test_a_held_out_alteration_is_in_every_group(held_out: str) -> None:
+    settings = {"groups": 40, "domains": "conversation", "held_out_alteration": held_out}
+    for group in generate(GeneratorSettings.from_metadata({**settings, "split": "test"})):
+        assert held_out in {variant.alteration for variant in group.variants}
+    for document in documents(
+        generate(GeneratorSettings.from_metadata({**settings, "split": "train"}))
+    ):
+        assert document.alteration != held_out
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"split": "test_long"}, "the domain 'conversation' has no split 'test_long'"),
+        ({"split": "test_vocabulary"}, "has no split 'test_vocabulary'; use train, validation"),
+        (
+            {"alterations": "Quantifier Change"},
+            "in conversations, only these alterations change an answer: Negation, Quantity Change",
+        ),
+    ],
+)
+def test_settings_that_conversations_do_not_allow_for(
+    settings: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        GeneratorSettings.from_metadata({"domains": "conversation", **settings})
+
+
+def test_entity_tracking_has_no_conversations() -> None:
+    settings = GeneratorSettings(domains=("household", "conversation"))
+    with pytest.raises(InputError, match="entity tracking has no domain 'conversation'"):
+        next(tracking_documents(settings))
+
+
+def test_tables_stand_for_alterations() -> None:
+    assert set(ALTERATIONS_OF_TABLES.values()) == set(ALTERATIONS) - {"Variable Swap"}
