@@ -1,6 +1,6 @@
 """Measure how much generated documents resemble those of the manual split.
 
-python benchmarks/likeness.py [--groups 1000] [--seed 0]
+python benchmarks/likeness.py [--groups 1000] [--seed 0] [--domains household,conversation]
 
 Prints figures of the text (turns, words, vocabulary, trigrams, sentence frames), of the questions,
 and of the alterations and answers, for generated documents and for the manual split, side by side.
@@ -24,6 +24,7 @@ from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.breakdowns import QUESTION_TYPES, question_type
 
@@ -326,9 +327,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--groups", type=int, default=1000, help="groups to generate")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--domains", default=",".join(DOMAINS), help="default: %(default)s")
     options = parser.parse_args()
     try:
-        settings = GeneratorSettings(groups=options.groups, seed=options.seed)
+        settings = GeneratorSettings.from_metadata(vars(options))
         manual = load_split("manual")
         generated = list(documents(generate(settings)))
         tables = {
