@@ -2,6 +2,7 @@
 
     python examples/train_pragworld_tiny.py FOLDER
     python examples/train_pragworld_tiny.py FOLDER --seed 2 --steps 500     # another model, sooner
+    python examples/train_pragworld_tiny.py FOLDER --start OTHER            # continue training
 
 A training sequence is a generated dialogue followed by many questions. Each question attends to the
 dialogue and not to the other questions. The dialogues are unaltered ones of the split `train`. Five
@@ -39,7 +40,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from pragworld_tasks.dialogues.compose import Dialogue, compose
+from pragworld_tasks.dialogues.compose import Dialogue, compose, topics_of
 from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.questions import (
     FORMS,
@@ -51,7 +52,6 @@ from pragworld_tasks.dialogues.questions import (
 )
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.dialogues.topics import MIXES
 from pragworld_tasks.dialogues.vocabulary import (
     DOMAINS,
     WOMEN,
@@ -83,6 +83,8 @@ class TrainingSettings:
         stride: By how much they become harder, from 0 (easiest) to 1 (as in the test split).
         cool_down: Share of the steps, at the end, in which the learning rates fall to zero.
         threads: Number of CPU threads.
+        start: Folder of a model of this script to continue training, with its shape and tokenizer
+            and without the easy lessons, or "" for a new model.
     """
 
     seed: int = 1
@@ -104,6 +106,7 @@ class TrainingSettings:
     stride: float = 0.05
     cool_down: float = 0.35
     threads: int = 2
+    start: str = ""
 
 
 # The tokenizer ------------------------------------------------------------------------------------
@@ -224,7 +227,7 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
     domain = rng.choice(DOMAINS) if rng.happens(2 * breadth) else "household"
     vocabulary = _limited(domain_vocabulary(domain, "regular"), breadth)
     if rng.happens(2 * breadth):  # as in the test split: a few given topics, then any
-        topics = rng.sample(tuple(dict.fromkeys(MIXES[domain])), rng.below(3))
+        topics = rng.sample(tuple(dict.fromkeys(topics_of(domain)[0])), rng.below(3))
     else:
         simple = _SIMPLE_TOPICS[: 1 + round(4 * min(1.0, 3 * breadth))]
         if domain == "everyday":
@@ -589,9 +592,15 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     """
     torch.set_num_threads(settings.threads)
     _keep_freed_memory()
-    tokenizer = make_tokenizer(settings.vocabulary, settings.tokenizer_dialogues)
+    before: dict[str, Any] = {}
+    if settings.start:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(settings.start)
+        model = Qwen3ForCausalLM.from_pretrained(settings.start, dtype=torch.float32)
+        before = json.loads((Path(settings.start) / "training.json").read_text(encoding="utf-8"))
+    else:
+        tokenizer = make_tokenizer(settings.vocabulary, settings.tokenizer_dialogues)
+        model = make_model(settings, tokenizer)
     batcher = Batcher(tokenizer)
-    model = make_model(settings, tokenizer)
     AttentionInterface.register("questions apart", attend)
     model.set_attn_implementation("questions apart")
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
@@ -609,7 +618,7 @@ def train(settings: TrainingSettings, folder: Path) -> None:
     labels = torch.tensor(tokenizer.convert_tokens_to_ids(["yes", "no", "Ġyes", "Ġno"]))
     log: list[dict[str, float]] = []
     start = time.monotonic()
-    sums, difficulty, done = [0.0] * 4, 0.0, 0
+    sums, difficulty, done = [0.0] * 4, float(bool(settings.start)), 0
     unfinished = folder / "unfinished.pt"
     folder.mkdir(parents=True, exist_ok=True)
     if unfinished.exists():
@@ -707,6 +716,7 @@ def train(settings: TrainingSettings, folder: Path) -> None:
         "transformers": transformers.__version__,
         "python": platform.python_version(),
         "course": log,
+        **({"started_from": before} if before else {}),
     }
     (folder / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     unfinished.unlink(missing_ok=True)
