@@ -28,7 +28,7 @@ from pragworld_tasks.dialogues.world import (
 
 CHUNKS = 8 if os.environ.get("PRAGWORLD_LONG") else 2
 DIALOGUES = 2500  # fewest dialogues in a chunk
-SEEDS = 500  # seeds in a chunk; each gives a dialogue and altered versions of it
+SEEDS = 620  # seeds in a chunk; each gives a dialogue and altered versions of it
 LONGEST = 4  # most exchanges in a dialogue
 OF_AGENTS = ("agent knows", "went", "moved", "told")
 BASES = 0.2 if os.environ.get("PRAGWORLD_LONG") else 0.05  # share of answers to check the basis of
