@@ -289,7 +289,7 @@ def _add_generate(commands: Commands) -> None:
         "--domains",
         default=",".join(DOMAINS),
         metavar="NAMES",
-        help="domains, separated by commas; default: %(default)s",
+        help="domains, separated by commas; default: %(default)s. There is also conversation",
     )
     command.add_argument(
         "--held-out-alteration",
