@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.readers import read_manual
-from pragworld_tasks.dialogues.compose import compose, opening_share
+from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
 from pragworld_tasks.dialogues.display import select_groups
 from pragworld_tasks.dialogues.export import write_groups
-from pragworld_tasks.dialogues.generate import Group, documents, generate, make_group
+from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_domain, draw_plan
 from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
@@ -70,6 +70,18 @@ def groups() -> list[Group]:
 @pytest.fixture(scope="module")
 def all_documents(groups: list[Group]) -> list[Document]:
     return list(documents(groups))
+
+
+def question_of(group: Group) -> Question:
+    """Return the question about a composed dialogue."""
+    assert isinstance(group.question, Question)
+    return group.question
+
+
+def composed(variant: Variant) -> Dialogue:
+    """Return a composed dialogue."""
+    assert isinstance(variant.dialogue, Dialogue)
+    return variant.dialogue
 
 
 def yes_share(members: Sequence[Document]) -> float:
@@ -123,7 +135,7 @@ def test_the_evaluator_gives_the_answers_and_the_answers_give_the_effects(
         original, *variants = group.variants
         assert original.alteration is None
         for variant in group.variants:
-            holds = evaluate(group.question, interpret(variant.dialogue.resolved))
+            holds = evaluate(question_of(group), interpret(composed(variant).resolved))
             assert variant.answer == ("yes" if holds else "no")
         for variant in variants:
             assert (variant.effect == "flip") == (variant.answer != original.answer)
@@ -160,8 +172,8 @@ def test_accuracies_by_what_answers_rest_on_cover_every_document_once(
 def test_two_groups_with_one_plan_have_questions_of_one_form_and_opposite_answers() -> None:
     made = list(generate(GeneratorSettings(groups=60)))
     alike = [
-        (first.question.form, first.question.kind, len(first.variants))
-        == (second.question.form, second.question.kind, len(second.variants))
+        (question_of(first)[:2], len(first.variants))
+        == (question_of(second)[:2], len(second.variants))
         for first, second in zip(made[::2], made[1::2], strict=True)
     ]
     assert sum(alike) > 0.9 * len(alike)  # now and then no dialogue allows for the plan
@@ -309,7 +321,7 @@ def test_all_types_of_questions_and_alterations_occur(all_documents: list[Docume
 
 def test_the_breakdown_recognizes_the_kind_of_every_question(groups: list[Group]) -> None:
     for group, document in zip(groups, (next(documents([group])) for group in groups), strict=True):
-        assert question_type(document) == group.question.kind, document.question
+        assert question_type(document) == question_of(group).kind, document.question
 
 
 def test_inconsistent_data_has_at_least_forty_sentences_of_which_half_change_the_world() -> None:
@@ -351,7 +363,7 @@ def test_inconsistent_data_moves_things_or_makes_them_vanish(
 def test_altered_dialogues_are_resolved_as_if_they_were_new(groups: list[Group]) -> None:
     for group in groups[:300]:
         for variant in group.variants[1:]:
-            altered = variant.dialogue
+            altered = composed(variant)
             assert altered.resolved == resolve(altered.exchanges)
             assert altered.lines == dataclasses.replace(altered).lines
 
@@ -360,7 +372,7 @@ def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -
     shares: dict[str, set[int]] = {}
     for split in GENERATED_SPLITS[:3]:
         shares[split] = {
-            opening_share(variant.dialogue.exchanges)
+            opening_share(composed(variant).exchanges)
             for group in generate(GeneratorSettings(groups=150, seed=3, split=split))
             for variant in group.variants
         }
@@ -370,7 +382,7 @@ def test_train_validation_and_test_have_no_dialogue_in_common_altered_or_not() -
 def test_equal_texts_belong_to_the_same_share(groups: list[Group]) -> None:
     by_text: dict[tuple[str, ...], set[int]] = defaultdict(set)
     for group in groups[:200]:
-        dialogue = group.variants[0].dialogue
+        dialogue = composed(group.variants[0])
         first, *others = dialogue.exchanges
         for more in (0, 4, 12):
             again = first._replace(wordings=(first.wordings[0] + more, first.wordings[1]))
@@ -473,8 +485,8 @@ def test_any_settings_give_english_that_breaks_no_known_rule(
     for variant in group.variants:
         for number, line in enumerate(variant.dialogue.lines):
             label, _, utterance = line.partition(": ")
-            assert label == variant.dialogue.cast.labels[number % 2]
-            if variant.dialogue.domain == "household":  # written without punctuation
+            assert label == composed(variant).cast.labels[number % 2]
+            if group.domain == "household":  # written without punctuation
                 assert utterance[-1] not in ".?"
             else:
                 assert utterance[0].isupper()
