@@ -35,7 +35,7 @@ from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.tiny import tiny_folder
 
 TINY = str(tiny_folder())
-DOCUMENTS = list(documents(generate(GeneratorSettings(groups=1))))
+DOCUMENTS = list(documents(generate(GeneratorSettings(groups=1, seed=389))))
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}"
