@@ -31,7 +31,11 @@ from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS: dict[str, Any] = {"groups": 1, "seed": 7}
 DOCUMENTS = pt.generate(**SETTINGS)
-ROW = next(document.row for document in DOCUMENTS if document.alteration == "Variable Substitution")
+ROW = next(
+    document.row
+    for document in DOCUMENTS
+    if (document.alteration, document.effect) == ("Variable Substitution", "flip")
+)
 MODEL = ("--model", str(tiny_folder()))
 OPTIONS = (*MODEL, "--split", "generated", "--metadata", json.dumps(SETTINGS))
 
