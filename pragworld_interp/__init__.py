@@ -8,7 +8,7 @@ devices.
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
 >>> report.selected("useful"), report.selected("harmful")
-([1, 2], [4])
+([0, 1], [])
 """
 
 from pathlib import Path

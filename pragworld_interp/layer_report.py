@@ -218,9 +218,9 @@ class LayerReport:
         >>> from pragworld_interp import EXAMPLES, read_layers
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> report.selected("useful"), report.selected("useful", by="evidence")
-        ([1, 2], [])
+        ([0, 1], [])
         >>> round(report.layers[1].accuracy.difference.points, 1)
-        -14.7
+        -13.9
     """
 
     model: ModelIdentity
@@ -291,7 +291,7 @@ class LayerReport:
             >>> from pragworld_interp import EXAMPLES, read_layers
             >>> frame = read_layers(EXAMPLES / "layers.json").to_frame()
             >>> frame.index[frame["sign"] == "useful"].tolist()
-            [1, 2]
+            [0, 1]
         """
         from pandas import DataFrame
 

@@ -135,7 +135,7 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> lenient = recompute_report(report, SweepSettings(alpha=1))
         >>> lenient.selected("useful", by="evidence")
-        [1, 2]
+        [0, 1]
     """
     computed = report_from_results(
         report.documents,
