@@ -194,10 +194,11 @@ def _group_about_conversation(
     question, original, altered = found
     bases: dict[Answer, Basis] = {"yes": "entailed", "no": "excluded"}
     variants = [Variant(original, answer, bases[answer])]
-    for alteration, conversation, is_now in rng.shuffled(altered):
-        effect: Effect = "invariant" if is_now == answer else "flip"
-        changes = tuple(line_changes(original.lines, conversation.lines))
-        variants.append(Variant(conversation, is_now, bases[is_now], alteration, effect, changes))
+    for alteration, version, new_answer in rng.shuffled(altered):
+        effect: Effect = "invariant" if new_answer == answer else "flip"
+        changes = tuple(line_changes(original.lines, version.lines))
+        rests_on = bases[new_answer]
+        variants.append(Variant(version, new_answer, rests_on, alteration, effect, changes))
     return Group(number, "conversation", question, question.text, tuple(variants))
 
 

@@ -5,7 +5,7 @@ allow for the plan is replaced by another one. That keeps the answers balanced a
 invariants, whatever the shares of the alterations.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -173,18 +173,7 @@ def _topics(alteration: str, form: QuestionForm) -> tuple[str, ...]:
 
 def draw_domain(settings: GeneratorSettings, rng: StableRandom) -> Domain:
     """Draw the domain of a dialogue."""
-    held_out = None if settings.in_training else settings.held_out_alteration
-    return rng.weighted_choice(
-        _domains(settings, {held_out} if held_out else set(_shares(settings)))
-    )
-
-
-def _shares(settings: GeneratorSettings) -> dict[str, float]:
-    """Return the shares of the alterations, without one that training leaves out."""
-    shares = dict(settings.alterations)
-    if settings.in_training:
-        shares.pop(settings.held_out_alteration or "", None)
-    return shares
+    return rng.weighted_choice(_domains(settings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +201,8 @@ def draw_template_plan(settings: GeneratorSettings, rng: StableRandom) -> Templa
     >>> draw_template_plan(settings, StableRandom("seed")).flip
     'Negation'
     """
-    shares, can_flip = _shares(settings), settings.flips_conversations
-    needed = None if settings.in_training else settings.held_out_alteration
+    shares, needed = settings.drawn_alterations, settings.needed_alteration
+    can_flip = settings.flips_conversations
     size = max(2, rng.rounded(1 / settings.flips) + rng.choice((-1, 0, 0, 1)))
     flipping = _normalized({name: shares[name] for name in shares if name in can_flip})
     flip = needed if needed in FLIP_CONVERSATIONS else rng.weighted_choice(flipping)
@@ -240,9 +229,8 @@ def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) ->
     >>> plan.flips, set(plan.invariants)
     (('Negation',), {'Negation'})
     """
-    shares = _shares(settings)
-    held_out = None if settings.in_training else settings.held_out_alteration
-    domains = _domains(settings, {held_out} if held_out else set(shares))
+    shares, held_out = settings.drawn_alterations, settings.needed_alteration
+    domains = _domains(settings)
     domains.pop("conversation", None)
     is_everyday = domain == "everyday"
     everyday = domains.get("everyday", 0) / sum(domains.values())
@@ -278,8 +266,10 @@ def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) ->
     )
 
 
-def _domains(settings: GeneratorSettings, alterations: Set[str]) -> dict[Domain, float]:
-    """Return how often to choose each of the domains that one of the alterations applies to."""
+def _domains(settings: GeneratorSettings) -> dict[Domain, float]:
+    """Return how often to choose each of the domains that the alterations apply to."""
+    needed = settings.needed_alteration
+    alterations = {needed} if needed else settings.drawn_alterations.keys()
     return {
         domain: _DOMAINS[domain]
         for domain in settings.domains

@@ -117,9 +117,8 @@ class GeneratorSettings:
                 f"the only alteration, {self.held_out_alteration!r}, is held out of split "
                 f"{self.split!r}; add others to alterations, or use split 'test'"
             )
-        held_out = self.held_out_alteration
-        first = set(self.alterations) - {held_out} if self.in_training else {held_out}
-        if domains == ("everyday",) and (first - {None} or set(self.alterations)) <= OF_AMOUNTS:
+        first = {self.needed_alteration} - {None} or self.drawn_alterations.keys()
+        if domains == ("everyday",) and first <= OF_AMOUNTS:
             raise InputError(
                 "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
                 "or another alteration"
@@ -162,6 +161,17 @@ class GeneratorSettings:
         """Whether the split leaves out the held-out alteration."""
         return self.split in ("train", "validation")
 
+    @property
+    def drawn_alterations(self) -> dict[str, float]:
+        """The alterations to draw from, with weights: all but one that training leaves out."""
+        left_out = self.held_out_alteration if self.in_training else None
+        return {name: weight for name, weight in self.alterations.items() if name != left_out}
+
+    @property
+    def needed_alteration(self) -> str | None:
+        """The alteration that every group has to have, or None."""
+        return None if self.in_training else self.held_out_alteration
+
     def _check_for_conversations(self) -> None:
         if not self.flips_conversations:
             raise InputError(
@@ -169,11 +179,7 @@ class GeneratorSettings:
                 f"{', '.join(sorted(FLIP_CONVERSATIONS))}; add one of them, or leave out the "
                 "domain 'conversation'"
             )
-        names = set(self.alterations)
-        if self.held_out_alteration and self.in_training:
-            names.discard(self.held_out_alteration)
-        elif self.held_out_alteration:
-            names.add(self.held_out_alteration)
+        names = {*self.drawn_alterations, self.needed_alteration} - {None}
         if len(names) == 1 and names <= _ONCE:
             raise InputError(
                 f"most conversations have one place for the alteration {names.pop()!r}, and a "
@@ -183,8 +189,7 @@ class GeneratorSettings:
     @property
     def flips_conversations(self) -> frozenset[str]:
         """The alterations that change the answer to questions about conversations."""
-        held_out = {self.held_out_alteration} if self.in_training else set()
-        return FLIP_CONVERSATIONS & (self.alterations.keys() - held_out)
+        return FLIP_CONVERSATIONS & self.drawn_alterations.keys()
 
     def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""

@@ -94,6 +94,11 @@ class Template:
         """Return the other slots with the same values."""
         return self._partners[name]
 
+    def free_values(self, name: str, choice: Choice) -> list[int]:
+        """Return the values of a slot that neither it nor its partners have."""
+        taken = {choice[slot] for slot in (name, *self.partners(name)) if slot in choice}
+        return [number for number in range(len(self.slots[name].values)) if number not in taken]
+
     @cached_property
     def _partners(self) -> dict[str, list[str]]:
         return {

@@ -68,12 +68,12 @@ class AlteredVersion(NamedTuple):
 
     Attributes:
         alteration: One of `documents.ALTERATIONS`.
-        conversation: The version.
+        version: The altered version.
         answer: The answer to the question of its group.
     """
 
     alteration: str
-    conversation: Version
+    version: Version
     answer: Answer
 
 
@@ -122,8 +122,7 @@ def drawn(template: Template, rng: StableRandom) -> dict[str, int]:
         if slot.alteration == "Injecting Inconsistent Data":
             choice[name] = 0
             continue
-        taken = {choice[other] for other in template.partners(name) if other in choice}
-        choice[name] = rng.choice([n for n in range(len(slot.values)) if n not in taken])
+        choice[name] = rng.choice(template.free_values(name, choice))
     return choice
 
 
@@ -157,23 +156,20 @@ def _asked(
     """
     for name, allowed in question.conditions.items():
         is_held = name != slot or answer == "yes"
-        taken = {choice[other] for other in template.partners(name)}
-        numbers = range(len(template.slots[name].values))
-        fitting = [n for n in numbers if (n in allowed) == is_held and n not in taken]
+        numbers = sorted([choice[name], *template.free_values(name, choice)])
+        fitting = [number for number in numbers if (number in allowed) == is_held]
         if not fitting:
             return None
         choice[name] = rng.choice(fitting)
     asked = {name: choice[name] for name in question.named}
     if answer == "no" and slot in asked:
-        partners = template.partners(slot)
         if flip == "Variable Swap":
-            partner = rng.choice(partners)
+            partner = rng.choice(template.partners(slot))
             asked[slot] = choice[partner]
             if partner in asked:
                 asked[partner] = choice[slot]
         else:
-            taken = {choice[other] for other in (slot, *partners)}
-            free = [n for n in range(len(template.slots[slot].values)) if n not in taken]
+            free = template.free_values(slot, choice)
             if not free:
                 return None
             asked[slot] = rng.choice(free)
@@ -184,12 +180,9 @@ def _asked(
 def alterations(template: Template, choice: Choice) -> Iterator[tuple[str, Choice]]:
     """Yield every alteration of a version, with the values that it leads to."""
     for name, slot in template.slots.items():
-        partners = template.partners(name)
-        taken = {choice[other] for other in (name, *partners)}
-        for number in range(len(slot.values)):
-            if number not in taken:
-                yield slot.alteration, {**choice, name: number}
-        for other in partners:
+        for number in template.free_values(name, choice):
+            yield slot.alteration, {**choice, name: number}
+        for other in template.partners(name):
             if name < other:
                 yield "Variable Swap", {**choice, name: choice[other], other: choice[name]}
 
@@ -216,6 +209,6 @@ def _variants(
                 return None
             name = rng.weighted_choice(others)
         altered = possible[name, flips].pop()
-        conversation = Version(asked.template, altered)
-        variants.append(AlteredVersion(name, conversation, asked.answer(altered)))
+        version = Version(asked.template, altered)
+        variants.append(AlteredVersion(name, version, asked.answer(altered)))
     return variants
