@@ -299,10 +299,16 @@ def test_a_model_with_an_encoder_is_refused() -> None:
 def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
     report = read_layers(EXAMPLES / "layers.json")
     lm = AblatedLM(
-        pretrained=str(tiny_folder()), device="cpu", layers=str(EXAMPLES / "layers.json")
+        pretrained=str(tiny_folder()),
+        device="cpu",
+        layers=str(EXAMPLES / "layers.json"),
+        role="useful",
     )
-    numbers = ", ".join(map(str, report.selected("harmful")))
+    numbers = ", ".join(map(str, report.selected("useful")))
     assert lm.get_model_info()["ablated"] == f"mlp of layers {numbers}"
+    assert not report.selected("harmful")
+    with pytest.raises(SystemExit, match="no layer is harmful by sign; choose another role="):
+        AblatedLM(pretrained=str(tiny_folder()), layers=str(EXAMPLES / "layers.json"))
     mean = replace(report, intervention=Intervention("mlp", "mean"))
     write_layers(mean, tmp_path / "mean.json")
     with pytest.raises(SystemExit, match="the sweep replaced outputs by mean, but hf-ablated"):
