@@ -185,7 +185,9 @@ def test_a_page_runs_as_shown(page: Path, shell: Shell) -> None:
         else:
             check_format(block)
             if block.title:
-                (shell.folder / block.title).write_text(block.text)
+                path = shell.folder / block.title
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(block.text)
 
 
 def run_block(block: Block, shell: Shell) -> str | None:
