@@ -332,6 +332,23 @@ def test_a_number_stays_apart_from_others_of_the_same_things(text: str, altered:
     assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
 
 
+@pytest.mark.parametrize(
+    ("text", "may_be_one"),
+    [
+        ("There are two keys here.\nB: Who put them there?", False),
+        ("I bought two roses.\nB: Put the roses in the vase.", False),
+        ("I bought two roses and put them in the vase.", False),
+        ("Where are the keys?\nB: Two keys are here.\nA: Who put them there?", True),
+        ("Two of the keys are here.\nB: Who put them there?", True),
+        ("There are two keys here.\nB: Who put the lamp there?", True),
+    ],
+)
+def test_things_that_are_taken_up_as_several_stay_several(text: str, may_be_one: bool) -> None:
+    altered = outcomes(quantity_change, f"A: {text}")
+    assert altered
+    assert any(" one " in result.lower() for result in altered) is may_be_one
+
+
 # Quantifiers and connectives ----------------------------------------------------------------------
 
 
@@ -434,6 +451,12 @@ def test_parts_of_other_things_change(text: str, altered: set[str]) -> None:
 )
 def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:
     assert not outcomes(connective_change, f"A: {text}")
+
+
+def test_a_verb_agrees_with_joined_nouns_that_have_adjectives() -> None:
+    text = "The red ball and the blue bat are here."
+    altered = outcomes(connective_change, f"A: {text}", objects=["ball", "bat"])
+    assert altered == {"A: The red ball or the blue bat is here."}
 
 
 # Inconsistent data --------------------------------------------------------------------------------

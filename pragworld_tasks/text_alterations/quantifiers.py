@@ -487,6 +487,7 @@ def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Repla
     last = place + 1
     if sentence.at(last) in (*word_list("determiners"), "a", "an"):
         last += 1
+    last += _adjectives(sentence, last)
     if last >= len(sentence.words):
         return None
     last = sentence.mention_end(last)
@@ -500,7 +501,7 @@ def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Repla
     verb = sentence.after(last)
     if verb not in forms or (several and not plural):
         return []
-    not_counted = (*word_list("determiners"), "both", "either")
+    not_counted = (*word_list("determiners"), *word_list("colours"), "both", "either")
     is_subject = len([word for word in ahead if word not in not_counted]) == 1
     if not is_subject or noun in ("i", "he", "she", "it", "there", "that"):
         return None

@@ -292,11 +292,31 @@ def _fresh_numbers(
         return []  # "We have four. Two are here. Two are there."
     low = max((number for number in near if number < value), default=0)
     high = min((number for number in near if number > value), default=sys.maxsize)
+    stays_several = value > 1 and _is_taken_up(conversation, sentence, last)
+    low = max(low, 1) if stays_several else low
     fresh = [
         [number for number in numbers if low < number < high and number not in taken]
         for numbers in _new_numbers(sentence, first, last)
     ]
     return [numbers for numbers in fresh if numbers]
+
+
+def _is_taken_up(conversation: Conversation, sentence: Sentence, last: int) -> bool:
+    """Return whether "they" or "the roses" goes on about things that a number introduces."""
+    _, plural = number_forms(counted_noun(conversation, sentence, last))
+    if sentence.after(last) == "of" or plural not in sentence.all_after(last):
+        return False
+    first = conversation.sentences.index(sentence)
+    for number, other in enumerate(conversation.sentences):
+        is_near = other.utterance <= sentence.utterance + NEAR
+        for place in range(len(other.words)):
+            is_later = (number, place) > (first, last)
+            word = other.at(place)
+            if word == plural and other.before(place) in word_list("definite_before"):
+                return is_later
+            if word in word_list("together") and is_later and is_near:
+                return True
+    return False
 
 
 def _number(sentence: Sentence, first: int, last: int) -> int:
