@@ -24,7 +24,8 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.errors import InputError
 
-_LABEL = re.compile(r"\W*(A|B|Alice|Bob|Person ?[12])\s*:\s*(?:an?:|:)?\s*")
+# One label in the manual split is followed by a second one, "an:", and one by a second colon.
+_LABEL = re.compile(r"(A|B|Alice|Bob|Person [12]):\s*(?:an:|:)?\s*")
 _LABELS = {"Person 1": "Alice", "Person 2": "Bob"}
 _SHARED = 6  # lines that two dialogues on one sheet may have in common
 
@@ -59,12 +60,12 @@ def sampled(manual: Sequence[Document], size: int, rng: StableRandom) -> list[li
 
 def write_sheet(folder: Path, seed: int, size: int) -> None:
     """Write the sheet and its key."""
+    folder.mkdir(parents=True)
     rng = StableRandom(f"blind reading {seed}")
     real = sampled(load_split("manual"), size, rng)
     settings = GeneratorSettings(groups=size, seed=seed, domains=("household", "conversation"))
     made = [list(utterances(d)) for d in documents(generate(settings)) if d.is_original]
     items = rng.shuffled([*(("real", lines) for lines in real), *(("generated", m) for m in made)])
-    folder.mkdir(parents=True)
     texts = ("\n".join((f"=== {number}", *lines)) for number, (_, lines) in enumerate(items))
     (folder / "sheet.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
     key = json.dumps([source for source, _ in items])
@@ -75,7 +76,8 @@ def print_score(folder: Path, answers: Path) -> None:
     """Print how many dialogues were told apart, all and by kind."""
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
     given = json.loads(answers.read_text(encoding="utf-8"))
-    if len(given) != len(key) or not set(given) <= set(key):
+    is_list = isinstance(given, list) and len(given) == len(key)
+    if not is_list or any(source not in ("real", "generated") for source in given):
         raise InputError(f'{answers}: not {len(key)} answers, each "real" or "generated"')
     texts = (folder / "sheet.txt").read_text(encoding="utf-8").split("=== ")[1:]
     is_chat = [text.split("\n")[1].startswith(("A:", "B:")) for text in texts]

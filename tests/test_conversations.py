@@ -57,7 +57,7 @@ def test_a_template_can_be_filled_and_its_questions_have_both_answers(template: 
     assert text.isascii()
     for name, slot in template.slots.items():
         assert slot.like == name or template.slots[slot.like].like == slot.like
-        assert len(set(slot.values)) == len(slot.values) > 1 + len(template.partners(name))
+        assert len(set(slot.values)) == len(slot.values) > 1 + len(template.partners[name])
         assert len({len(value) for value in slot.values}) == 1 or slot.values[0] == ("",)
         if slot.alteration == "Negation":
             assert len(slot.values) == 2
@@ -218,6 +218,18 @@ def test_settings_that_conversations_do_not_allow_for(
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         GeneratorSettings.from_metadata({"domains": "conversation", **settings})
+
+
+def test_a_held_out_alteration_is_enough_to_flip_conversations() -> None:
+    settings = GeneratorSettings(
+        domains=("conversation",),
+        groups=10,
+        held_out_alteration="Negation",
+        alterations={"Quantifier Change": 1},
+    )
+    for group in generate(settings):
+        flips = [variant.alteration for variant in group.variants if variant.effect == "flip"]
+        assert flips == ["Negation"]
 
 
 def test_entity_tracking_has_no_conversations() -> None:

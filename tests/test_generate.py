@@ -33,6 +33,7 @@ from pragworld_tasks.dialogues.scenes import SCENES, scene_text
 from pragworld_tasks.dialogues.settings import (
     ALTERATION_SHARES,
     GENERATED_SPLITS,
+    OF_AMOUNTS,
     GeneratedSplit,
     GeneratorSettings,
 )
@@ -234,6 +235,7 @@ def test_a_plan_has_the_given_alterations_and_at_least_a_flip_and_an_invariant(
     elif held_out:
         assert plan.flips[0] == held_out
     assert {*plan.flips, *plan.invariants} <= {*weights, *(() if split == "train" else [held_out])}
+    assert plan.domain != "everyday" or not {*plan.flips, *plan.invariants} & OF_AMOUNTS
     assert plan.invariants
     assert len(plan.flips) == 1 or set(plan.flips) <= UNIVERSAL
     if plan.has_partner:
@@ -599,12 +601,21 @@ def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--out", "x.txt"], "the format '.txt' is unknown; use .csv, .jsonl or .parquet"),
+        (["--out", "."], ". is no name of a file; use another, such as train.csv"),
         (["--out", "x.csv", "--groups", "0"], "groups must be at least 1, not 0"),
         (["--out", "x.csv", "--split", "dev"], "there is no generated split 'dev'; use train,"),
         (["--out", "x.csv", "--domains", "house"], "there is no domain 'house'; use household,"),
         (
             ["--out", "x.csv", "--domains", "everyday", "--alterations", "Quantity Change"],
             "dialogues of the domain 'everyday' have no amounts to alter; add another domain",
+        ),
+        (
+            ["--out", "x.csv", "--alterations", "Negation=2,Negation=3"],
+            "alteration 'Negation' has two weights; leave one out",
+        ),
+        (
+            ["--out", "x.csv", "--alterations", "Negation,Quantity Change=1e16"],
+            "the weight of alteration 'Quantity Change' must be a number from 0.001 to",
         ),
         (["--out", "x.csv", "--undetermined", "x"], "undetermined must be keep or drop, not 'x'"),
         (["--out", "x.csv", "--domains", ""], "there is no domain ''; use household,"),
@@ -617,11 +628,11 @@ def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
         (["--out", "x.csv", "--alterations", "Swap"], "there is no alteration 'Swap'; use"),
         (
             ["--out", "x.csv", "--alterations", "Negation=-1,Variable Swap"],
-            "the weight of alteration 'Negation' must be a positive number, not -1.0",
+            "the weight of alteration 'Negation' must be a number from 0.001 to 1,000, not -1.0",
         ),
         (
             ["--out", "x.csv", "--alterations", "Negation=two"],
-            "the weight of alteration 'Negation' must be a positive number, not 'two'",
+            "the weight of alteration 'Negation' must be a number from 0.001 to 1,000, not 'two'",
         ),
         (
             ["--out", "x.csv", "--alterations", "Negation", "--held-out-alteration", "Negation"],
@@ -710,6 +721,16 @@ def test_tracking_has_growing_contexts_and_balanced_answers() -> None:
             assert after.context.startswith(document.context)
     assert {document.row for document in tracking} == set(range(len(tracking)))
     assert all(question_type(document) in FORMS for document in tracking)
+
+
+@pytest.mark.parametrize(
+    "settings", [GeneratorSettings(seed=7), GeneratorSettings(split="test_long")]
+)
+def test_tracking_asks_nothing_about_a_beginning_that_contradicts_itself(
+    settings: GeneratorSettings,
+) -> None:
+    """The next reply, to "are you sure?", takes the contradiction back."""
+    assert len(list(tracking_documents(settings))) > 2000
 
 
 def test_turns_ago_counts_the_exchanges_since_the_things_were_mentioned() -> None:

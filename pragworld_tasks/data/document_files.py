@@ -44,6 +44,8 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
         ".parquet": _write_with_datasets,
         "": _write_with_datasets,
     }
+    if not target.name:
+        raise InputError(f"{target} is no name of a file; use another, such as train.csv")
     if target.suffix not in writers:
         raise InputError(
             f"{target}: the format {target.suffix!r} is unknown; use .csv, .jsonl or .parquet, or "

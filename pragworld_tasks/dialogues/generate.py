@@ -156,8 +156,8 @@ _ANSWERS: dict[Basis | None, Answer | None] = {
 def make_group(settings: GeneratorSettings, number: int) -> Group:
     """Generate the group with the given number.
 
-    Groups 0 and 1, 2 and 3, and so on have the same plan and opposite answers. So the answers are
-    as balanced as can be for every kind of question and of variant.
+    Groups 0 and 1, 2 and 3, and so on have opposite answers and begin with the same plan, which few
+    of them need to replace. So the answers are balanced for every kind of question and of variant.
     """
     domains = ",".join(settings.domains)
     key = (
@@ -166,7 +166,7 @@ def make_group(settings: GeneratorSettings, number: int) -> Group:
     )
     of_both, rng = StableRandom(f"{key}/plan/{number // 2}"), StableRandom(f"{key}/{number}")
     answer: Answer = "yes" if of_both.happens(0.5) == (number % 2 == 0) else "no"
-    while True:  # hardly ever twice, unless undetermined answers are dropped
+    while True:  # twice for 1 % of groups, more often if few alterations or answers are allowed
         domain = draw_domain(settings, of_both)
         if domain == "conversation":
             about = draw_template_plan(settings, of_both)
@@ -214,8 +214,9 @@ def _planned_group(
     for _ in range(_MOST_DIALOGUES):
         dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares, scene)
         draft = _Draft(dialogue, vocabulary, opening_shares, plan, answer, keeps_undetermined, rng)
-        question, variants = draft.question_and_variants()
-        if question is not None:
+        found = draft.question_and_variants()
+        if found is not None:
+            question, variants = found
             question = question._replace(knower=rng.below(2), wording=rng.below(6))
             text = question_text(question, dialogue.cast)
             original_basis = draft.basis(question)
@@ -359,7 +360,7 @@ class _Draft:
             return None
         return _ANSWERS[rests_on]
 
-    def question_and_variants(self) -> tuple[Question | None, list[Variant]]:
+    def question_and_variants(self) -> tuple[Question, list[Variant]] | None:
         """Return a question and the variants of the plan, or None if there are none."""
         plan = self.plan
         names = mentioned(self.dialogue.resolved)
@@ -367,7 +368,7 @@ class _Draft:
         if not self.keeps_undetermined:
             questions["no"] = [item for item in questions["no"] if self.basis(item) == "excluded"]
         if not (questions["yes"] and questions["no"]):
-            return None, []
+            return None
         candidates = questions[self.gold]
         numbers = sorted({str(question.number) for question in candidates if question.number})
         flips = self.flips(candidates, plan.flips[0], numbers)
@@ -375,7 +376,7 @@ class _Draft:
             variants = self.variants(question, variant, altered_so_far)
             if variants is not None:
                 return question, variants
-        return None, []
+        return None
 
     def variants(
         self, question: Question, first: Variant, altered_so_far: Sequence[_Altered]

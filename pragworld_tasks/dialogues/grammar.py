@@ -481,8 +481,8 @@ def _who(turn: _Turn) -> Iterator[str]:
     yield f"who {past} {turn.things} {turn.goal}?"
     claim = turn.claim
     names = _agents(claim)
-    it_was = f"it was{'nt' if claim.denied else ''} {'me' if names == 'I' else names}."
-    it_was = it_was.replace("wasnt", "wasn't")
+    was = "wasn't" if claim.denied else "was"
+    it_was = f"it {was} {'me' if names == 'I' else names}."
     other = f"all I know is that {it_was}" if claim.denied else f"{names} did."
     yield _choose((other, it_was), turn.exchange.wordings[1])
 
@@ -536,7 +536,7 @@ def _correction(turn: _Turn) -> str:
     """Return the right answer to the question before, which the last reply got wrong."""
     claim, style = turn.claim, turn.style
     if claim.places:
-        correct = f"{style.where_it_is(claim.places[0])}"
+        correct = style.where_it_is(claim.places[0])
     elif claim.agents:
         correct = f"it was {_agents(claim)}"
     else:

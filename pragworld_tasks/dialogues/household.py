@@ -7,7 +7,7 @@ topics of the other domains.
 
 from functools import partial
 
-from pragworld_tasks.dialogues.topics import COLORS, LARGEST, Scene, Topic
+from pragworld_tasks.dialogues.topics import COLORS, Scene, Topic
 from pragworld_tasks.dialogues.vocabulary import NounNumber, number_of
 from pragworld_tasks.dialogues.world import (
     ALL,
@@ -61,7 +61,7 @@ def _elsewhere(scene: Scene, agent: str, place: str) -> Claim:
     """Return the reply that the agent was somewhere else, or did not go to the place."""
     source = _source(scene, agent, 0.5)
     if place in scene.haunts[agent] or scene.rng.happens(0.7):
-        return Claim(denied=True, then=_next(scene, agent, place), source=source)
+        place = _next(scene, agent, place)
     return Claim(denied=True, then=place, source=source)
 
 
@@ -233,18 +233,18 @@ def _container(scene: Scene) -> list[Exchange]:
 def _quantity(scene: Scene) -> list[Exchange]:
     """How many of the things are in the hall? There are two or three."""
     rng, thing, place = scene.rng, scene.thing("plural"), _seen(scene)
-    amount = Amount("number", (1 + rng.below(LARGEST),))
+    amount = scene.number()
     source = scene.person() if rng.happens(0.3) else None
-    agents = (source,) if source else ()
     before = _found_before(scene, thing, place, True)
-    if rng.happens(0.5):
+    is_counted = rng.happens(0.5)
+    if is_counted:
         if rng.happens(0.6) and not source:
             amount = scene.either()
         elif rng.happens(0.5):
-            amount = Amount("at least", (2 + rng.below(LARGEST - 2),))
-        reply = Claim(agents=agents, amount=amount, source=source)
+            amount = scene.at_least()
+    reply = Claim(agents=(source,) if source else (), amount=amount, source=source)
+    if is_counted:
         return [*before, scene.exchange("count", None, thing, place, reply=reply)]
-    reply = Claim(agents=agents, amount=amount, source=source)
     return [*before, scene.exchange("amount", None, thing, place, SOME, reply=reply)]
 
 

@@ -70,18 +70,18 @@ _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
     ),
     "Injecting Inconsistent Data": frozenset(("any", "exactly", "more than", "all", "some")),
 }
-# The most flips of a question that many dialogues allow for, for forms with fewer than three.
-_MOST_FLIPS: Mapping[QuestionForm, int] = {"who": 1, "told": 1, "moved": 1, "where": 1}
+# Forms of questions whose answer few dialogues allow to flip more than once.
+_FLIPPED_ONCE: frozenset[QuestionForm] = frozenset(("who", "told", "moved", "where"))
 # Forms of questions that nothing ever said excludes.
 _NEVER_EXCLUDED: frozenset[QuestionForm] = frozenset(("told",))
 
 # Topics that an alteration applies to, for the answers yes and no: of questions about what an agent
 # did, and of all others.
-_TOPICS: dict[str, dict[bool, tuple[str, str]]] = {
-    "Negation": {True: ("done", "not done"), False: ("affirmed", "denied")},
-    "Quantity Change": {True: ("quantity done", "quantity done"), False: ("quantity", "quantity")},
-    "Quantifier Change": {True: ("all done", "some done"), False: ("all", "some")},
-    "Logical Connective Change": {True: ("done and", "done or"), False: ("and", "or")},
+_TOPICS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "Negation": (("affirmed", "denied"), ("done", "not done")),
+    "Quantity Change": (("quantity",), ("quantity done",)),
+    "Quantifier Change": (("all", "some"), ("all done", "some done")),
+    "Logical Connective Change": (("and", "or"), ("done and", "done or")),
 }
 _SPECIAL_TOPICS: dict[tuple[str, QuestionForm], tuple[str, str]] = {
     ("Negation", "went"): ("gone", "not gone"),
@@ -102,13 +102,6 @@ _TOPICS_OF_FORM: dict[QuestionForm, str] = {
     "left some": "done",
     "who": "somewhere",
     "how many": "quantity",
-}
-# Topics that an alteration of an invariant applies to. The others apply to any dialogue.
-_MATERIAL: dict[str, tuple[str, ...]] = {
-    "Negation": ("affirmed", "denied"),
-    "Quantity Change": ("quantity",),
-    "Quantifier Change": ("all", "some"),
-    "Logical Connective Change": ("and", "or"),
 }
 
 
@@ -155,10 +148,10 @@ class Plan:
         first = self.flips[0]
         is_brief = self.domain == "household" and first in ("Negation", *UNIVERSAL)
         is_brief = is_brief and self.form in ("any", "some", "left", "left some")
-        topics = [*dict.fromkeys(_topics(first, self.form))] * (1 if is_brief else 2)
+        topics = [*_topics(first, self.form)] * (1 if is_brief else 2)
         for name in self.invariants:
-            if name != first and name in _MATERIAL:
-                topics.append(rng.choice(_MATERIAL[name]))
+            if name != first and name in _TOPICS:  # the others apply to any dialogue
+                topics.append(rng.choice(_TOPICS[name][0]))
         return topics
 
 
@@ -268,12 +261,10 @@ def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) ->
 
 def _domains(settings: GeneratorSettings) -> dict[Domain, float]:
     """Return how often to choose each of the domains that the alterations apply to."""
-    needed = settings.needed_alteration
-    alterations = {needed} if needed else settings.drawn_alterations.keys()
     return {
         domain: _DOMAINS[domain]
         for domain in settings.domains
-        if domain != "everyday" or not alterations <= OF_AMOUNTS
+        if domain != "everyday" or settings.alters_everyday
     }
 
 
@@ -304,7 +295,7 @@ def _forms(
         form
         for form in forms
         if form in _FLIPPABLE[alteration]
-        and number <= _MOST_FLIPS.get(form, number)
+        and (number == 1 or form not in _FLIPPED_ONCE)
         and (undetermined == "keep" or form not in _NEVER_EXCLUDED)
     ]
 

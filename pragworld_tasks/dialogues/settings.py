@@ -44,6 +44,7 @@ FLIP_CONVERSATIONS = frozenset(
 _ONCE = frozenset(("Negation", "Variable Swap"))  # that most conversations have one place for
 FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
 # Alterations of amounts, which dialogues of the domain "everyday" lack.
+LEAST_WEIGHT = 0.001  # of an alteration; the inverse of the largest weight
 OF_AMOUNTS = frozenset(("Quantity Change", "Quantifier Change"))
 LONG_LENGTHS = (14, 15, 16, 17, 18)  # exchanges in a dialogue of the split `test_long`
 
@@ -62,11 +63,14 @@ class GeneratorSettings:
             "conversation", which vary the details of written conversations, each for one split.
         held_out_alteration: An alteration that `train` and `validation` leave out and that every
             group of the other splits has, or None.
-        alterations: The alterations that variants have, each with a positive weight. The shares of
-            the variants are about in proportion to the weights. But half of the groups have two or
-            three flips, which are swaps and substitutions of variables, if those have any weight.
+        alterations: The alterations that variants have, each with a weight. The shares of the
+            variants are about in proportion to the weights. But half of the groups have two or
+            three flips, which are swaps and substitutions of variables, if those have any weight;
+            everyday dialogues have no amounts to alter; and most conversations have one place for
+            an alteration other than a substitution.
         flips: The share of the altered variants whose answer is not the original's, from 0.2 to
-            0.5. A group has 1 to 3 flips, and as many variants as this share makes of them.
+            0.5. A group has 1 to 3 flips, and as many variants as this share makes of them, but at
+            least one invariant, so that a share of 0.5 comes to 0.49, or to 0.44 in conversations.
         undetermined: Whether to keep or to drop questions that what was said leaves undetermined.
             The answer to them is no by convention.
     """
@@ -117,8 +121,7 @@ class GeneratorSettings:
                 f"the only alteration, {self.held_out_alteration!r}, is held out of split "
                 f"{self.split!r}; add others to alterations, or use split 'test'"
             )
-        first = {self.needed_alteration} - {None} or self.drawn_alterations.keys()
-        if domains == ("everyday",) and first <= OF_AMOUNTS:
+        if domains == ("everyday",) and not self.alters_everyday:
             raise InputError(
                 "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
                 "or another alteration"
@@ -172,6 +175,13 @@ class GeneratorSettings:
         """The alteration that every group has to have, or None."""
         return None if self.in_training else self.held_out_alteration
 
+    @property
+    def alters_everyday(self) -> bool:
+        """Whether the alterations apply to dialogues of the domain "everyday"."""
+        return self.needed_alteration not in OF_AMOUNTS and not (
+            self.drawn_alterations.keys() <= OF_AMOUNTS
+        )
+
     def _check_for_conversations(self) -> None:
         if not self.flips_conversations:
             raise InputError(
@@ -189,7 +199,7 @@ class GeneratorSettings:
     @property
     def flips_conversations(self) -> frozenset[str]:
         """The alterations that change the answer to questions about conversations."""
-        return FLIP_CONVERSATIONS & self.drawn_alterations.keys()
+        return FLIP_CONVERSATIONS & {*self.drawn_alterations, self.needed_alteration}
 
     def vocabulary(self, domain: Domain) -> Names:
         """Return the words that the split uses in a domain."""
@@ -212,9 +222,10 @@ def _checked_weights(weights: object) -> dict[str, float]:
     for name, weight in weights.items():
         if name not in ALTERATIONS:
             raise InputError(f"there is no alteration {name!r}; use {', '.join(ALTERATIONS)}")
-        if not _is_number(weight) or weight <= 0:
+        if not (_is_number(weight) and LEAST_WEIGHT <= weight <= 1 / LEAST_WEIGHT):
             raise InputError(
-                f"the weight of alteration {name!r} must be a positive number, not {weight!r}"
+                f"the weight of alteration {name!r} must be a number from {LEAST_WEIGHT} to "
+                f"{1 / LEAST_WEIGHT:,.0f}, not {weight!r}"
             )
     return {name: float(weights[name]) for name in ALTERATIONS if name in weights}
 
@@ -222,9 +233,12 @@ def _checked_weights(weights: object) -> dict[str, float]:
 def _read_weights(text: str) -> dict[str, Any]:
     weights: dict[str, Any] = {}
     for part in text.split(","):
-        name, has_weight, weight = part.partition("=")
+        key, has_weight, weight = part.partition("=")
+        name = key.strip()
+        if name in weights:
+            raise InputError(f"alteration {name!r} has two weights; leave one out")
         try:
-            weights[name.strip()] = float(weight) if has_weight else 1.0
+            weights[name] = float(weight) if has_weight else 1.0
         except ValueError:
-            weights[name.strip()] = weight  # refused with all other weights that are no numbers
+            weights[name] = weight  # refused with all other weights that are no numbers
     return weights

@@ -138,6 +138,10 @@ class Scene:
         """Return an exact number."""
         return Amount("number", (1 + self.rng.below(LARGEST),))
 
+    def at_least(self) -> Amount:
+        """Return a smallest number, above one."""
+        return Amount("at least", (2 + self.rng.below(LARGEST - 2),))
+
     def several(self) -> Amount:
         """Return an exact number above one."""
         return Amount("number", (2 + self.rng.below(LARGEST - 1),))
@@ -170,7 +174,7 @@ class Scene:
         if kind == 6:
             return self.either()
         if kind == 7:
-            return Amount("at least", (2 + self.rng.below(LARGEST - 2),))
+            return self.at_least()
         return self.number()
 
 
@@ -682,8 +686,6 @@ def _accepted(scene: Scene, reply: Reply) -> list[Exchange]:
 
 TOPICS: dict[str, Topic] = {
     "proposal": _proposal,
-    "accepted": partial(_accepted, reply="yes"),
-    "turned down": partial(_accepted, reply="no"),
     "somewhere": _somewhere,
     "asked about": _did,
     "quantity": _quantity,

@@ -27,7 +27,7 @@ from pragworld_tasks.dialogues.settings import (
 )
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import is_event
-from pragworld_tasks.dialogues.world import Exchange, State, interpret, mentioned
+from pragworld_tasks.dialogues.world import Exchange, State, Unclear, interpret, mentioned
 from pragworld_tasks.errors import InputError
 
 _LENGTHS = (6, 7, 8, 9, 10)  # exchanges in a whole dialogue
@@ -65,7 +65,10 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
         dialogue = compose(domain, settings.vocabulary(domain), length, (), rng, shares)
         for end in range(1, len(dialogue.resolved) + 1):
             beginning = dialogue.resolved[:end]
-            state = interpret(beginning)
+            try:
+                state = interpret(beginning)
+            except Unclear:  # the next exchange, "are you sure?", takes back a contradiction
+                continue
             for answer, question in _one_of_each_answer(beginning, state, settings, rng).items():
                 question = question._replace(wording=rng.below(6))
                 yield Document(

@@ -8,7 +8,7 @@ make the answer yes.
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -90,17 +90,14 @@ class Template:
         """Which of the `SHARES` it belongs to, so that no two splits have it."""
         return crc32(self.name.encode()) % SHARES
 
-    def partners(self, name: str) -> Sequence[str]:
-        """Return the other slots with the same values."""
-        return self._partners[name]
-
     def free_values(self, name: str, choice: Choice) -> list[int]:
         """Return the values of a slot that neither it nor its partners have."""
-        taken = {choice[slot] for slot in (name, *self.partners(name)) if slot in choice}
+        taken = {choice[slot] for slot in (name, *self.partners[name]) if slot in choice}
         return [number for number in range(len(self.slots[name].values)) if number not in taken]
 
     @cached_property
-    def _partners(self) -> dict[str, list[str]]:
+    def partners(self) -> dict[str, list[str]]:
+        """For each slot, the other slots with the same values."""
         return {
             name: [
                 other

@@ -102,8 +102,7 @@ def original_and_variants(
         choice = drawn(template, rng)
         for question, slot in rng.shuffled(list(_flippable(template, plan.flip))):
             asked = _asked(template, question, slot, plan.flip, choice, answer, rng)
-            variants = _variants(asked, choice, plan, rng) if asked else None
-            if asked and variants:
+            if asked and (variants := _variants(asked, choice, plan, rng)):
                 return asked, Version(template, choice), variants
     return None
 
@@ -131,7 +130,7 @@ def _flippable(template: Template, alteration: str) -> Iterator[tuple[TemplateQu
     for question in template.questions:
         for name in (*question.named, *question.conditions):
             if alteration == "Variable Swap":
-                if name in question.named and template.partners(name):
+                if name in question.named and template.partners[name]:
                     yield question, name
             elif template.slots[name].alteration == alteration:
                 yield question, name
@@ -164,7 +163,7 @@ def _asked(
     asked = {name: choice[name] for name in question.named}
     if answer == "no" and slot in asked:
         if flip == "Variable Swap":
-            partner = rng.choice(template.partners(slot))
+            partner = rng.choice(template.partners[slot])
             asked[slot] = choice[partner]
             if partner in asked:
                 asked[partner] = choice[slot]
@@ -182,7 +181,7 @@ def alterations(template: Template, choice: Choice) -> Iterator[tuple[str, Choic
     for name, slot in template.slots.items():
         for number in template.free_values(name, choice):
             yield slot.alteration, {**choice, name: number}
-        for other in template.partners(name):
+        for other in template.partners[name]:
             if name < other:
                 yield "Variable Swap", {**choice, name: choice[other], other: choice[name]}
 
