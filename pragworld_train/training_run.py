@@ -60,14 +60,18 @@ def train(settings: RunSettings) -> None:
             )
         main_process = training_args.process_index == 0
         out = Path(training_args.output_dir)
+        checkpoint = _checkpoint_to_resume(training_args)
+        is_new = checkpoint is None or Path(checkpoint).resolve().parent != out.resolve()
+        if is_new:
+            _check_output(out, script_args.overwrite, str(settings[2].model_name_or_path))
         data = _load_data(script_args)
         plan = plan_of_settings(settings)
-        checkpoint = _checkpoint_to_resume(training_args)
-        if checkpoint is None or Path(checkpoint).resolve().parent != out.resolve():
-            _clear_output(out, script_args.overwrite, main_process)
         meet()  # before the processes wait for each other in TRL
         with without_empty_folders(out):  # which transformers makes
             trainer = _make_trainer(settings, data)
+        if is_new and main_process:
+            _remove_run(out)
+        meet()
         repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
         with full_disk_in_one_line(out):
             trainer.train(resume_from_checkpoint=checkpoint)
@@ -159,17 +163,33 @@ def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | Non
     return value
 
 
-def _clear_output(out: Path, overwrite: bool, main_process: bool) -> None:
-    """Remove the files of another run if told to, or refuse a folder that has one."""
-    files = [path for pattern in _RUN_FILES for path in out.glob(pattern)]
-    if not overwrite and ((out / RUN_FILE).is_file() or last_checkpoint(out)):
+def _check_output(out: Path, overwrite: bool, model: str) -> None:
+    """Refuse a folder with the model to train, or with files of its own; a run, unless told to."""
+    source = Path(model).resolve()
+    if out.resolve() in (source, source.parent if source.match("checkpoint-*") else source):
+        raise InputError(f"{out}: holds the model to train; choose another --output_dir")
+    has_run = (out / RUN_FILE).is_file() or last_checkpoint(out) is not None
+    if has_run and not overwrite:
         raise InputError(
             f"{out}: holds a run already; pass --resume_from_checkpoint last to resume it, "
             "--overwrite to replace it, or another --output_dir"
         )
-    if overwrite and main_process:
-        for path in files:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    others = [path.name for path in _run_files(out) if not path.match("checkpoint-*")]
+    if others and not has_run:
+        raise InputError(
+            f"{out}: holds {others[0]}, which is of no run here and would be replaced; choose "
+            "another --output_dir"
+        )
+
+
+def _run_files(out: Path) -> list[Path]:
+    return [path for pattern in _RUN_FILES for path in out.glob(pattern)]
+
+
+def _remove_run(out: Path) -> None:
+    """Remove the files of a run that is replaced, or of one that was killed in its first steps."""
+    for path in _run_files(out):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _load_data(script_args: TrainArguments) -> DocumentSet:

@@ -449,6 +449,43 @@ def test_a_run_is_replaced_or_resumed_only_if_told_to(
     assert not (out / "label_probes.safetensors").exists()
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("further", [(), ("--overwrite",)])
+def test_the_model_to_train_and_files_of_no_run_are_never_replaced(
+    further: tuple[str, ...], tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    model, notes = tmp_path / "model", tmp_path / "notes"
+    shutil.copytree(MODEL, model)
+    notes.mkdir()
+    (notes / "README.md").write_text("my notes")
+    before = contents(tmp_path)
+    message = refused(*tiny_run(model, "--model_name_or_path", str(model), *further))
+    assert message == f"{model}: holds the model to train; choose another --output_dir"
+    message = refused(*tiny_run(notes, *further))
+    assert message.startswith(f"{notes}: holds README.md, which is of no run here and would be")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model_name_or_path", "/nowhere/model"), "no such folder"),
+        (("--useful_layers", "99"), "useful layer 99: the model has layers 0 to 4 only"),
+    ],
+)
+def test_a_run_is_not_removed_before_its_successor_can_start(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    for name in ("README.md", "adapter_config.json", "pragworld_train.json"):
+        (tmp_path / name).write_text("{}")
+    before = contents(tmp_path)
+    assert message in refused(*tiny_run(tmp_path, "--overwrite", *arguments))
+    assert contents(tmp_path) == before
+
+
 def test_a_model_that_is_refused_once_it_is_loaded_leaves_no_folder(
     tmp_path: Path, refused: Callable[..., str]
 ) -> None:
