@@ -384,7 +384,7 @@ def _add_engine(add: Callable[..., object]) -> None:
         type=int,
         metavar="N",
         help="tokens that go through a layer at a time, halved when memory is short, except with "
-        "--tensor-parallel; default: 2048 on a CPU, 32768 on an accelerator",
+        "--tensor-parallel; default: 1280 on a CPU, 32768 on an accelerator",
     )
 
 

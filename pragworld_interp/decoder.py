@@ -243,6 +243,7 @@ class _Call:
     head_bias: bool  # whether it received something for each head, in the place of rows
     order: int  # how many modules were called before
     in_tuple: bool = False  # whether it returned a tuple
+    has_state: bool = False  # whether it returned more than residuals and attention weights
     output: Tensor | None = None
     copy: Tensor | None = None  # of the output, as it was returned
 
@@ -307,6 +308,8 @@ def _find_parts(
     block: nn.Module, calls: dict[nn.Module, _Call], heads: int | None, name: str
 ) -> Block:
     """Find the attention and the MLP of a block. Norms have no matrices."""
+    if calls[block].has_state:
+        raise InputError(f"{name}: it returns a state; this architecture cannot be swept")
     parts = [
         part
         for part in block.children()
@@ -433,6 +436,7 @@ def _record_calls(model: nn.Module) -> tuple[dict[nn.Module, _Call], Tensor]:
         if module in calls:
             call = calls[module]
             call.in_tuple = isinstance(output, tuple | list)
+            call.has_state = call.in_tuple and len(output) > 2
             if isinstance(first := first_tensor(output), Tensor) and first.ndim:
                 call.output, call.copy = first, first.clone()
 

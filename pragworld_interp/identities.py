@@ -5,6 +5,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pragworld_tasks.data.documents import Document, Effect, Split
@@ -122,3 +123,11 @@ def model_titles(models: Sequence[ModelIdentity]) -> list[str]:
             next(name for name in itertools.chain([title], numbered) if name not in titles)
         )
     return titles
+
+
+def is_same_model(first: str, second: str) -> bool:
+    """Return whether two names are those of one model on the hub, or of one folder."""
+    folders = [Path(name) for name in (first, second)]
+    if all(folder.is_dir() for folder in folders):
+        return folders[0].samefile(folders[1])
+    return first == second

@@ -22,6 +22,7 @@ from pragworld_interp import likelihoods
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.agreement import tree_obstacle
 from pragworld_interp.decoder import Decoder, find_blocks, without_labels
+from pragworld_interp.identities import is_same_model
 from pragworld_interp.layer_report import By, Role
 from pragworld_interp.likelihoods import Continuation, Likelihood
 from pragworld_interp.modules import first_tensor, with_tensor
@@ -212,6 +213,8 @@ class AblatedLM(HFLM):
             part, numbers = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
+            if layers is not None:
+                _check_model(layers, len(blocks), str(getattr(self.config, "_name_or_path", "")))
             if max(numbers) >= len(blocks):
                 raise InputError(
                     f"layer {max(numbers)} does not exist; the model has layers 0 to "
@@ -266,6 +269,19 @@ def _chosen_layers(
     if not numbers:
         raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
     return report.intervention.module, numbers
+
+
+def _check_model(layers: str, count: int, name: str) -> None:
+    """Refuse a report of a model with another number of layers; warn of one of another model."""
+    swept = read_layers(Path(layers)).model
+    if swept.layers != count:
+        raise InputError(
+            f"{layers}: a report of {swept.name} with {swept.layers} layers; this model has {count}"
+        )
+    if not is_same_model(swept.name, name):
+        _logger.warning(
+            "%s: a report of %s; its layers are ablated in %s", layers, swept.name, name
+        )
 
 
 def parse_ablation(text: str) -> tuple[Module, list[int]]:

@@ -69,7 +69,7 @@ def ablate(
             tokens does.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: The tokens that go through a layer at a time, halved when memory is short;
-            None for 2048 on a CPU and 32768 on an accelerator.
+            None for 1280 on a CPU and 32768 on an accelerator.
 
     Raises:
         InputError: There is nothing to sweep on, a setting does not exist, documents are not of one

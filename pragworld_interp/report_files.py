@@ -4,6 +4,7 @@ A layer report follows from its probabilities. It is computed from them again wh
 a file that says something else is refused.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,7 +76,8 @@ def read_patching(path: str | Path) -> Patched:
             raise UnfitError("agreement is not that of estimates with exact patching")
     except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}, line 1: {error}; write the file again") from error
-    pairs = []
+    pairs: list[PairEffect] = []
+    known: set[tuple[int, int]] = set()
     for where, record in rest:
         record.pop("kept", None)  # written for people; it follows from the rest
         try:
@@ -86,11 +88,20 @@ def read_patching(path: str | Path) -> Patched:
             where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
         if not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
             where.refuse("the pair has a number that is not a probability; write the file again")
+        rows = pair.original, pair.altered
+        if rows in known or min(rows) < 0 or rows[0] == rows[1]:
+            where.refuse(f"rows {rows[0]} and {rows[1]} are no pair, or here twice; write it again")
+        known.add(rows)
         pairs.append(pair)
     if head.get("pairs") != len(pairs):
         raise InputError(
             f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
             "off?"
+        )
+    if len(set(itertools.chain(*known))) > data.documents:
+        raise InputError(
+            f"{path}: line 1 states {data.documents} documents, but the pairs are of more; write "
+            "the file again"
         )
     return Patched(model, data, positions, tuple(pairs), method, agreement)
 
@@ -164,8 +175,14 @@ def _check_consistency(report: LayerReport) -> None:
         value = getattr(settings, name)
         if not least <= value <= most:
             raise UnfitError(f"settings.{name} is {value}, not from {least} to {most}")
-    if len(report.model.labels) < 2:
-        raise UnfitError(f"model.labels has {len(report.model.labels)} values, not at least 2")
+    labels = report.model.labels
+    if len({*labels}) < 2 or len({*labels}) < len(labels):
+        raise UnfitError(f"model.labels has {len({*labels})} values, not at least 2, each once")
+    if (report.intervention.replacement == "resample") != (report.intervention.seed is not None):
+        raise UnfitError(
+            f"intervention.seed is {report.intervention.seed}, with replacement "
+            f"{report.intervention.replacement}"
+        )
     if problem := positions_problem(report.intervention.positions):
         raise UnfitError(f"intervention.positions is {report.intervention.positions!r}: {problem}")
     targets = report.targets
@@ -178,6 +195,9 @@ def _check_consistency(report: LayerReport) -> None:
     for what, (count, stated) in counts.items():
         if count != stated or not stated:
             raise UnfitError(f"{count} {what}, but the file states {stated}")
+    rows = {document.row for document in report.documents}
+    if len(rows) < len(report.documents) or min(rows) < 0:
+        raise UnfitError("a row is negative, or here twice")
     for number, target in enumerate(targets):
         has_heads = report.intervention.module == "heads"
         is_sorted = target.layers == tuple(sorted({*target.layers})) != ()

@@ -123,21 +123,26 @@ def _read_shard(path: Path) -> tuple[SweepShard, list[Any]]:
         raise InputError(
             f"{path}: {len(lines)} results, but line 1 states {head.results}; is the file cut off?"
         )
-    results = []
+    results, known = [], set()
     for where, record in lines:
         try:
             if isinstance(run, _Ablation):
                 result = decode(DocumentResult, record, "")
+                rows: tuple[int, ...] = (result.row,)
                 counts = len(result.gold), 1 + len(run.targets)
                 probabilities = result.gold
             else:
                 result = decode(PairEffect, record, "")
+                rows = result.original, result.altered
                 counts = len(result.patched), run.model.layers
                 probabilities = (result.original_run, result.altered_run, *result.patched)
         except (UnfitError, OverflowError) as error:
             where.refuse(f"{error}; write the file again")
         if counts[0] != counts[1] or not all(0 <= p <= 1 for p in probabilities):
             where.refuse(f"not {counts[1]} probabilities; write the file again")
+        if rows in known:
+            where.refuse("a result that is here twice; write the file again")
+        known.add(rows)
         results.append(result)
     return head, results
 

@@ -91,6 +91,12 @@ def test_labels_in_bfloat16_are_compared_in_float32() -> None:
             ),
             "opt",
         ),
+        (
+            transformers.RwkvConfig(
+                vocab_size=32, hidden_size=16, attention_hidden_size=16, num_hidden_layers=2
+            ),
+            "rwkv",
+        ),
     ],
 )
 def test_an_architecture_without_an_mlp_of_its_own_is_refused_by_name(

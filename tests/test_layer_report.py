@@ -552,6 +552,53 @@ def test_what_random_draws_gave_is_computed_again(tmp_path: Path) -> None:
     assert read_layers(path).to_json() == CONTENT
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (
+            ("documents", 1, "row"),
+            CONTENT["documents"][0]["row"],
+            "a row is negative, or here twice",
+        ),
+        (("documents", 1, "row"), -5, "a row is negative, or here twice"),
+        (("intervention", "seed"), 5, "intervention.seed is 5, with replacement zero"),
+        (("intervention", "replacement"), "resample", "seed is None, with replacement resample"),
+        (("model", "labels"), ["no", "no"], "model.labels has 1 values, not at least 2, each once"),
+    ],
+)
+def test_what_no_sweep_writes_is_refused(
+    tmp_path: Path, place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    path = tmp_path / "layers.json"
+    path.write_text(json.dumps(changed(CONTENT, *place, value=value)))
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_layers(path)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda lines: lines.__setitem__(2, lines[1]),
+        lambda lines: lines[1].update(altered=lines[1]["original"]),
+        lambda lines: lines[1].update(original=-1),
+    ],
+)
+def test_pairs_that_are_none_or_there_twice_are_refused(
+    edit: Callable[[list[dict[str, Any]]], None], tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in (EXAMPLES / "patching.jsonl").read_text().splitlines()]
+    edit(lines)
+    path = tmp_path / "patching.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="are no pair, or here twice"):
+        read_patching(path)
+    lines = [json.loads(line) for line in (EXAMPLES / "patching.jsonl").read_text().splitlines()]
+    lines[0]["data"]["documents"] = 3
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError, match="line 1 states 3 documents, but the pairs are of more"):
+        read_patching(path)
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"layers\.json: No such file"):
         read_layers(tmp_path / "layers.json")

@@ -309,6 +309,8 @@ def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
     assert not report.selected("harmful")
     with pytest.raises(SystemExit, match="no layer is harmful by sign; choose another role="):
         AblatedLM(pretrained=str(tiny_folder()), layers=str(EXAMPLES / "layers.json"))
+    with pytest.raises(SystemExit, match=r"a report of .*tiny with 5 layers; this model has 3$"):
+        AblatedLM(**settings("llama"), layers=str(EXAMPLES / "layers.json"), role="useful")
     mean = replace(report, intervention=Intervention("mlp", "mean"))
     write_layers(mean, tmp_path / "mean.json")
     with pytest.raises(SystemExit, match="the sweep replaced outputs by mean, but hf-ablated"):

@@ -195,3 +195,8 @@ def test_a_damaged_line_is_named(ablated: list[Path]) -> None:
         )
         with pytest.raises(InputError, match=r"shard-2-of-3, row 2 \(line 3\): not 6 probabil"):
             merge_shards(ablated)
+    ablated[1].write_text("".join([*lines[:2], lines[1], *lines[3:]]))
+    with pytest.raises(
+        InputError, match=r"shard-2-of-3, row 2 \(line 3\): a result that is here tw"
+    ):
+        merge_shards(ablated)
