@@ -1,12 +1,12 @@
 """The configuration of `LayerRegularizedSFTTrainer`, and its check against the model."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from transformers import AutoConfig
 from trl import SFTConfig
 
+from pragworld_interp.identities import is_same_model
 from pragworld_interp.loading import check_folder, first_line
 from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import LayerSettings
@@ -98,7 +98,7 @@ def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
     if report is None:
         return layers
     ablated = report.model
-    if not _same_model(ablated.name, name):
+    if not is_same_model(ablated.name, name):
         other = f"model {ablated.name}"
     elif ablated.adapter is not None:
         other = f"model {ablated.name} with adapter {ablated.adapter}"
@@ -110,10 +110,3 @@ def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
         f"layers {args.layers}: a report of {other}, not of {name} with {layers} layers; ablate "
         f"{name}, or set useful_layers and harmful_layers"
     )
-
-
-def _same_model(first: str, second: str) -> bool:
-    folders = [Path(name) for name in (first, second)]
-    if all(folder.is_dir() for folder in folders):
-        return folders[0].samefile(folders[1])
-    return first == second

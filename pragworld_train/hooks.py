@@ -41,7 +41,7 @@ def find_positions(batch: Mapping[str, Any], tokens: Tensor) -> LossPositions:
 
     Args:
         batch: As `ProbeLabelCollator` returns it, or without labels as TRL collates it: with an
-            `attention_mask`, or `position_ids` if sequences are concatenated without padding.
+            `attention_mask`.
         tokens: Number of tokens in the whole batch.
     """
     if "probe_positions" in batch:
@@ -58,11 +58,7 @@ def token_mask(batch: Mapping[str, Any]) -> Tensor:
     if "attention_mask" in batch:
         mask: Tensor = batch["attention_mask"].bool()
         return mask
-    # Padding after concatenated sequences has position 0, and so does the first token of each
-    # sequence. But position 1 follows only the latter.
-    positions = batch["position_ids"]
-    following = nn.functional.pad(positions[:, 1:], (0, 1))
-    is_token: Tensor = (positions > 0) | (following == 1)
+    is_token: Tensor = batch["probe_mask"]  # of concatenated sequences
     return is_token
 
 

@@ -356,7 +356,9 @@ class ProbeLabelCollator:
     """A collator that adds probe labels to batches, padded or concatenated like `labels`.
 
     Batches have `probe_labels` [rows, length], and `probe_positions` [labels, 2], the row and the
-    column of each label. These are found here, where no device has to wait for them.
+    column of each label. These are found here, where no device has to wait for them. If sequences
+    are concatenated, batches also have `probe_mask` [1, length], False for padding at the end:
+    position ids don't tell that from sequences of one token.
     """
 
     def __init__(self, collate: Any) -> None:
@@ -369,6 +371,9 @@ class ProbeLabelCollator:
         if _COLUMN not in batch:
             batch[_COLUMN] = self._padded(examples, batch["input_ids"])
         batch["probe_positions"] = (batch[_COLUMN] != NO_LABEL).nonzero()
+        if "attention_mask" not in batch:
+            tokens = sum(len(example["input_ids"]) for example in examples)
+            batch["probe_mask"] = torch.arange(batch["input_ids"].shape[1])[None] < tokens
         return batch
 
     def _padded(self, examples: Sequence[Mapping[str, Any]], ids: Tensor) -> Tensor:

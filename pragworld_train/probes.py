@@ -14,6 +14,7 @@ from pragworld_tasks.files import write_whole
 from pragworld_train.losses import LabelProbe
 
 PROBES_FILE = "label_probes.safetensors"
+_PARAMETERS = {"inner.weight", "inner.bias", "outer.weight", "outer.bias"}
 PROBES_MODULE = "label_probes"  # their name in a model that is being trained
 
 
@@ -74,7 +75,9 @@ def load_probes(folder: str | Path) -> dict[int, LabelProbe]:
     weights: dict[int, dict[str, Tensor]] = {}
     for name, weight in read_probe_weights(folder).items():
         layer, _, parameter = name.partition(".")
-        weights.setdefault(int(layer), {})[parameter] = weight
+        weights.setdefault(int(layer) if layer.isdecimal() else -1, {})[parameter] = weight
+    if not weights or min(weights) < 0 or any(set(one) != _PARAMETERS for one in weights.values()):
+        raise InputError(f"{Path(folder) / PROBES_FILE}: these are not the weights of probes")
     probes = {}
     for number in sorted(weights):
         inner = weights[number]["inner.weight"]

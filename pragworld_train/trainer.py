@@ -174,7 +174,7 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self.args.suppressed,
             self.args.hls_reduction,
         )
-        if probes:
+        if probes or getattr(self.data_collator, "padding_free", False):
             self.data_collator = ProbeLabelCollator(self.data_collator)
 
     @property

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import PeftModel, get_peft_model
 from safetensors.torch import load_file
 from small_models import ARCHITECTURES
@@ -421,12 +422,15 @@ def test_positions_are_ends_of_prompts_and_tokens_in_every_layout(tmp_path: Path
         assert found == sorted(ids[-3] for ids in ROWS["input_ids"])
 
 
-def test_padding_after_sequences_differs_from_their_first_tokens() -> None:
-    positions = torch.tensor(
-        [[0, 1, 2, 0, 1, 0, 1, 2, 0, 0, 0], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]
-    )
-    expected = [[True] * 8 + [False] * 3, [True] * 11]
-    assert token_mask({"position_ids": positions}).tolist() == expected
+def test_padding_after_sequences_differs_from_sequences_of_one_token(tmp_path: Path) -> None:
+    """Cutting 17 tokens at 16 leaves one, whose position is 0 like those of padding."""
+    packed = {"packing": True, "packing_strategy": "bfd_split", "max_length": 16}
+    options = {"harmful_layers": [2], "hls_weight": 0.1, "pad_to_multiple_of": 32, **packed}
+    rows = Dataset.from_dict({"input_ids": [list(range(3, 20))] * 4})
+    trainer = make_trainer(fresh_model(), settings(tmp_path, **options), rows)
+    batches = list(trainer.get_train_dataloader())
+    assert sum(int(token_mask(batch).sum()) for batch in batches) == 4 * 17
+    assert all(torch.equal(token_mask(batch), batch["input_ids"] != 0) for batch in batches)
 
 
 # Accumulation -------------------------------------------------------------------------------------
