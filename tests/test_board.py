@@ -30,7 +30,7 @@ from pragworld_interp import EXAMPLES, average_effects, read_patching
 from pragworld_interp.identities import model_titles
 from pragworld_interp.layer_report import p_text
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -258,6 +258,23 @@ def test_a_group_is_shown_once_whatever_the_order_of_its_documents() -> None:
             any(piece.change != "same" for line in view.context for piece in line) for view in views
         ]
         assert changed == [False] + [True] * (len(own) - 1)
+
+
+def test_runs_on_the_same_texts_share_a_board_only_if_they_share_groups() -> None:
+    documents = generate_documents(groups=2)
+    own = [replace(document, split="own") for document in documents]
+    moved = [replace(document, group=9 - document.group) for document in own]
+
+    def run(name: str, answered: list[Document]) -> BoardRun:
+        answers = Predictions.from_responses([document.answer for document in answered])
+        record = to_record(RunSource(name, answered[0].split), score(answered, answers))
+        return BoardRun(name, record, record.report(answered))
+
+    boards = make_boards([run("a", documents), run("b", own), run("c", own)])
+    assert [[one.name for one in board.runs] for board in boards] == [["a"], ["b", "c"]]
+    assert [board.title for board in boards] == ["generated", "own"]
+    with pytest.raises(InputError, match=r"^c and b: the same texts, but other groups"):
+        make_boards([run("b", own), run("c", moved)])
 
 
 def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -377,6 +378,63 @@ def test_odd_samples_are_refused_in_one_line(
         main(["score", "--responses", str(path)])
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"effect": None}, "row 1: an altered variant without its 'effect'"),
+        ({"effect": {"flip": "invariant", "invariant": "flip"}}, "contradicts the answers"),
+        (
+            {"alteration": None, "effect": None},
+            "row 1: an altered variant without its 'alteration'",
+        ),
+        (
+            {"alteration": None, "effect": None, "is_original": True},
+            "has another original in row 0",
+        ),
+        ({"is_original": True}, "row 1: 'is_original' contradicts the 'alteration'"),
+        ({"basis": {"entailed": "excluded", "excluded": "entailed"}}, "contradicts answer"),
+    ],
+)
+def test_samples_whose_documents_contradict_each_other_are_refused(
+    documents: list[Document], tmp_path: Path, changes: dict[str, Any], expected: str
+) -> None:
+    """Their digest covers texts and gold answers only."""
+    second = documents[1]
+    for name, value in changes.items():
+        new = value[getattr(second, name)] if isinstance(value, dict) else value
+        second = replace(second, **{name: new})
+    edited = [documents[0], second, *documents[2:]]
+    path = write_samples(tmp_path / "edited.jsonl", edited, [one.answer for one in edited])
+    with refused(expected):
+        main(["score", "--responses", str(path)])
+
+
+def edited_lines(path: Path, **changes: Any) -> Path:
+    """Change the second line of a file of JSON lines."""
+    lines = path.read_text().splitlines(keepends=True)
+    lines[1] = json.dumps({**json.loads(lines[1]), **changes}) + "\n"
+    path.write_text("".join(lines))
+    return path
+
+
+def test_samples_that_contradict_themselves_are_refused(
+    documents: list[Document], tmp_path: Path
+) -> None:
+    answers = [document.answer for document in documents]
+    path = write_samples(tmp_path / "a.jsonl", documents, answers)
+    edited_lines(path, filter="none", resps=[["I don't know."]])
+    with refused("line 2.*: 'filtered_resps' are not the responses in 'resps', though nothing"):
+        main(["score", "--responses", str(path)])
+    path = write_samples(tmp_path / "b.jsonl", documents, answers)
+    edited_lines(path, filtered_resps=[[-1.0, True], [-2.0, False]])
+    with refused("line 2.*: likelihoods among written responses, or the reverse"):
+        main(["score", "--responses", str(path)])
+    path = write_samples(tmp_path / "c.jsonl", documents, answers)
+    path.write_text(path.read_text() + path.read_text().splitlines(keepends=True)[1])
+    with refused("row 1 is here twice"):
+        main(["score", "--responses", str(path)])
+
+
 def test_one_file_cannot_be_two_outputs(tmp_path: Path) -> None:
     out = str(tmp_path / "x")
     with refused("both name .*; choose two files"):
@@ -419,6 +477,9 @@ def test_items_against_a_count_by_hand(documents: list[Document]) -> None:
     others = [item for item in items if item.document.group != second.group]
     assert {(item.right, item.breaks_group) for item in others} == {(3, False)}
     assert by_row[1].answers == {"all": gold[1], "one": None, "group": None}
+    bases = [document.basis == "undetermined" for document in documents]
+    assert [item.is_undetermined for item in items] == bases
+    assert any(bases)
 
 
 def test_what_no_model_answers_as_labelled(reports: dict[str, ScoreReport]) -> None:

@@ -65,6 +65,26 @@ def read_documents(path: str | Path) -> list[Document]:
     return [_to_document(line, numbers[line.group], originals[line.group]) for line in lines]
 
 
+def check_documents(path: Path, documents: Iterable[Document]) -> None:
+    """Check that documents with alterations do not contradict each other.
+
+    Raises:
+        InputError: A group has no original or several, or an alteration, an effect or a basis
+            contradicts the other fields. The message names the row.
+    """
+    names = "context question answer group alteration basis is_original effect row".split()
+    lines = [
+        _read_line(
+            Where(path, document.row, None), {name: getattr(document, name) for name in names}
+        )
+        for document in documents
+    ]
+    originals = _originals(lines)
+    for line, document in zip(lines, documents, strict=True):
+        if _to_document(line, document.group, originals[line.group]).effect != document.effect:
+            line.where.refuse("an altered variant without its 'effect'")
+
+
 def _records(path: Path) -> Iterable[tuple[Where, dict[str, Any]]]:
     """Return the fields of the documents of a file in any format, with their places."""
     if path.is_dir():

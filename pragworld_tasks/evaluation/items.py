@@ -72,7 +72,9 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
                 only_wrong=int((~correct[:, place] & (wrong_in_group == 1)).sum()),
                 breaks_group=bool(right[place] == right[in_group].min() < len(reports)),
                 is_disputed=bool(readings and readings.is_disputed),
-                is_undetermined=bool(readings and readings.is_undetermined),
+                is_undetermined=(
+                    readings.is_undetermined if readings else document.basis == "undetermined"
+                ),
                 answers={name: report.predictions.ours[place] for name, report in reports.items()},
             )
         )

@@ -13,8 +13,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 
-from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.data.documents import Answer, Document, documents_digest, has_alterations
 from pragworld_tasks.data.label_readings import Reading, majority_answer
+from pragworld_tasks.data.own_documents import check_documents
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
@@ -58,6 +59,7 @@ class _Reading(NamedTuple):
     released: Answer | None
     response: str | None = None
     yes: float | None = None
+    is_likelihood: bool = False
 
 
 def read_predictions(
@@ -109,6 +111,11 @@ def read_predictions(
                 where.refuse(f"row {row} has two responses; pass the responses of one run only")
             _check_document(record, documents[row], where)
             by_row[row] = _read_record(record, where)
+            if by_row[row].is_likelihood != next(iter(by_row.values())).is_likelihood:
+                where.refuse(
+                    "likelihoods among written responses, or the reverse; pass the responses of "
+                    "one run only"
+                )
             if "doc" in record:
                 sampled[row] = record["doc"]
     names = ", ".join(map(str, paths))
@@ -118,7 +125,7 @@ def read_predictions(
             f"{names}: {len(by_row)} responses for {len(documents)} documents; "
             f"row {missing[0]} is the first without one; {whole_run_remedy(paths[0])}"
         )
-    ours, released, responses, yes = map(
+    ours, released, responses, yes, _ = map(
         list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
     )
     digest = _digest_of_samples(sampled, documents, names) if sampled else None
@@ -167,7 +174,7 @@ def sampled_documents(path: Path) -> list[Document]:
 
     reader = TypeAdapter(Document)
     names = [field.name for field in fields(Document)]
-    documents, recorded = [], set()
+    documents, recorded, rows = [], set(), set()
     for where, record in read_json_lines(path):
         document = record.get("doc")
         if not isinstance(document, Mapping) or not set(names) <= set(document):
@@ -178,6 +185,9 @@ def sampled_documents(path: Path) -> list[Document]:
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
             where.refuse(f"'doc' was edited, {wrong['loc'][0]!r} in it: {wrong['msg']}")
+        if document["row"] in rows:
+            where.refuse(f"row {document['row']} is here twice; pass the file that lm-eval wrote")
+        rows.add(document["row"])
         size, digest = document.get("group_size"), document.get("documents_digest")
         recorded.add((document["group"], json.dumps(size), json.dumps(digest)))
     documents.sort(key=lambda document: document.row)
@@ -187,6 +197,8 @@ def sampled_documents(path: Path) -> list[Document]:
         raise InputError(
             f"{path}: not all documents are there, or they were edited; {whole_run_remedy(path)}"
         )
+    if has_alterations(documents[0].split):
+        check_documents(path, documents)
     return documents
 
 
@@ -223,6 +235,10 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
     """Read a record's answer by our rules and by the released ones."""
     if "filtered_resps" in record:
         responses = record["filtered_resps"]
+        if record.get("filter") == "none" and record.get("resps") != [[one] for one in responses]:
+            where.refuse(
+                "'filtered_resps' are not the responses in 'resps', though nothing filters"
+            )
         if isinstance(responses, list) and len(responses) == 2:
             try:
                 yes, no = (float(likelihood) for likelihood, _ in responses)
@@ -231,7 +247,7 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
             answer = likelier_answer(yes, no)
             # The logistic function, which cannot overflow. No probability where there is no answer.
             probability = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
-            return _Reading(answer, answer, yes=probability)
+            return _Reading(answer, answer, yes=probability, is_likelihood=True)
         if not isinstance(responses, list) or len(responses) != 1:
             where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
         response = responses[0]

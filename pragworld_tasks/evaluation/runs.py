@@ -84,10 +84,7 @@ def find_runs(arguments: Sequence[str], split: str | None) -> list[RunSource]:
             refuse_results(path)
             sampled = sampled_split(path)
             if sampled and not _answers_questions(path):
-                raise InputError(
-                    f"{path}: samples of a task that does not answer each question once (it has "
-                    "several wordings, or measures perplexity); pass those of another task"
-                )
+                raise _of_other_task(path)
             if sampled and (part := part_of_run(path)):
                 raise InputError(f"{path}: {part}; pass a whole run")
             runs.append(RunSource(path.name, sampled, (path,)))
@@ -247,11 +244,13 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
 
     Runs on a part of the documents, by `--limit` or a shard, are left out with a warning.
     """
-    runs, parts = [], []
+    runs, parts, others = [], [], []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         sampled = sampled_split(path)
-        if sampled and split in (None, sampled) and _answers_questions(path):
-            if part := part_of_run(path):
+        if sampled and split in (None, sampled):
+            if not _answers_questions(path):
+                others.append(path)
+            elif part := part_of_run(path):
                 parts.append(f"{path}: {part}")
             else:
                 task, _ = task_and_date(path)
@@ -260,6 +259,8 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
         raise InputError(f"{parts[0]}; pass a whole run")
     for part in parts:
         logger.warning("%s; it is left out", part)
+    if others and not runs:
+        raise _of_other_task(others[0])
     if not runs:
         wanted = f"of the split {split}" if split else "of a pragworld task"
         raise InputError(
@@ -274,6 +275,13 @@ def _within(content: Any, *names: str) -> Any:
     for name in names:
         content = content.get(name) if isinstance(content, dict) else None
     return content
+
+
+def _of_other_task(path: Path) -> InputError:
+    return InputError(
+        f"{path}: samples of a task that does not answer each question once (it has several "
+        "wordings, or measures perplexity); pass those of another task"
+    )
 
 
 def _answers_questions(path: Path) -> bool:

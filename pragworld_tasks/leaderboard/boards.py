@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import Rank, rank_runs
@@ -108,17 +109,29 @@ class Board:
 
 
 def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
-    """Return a board for each set of documents that runs answered, in the order of the runs."""
-    by_digest: dict[str, list[BoardRun]] = {}
+    """Return a board for each set of documents that runs answered, in the order of the runs.
+
+    Raises:
+        InputError: Two runs have the same texts, but not the same groups or alterations.
+    """
+    by_data: dict[tuple[str, str], list[BoardRun]] = {}
     for run in runs:
-        by_digest.setdefault(run.record.data.digest, []).append(run)
-    splits = [board[0].record.data.split for board in by_digest.values()]
+        data = run.record.data
+        board = by_data.setdefault((data.split, data.digest), [run])
+        if list(run.documents) != list(board[0].documents):
+            raise InputError(
+                f"{run.name} and {board[0].name}: the same texts, but other groups, alterations or "
+                "effects; put them on boards of their own"
+            )
+        if run is not board[0]:
+            board.append(run)
+    splits = [split for split, _ in by_data]
     return [
         Board(
             split if splits.count(split) == 1 else f"{split} {digest:.8}",
             sorted(board, key=_order),
         )
-        for split, (digest, board) in zip(splits, by_digest.items(), strict=True)
+        for (split, digest), board in by_data.items()
     ]
 
 
