@@ -20,6 +20,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
+from blind_reading import utterances as labelled_utterances
+
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -65,7 +67,7 @@ _MOST_NOUN_WORDS = 2  # "living room"
 
 def utterances(document: Document) -> list[str]:
     """Return the utterances of a document without their speakers' labels."""
-    return [_LABEL.sub("", line, count=1) for line in document.context.strip().split("\n")]
+    return [_LABEL.sub("", line, count=1) for line in labelled_utterances(document)]
 
 
 def tokens(text: str) -> list[str]:
@@ -125,7 +127,7 @@ def frame(text: str, names: Set[str]) -> str:
         elif noun_words < _MOST_NOUN_WORDS:
             noun_words += 1
             slot = "NOUN"
-            if noun_words > 1 and words[-1] == "NOUN":
+            if noun_words > 1:
                 continue
         else:
             slot = word

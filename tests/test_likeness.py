@@ -4,9 +4,12 @@ import doctest
 import math
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import likeness
 import pytest
+from blind_reading import print_score
 from likeness import (
     Figure,
     alteration_figures,
@@ -74,6 +77,39 @@ def test_speaker_labels_are_no_words(generated: list[Document]) -> None:
         texts = utterances(document)
         assert all(not text.startswith(("Alice:", "Bob:")) for text in texts)
         assert len(texts) == document.context.count("\n") + 1
+
+
+def test_a_line_without_a_label_goes_on_with_the_utterance_before(
+    generated: list[Document],
+) -> None:
+    context = "Person 1: Where is\nthe tea?\nPerson 2: In the hall\nand the den."
+    document = replace(generated[0], context=context)
+    assert utterances(document) == ["Where is the tea?", "In the hall and the den."]
+    document = replace(generated[0], context="A: : Is it late?\nB: an: It\u2019s five.")
+    assert utterances(document) == ["Is it late?", "It's five."]
+
+
+def test_a_blind_reading_is_scored_by_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sheet.txt").write_text(
+        "=== 0\nA: Hi.\n\n=== 1\nAlice: where\n\n=== 2\nAlice: is\n"
+    )
+    (tmp_path / "key.json").write_text('["real", "generated", "real"]')
+    answers = tmp_path / "answers.json"
+    answers.write_text('["real", "real", "real"]')
+    print_score(tmp_path, answers)
+    assert [
+        line.split(" told")[0].split()[-3:] for line in capsys.readouterr().out.splitlines()
+    ] == [
+        ["2", "of", "3"],
+        ["1", "of", "1"],
+        ["1", "of", "2"],
+    ]
+    for wrong in ("5", '["real"]', '[["real"], "real", "real"]', '["real", "fake", "real"]'):
+        answers.write_text(wrong)
+        with pytest.raises(InputError, match='not 3 answers, each "real" or "generated"'):
+            print_score(tmp_path, answers)
 
 
 def test_every_item_of_equally_common_ones_has_its_share() -> None:
