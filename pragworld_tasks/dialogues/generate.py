@@ -143,7 +143,7 @@ def documents(groups: Iterable[Group]) -> Iterator[Document]:
 
 # One group ----------------------------------------------------------------------------------------
 
-_SCENES_APART = 37  # between the first scenes of two seeds; coprime to the number of scenes
+_SEEDS_APART = 37  # between the first scenes, or conversations, of two seeds
 _OTHER: dict[Answer, Answer] = {"yes": "no", "no": "yes"}
 _ANSWERS: dict[Basis | None, Answer | None] = {
     None: None,
@@ -186,7 +186,7 @@ def _group_about_conversation(
     rng: StableRandom,
 ) -> Group | None:
     """Generate a group about a conversation, or return None if none allows for the alterations."""
-    first = number + _SCENES_APART * settings.seed
+    first = number + _SEEDS_APART * settings.seed
     shares = SPLIT_SHARES[settings.split]
     found = original_and_variants(shares, first, plan, answer, rng)
     if found is None:
@@ -210,7 +210,7 @@ def _planned_group(
     opening_shares = SPLIT_SHARES[settings.split]
     keeps_undetermined = settings.undetermined == "keep"
     topics = plan.topics(rng)
-    scene = number + _SCENES_APART * settings.seed
+    scene = number + _SEEDS_APART * settings.seed
     for _ in range(_MOST_DIALOGUES):
         dialogue = compose(plan.domain, vocabulary, plan.length, topics, rng, opening_shares, scene)
         draft = _Draft(dialogue, vocabulary, opening_shares, plan, answer, keeps_undetermined, rng)

@@ -24,7 +24,7 @@ from pragworld_tasks.dialogues.world import (
 
 
 def _thing(scene: Scene, singles: float = 0.06) -> str:
-    """Return things that people ask about, or with the given probability a single one."""
+    """Return things that people ask about, with the given probability no plural if there is one."""
     numbers: tuple[NounNumber, ...] = ("singular", "mass")
     is_single = scene.rng.happens(singles)
     if is_single and any(number_of(thing) in numbers for thing in scene.things):
@@ -48,7 +48,7 @@ def _place(scene: Scene, agent: str) -> str:
 
 
 def _seen(scene: Scene) -> str:
-    """Return a place of which the replier speaks without naming a source: where they have been."""
+    """Return a place of which the replier speaks without a source: mostly one where they were."""
     return _place(scene, REPLIER) if scene.rng.happens(0.9) else scene.place()
 
 
@@ -110,7 +110,7 @@ def _more(scene: Scene, thing: str, place: str, known: Amount, is_open: bool) ->
 
 
 def _asked(scene: Scene, thing: str, agent: str, place: str) -> list[Exchange]:
-    """Return whether somebody left things in the place where they are."""
+    """Return a question whether somebody left things in the place where they are."""
     replies: dict[Reply, float] = {
         "no": 4,
         Claim(things=(_thing(scene),)): 1,
@@ -122,7 +122,7 @@ def _asked(scene: Scene, thing: str, agent: str, place: str) -> list[Exchange]:
 
 
 def _after_denial(scene: Scene, thing: str, place: str, agent: str) -> list[Exchange]:
-    """Return perhaps where the agent was, who did not leave the things there, or where they are."""
+    """Return perhaps a question where the agent was, who did not leave the things, or they are."""
     rng = scene.rng
     if agent != REPLIER and rng.happens(0.45):
         return [_trip(scene, agent)]
@@ -136,7 +136,7 @@ def _after_denial(scene: Scene, thing: str, place: str, agent: str) -> list[Exch
 
 
 def _found(scene: Scene, thing: str) -> list[Exchange]:
-    """Return where things are."""
+    """Return a question where things are."""
     place = scene.place()
     if number_of(thing) == "singular" or scene.rng.happens(0.6):
         place = _seen(scene)
@@ -147,7 +147,7 @@ def _found(scene: Scene, thing: str) -> list[Exchange]:
 
 
 def _trip(scene: Scene, agent: str) -> Exchange:
-    """Return where somebody went."""
+    """Return a question where somebody went."""
     source = _source(scene, agent, 0.5)
     connectives: tuple[Connective, ...] = ("and",) if agent == REPLIER else ("and", "and", "or")
     claim = Claim(places=(_place(scene, agent),), source=source)

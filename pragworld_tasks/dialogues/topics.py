@@ -164,7 +164,7 @@ class Scene:
         return first, self.rng.choice(others)
 
     def amount(self, thing: str) -> Amount:
-        """Return an amount other than "the": a quantifier, a number, or a range of numbers."""
+        """Return a quantifier, a number or a range of numbers; of a single thing, "the"."""
         number = number_of(thing)
         if number == "singular":
             return THE

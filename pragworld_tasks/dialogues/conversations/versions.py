@@ -109,7 +109,7 @@ def original_and_variants(
 
 @cache
 def _of_shares(shares: tuple[int, ...]) -> list[Template]:
-    """Return the conversations of the shares, in an order in which fields alternate."""
+    """Return the conversations of the shares, in an order that mixes fields."""
     members = [template for template in templates() if template.share in shares]
     return StableRandom("the order of the conversations").shuffled(members)
 
