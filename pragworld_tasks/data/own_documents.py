@@ -9,7 +9,7 @@ rest. A file that contradicts itself is refused with the line or row and the rea
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,8 @@ def check_documents(path: Path, documents: Iterable[Document]) -> None:
         InputError: A group has no original or several, or an alteration, an effect or a basis
             contradicts the other fields. The message names the row.
     """
-    names = "context question answer group alteration basis is_original effect row".split()
     lines = [
-        _read_line(
-            Where(path, document.row, None), {name: getattr(document, name) for name in names}
-        )
-        for document in documents
+        _read_line(Where(path, document.row, None), asdict(document)) for document in documents
     ]
     originals = _originals(lines)
     for line, document in zip(lines, documents, strict=True):
