@@ -1,7 +1,8 @@
 """Find the useful and harmful layers of any Hugging Face decoder.
 
 Import names from here; each is loaded when it is first used. Only `ablate`, `patch` and `trace`,
-which sweep a model in memory, and `plan_model` need torch, and only figures need matplotlib. The
+which sweep a model in memory, and `plan_model` and `RunPlan` need torch, and only figures need
+matplotlib. The
 command `pragworld-interp` loads models by name, resumes interrupted sweeps, and runs on several
 devices.
 

@@ -23,7 +23,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pragworld_interp.layer_report import By, Intervention, LayerReport, Role, p_text
+from pragworld_interp.layer_report import (
+    By,
+    Intervention,
+    LayerReport,
+    Role,
+    check_choice,
+    p_text,
+)
 from pragworld_interp.layer_statistics import holm
 from pragworld_interp.serialization import encode
 from pragworld_tasks.errors import InputError
@@ -163,6 +170,10 @@ def compare_reports(
         >>> round(correlation.value, 2), correlation.p, round(correlation.holm, 1)
         (1.0, 0.2, 0.4)
     """
+    check_choice("by", by, By)
+    check_choice("null", null, Null)
+    if draws < 1:
+        raise InputError(f"draws={draws}: must be at least 1")
     if len(layer_reports) < 2:
         raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
     check_comparable(layer_reports)

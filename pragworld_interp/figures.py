@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from pragworld_interp.comparison import check_same_sweep
-from pragworld_interp.layer_report import By, LayerReport, Outcome
+from pragworld_interp.layer_report import By, LayerReport, Outcome, check_choice
 from pragworld_interp.patching_report import PatchedProbability
 from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.errors import InputError
@@ -87,6 +87,9 @@ def accuracy_figure(
         ...     reports = read_layer_files([EXAMPLES / "layers.json"])
         ...     figure = accuracy_figure(reports, f"{folder}/figure.png", by="sign")
     """
+    check_choice("metric", metric, Metric)
+    check_choice("by", by, By)
+    check_choice("horizontal", horizontal or "layer", Horizontal)
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")

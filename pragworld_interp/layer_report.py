@@ -445,3 +445,9 @@ def _role_lines(report: LayerReport) -> list[str]:
 
 def _rate(share: float) -> str:
     return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Refuse a setting that is not one of its choices, the arguments of a `Literal`."""
+    if value not in get_args(choices):
+        raise InputError(f"{name}={value!r}: must be one of {', '.join(get_args(choices))}")

@@ -25,6 +25,7 @@ from pragworld_interp.power import smallest_found
 from pragworld_interp.serialization import DIGITS
 from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split, has_alterations
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
     LEAST_GROUPS,
@@ -130,6 +131,9 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         report: The report.
         settings: Other settings of the statistics; None for the same ones.
 
+    Raises:
+        InputError: A setting is out of range.
+
     Examples:
         >>> from pragworld_interp import EXAMPLES, SweepSettings, read_layers, recompute_report
         >>> report = read_layers(EXAMPLES / "layers.json")
@@ -137,6 +141,8 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         >>> lenient.selected("useful", by="evidence")
         [0, 1]
     """
+    if settings and (problem := settings_problem(settings)):
+        raise InputError(problem)
     computed = report_from_results(
         report.documents,
         report.model,
@@ -146,6 +152,23 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         report.targets,
     )
     return replace(report, **vars(computed))
+
+
+def settings_problem(settings: SweepSettings) -> str | None:
+    """Return what is wrong with settings that statistics cannot be computed with, or None."""
+    limits: dict[str, tuple[float, float]] = {
+        "level": (0.5, 0.999),
+        "resamples": (1, 1_000_000),
+        "halvings": (1, 1_000_000),
+        "seed": (0, 2**32),
+        "alpha": (0, 1),
+    }
+    for name, (least, most) in limits.items():
+        value = getattr(settings, name)
+        kinds = (int,) if isinstance(least, int) and name != "alpha" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+            return f"settings.{name} is {value!r}, not from {least} to {most}"
+    return None
 
 
 # Tests and stability ------------------------------------------------------------------------------

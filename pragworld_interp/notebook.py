@@ -12,13 +12,13 @@ from typing import Any
 from pragworld_interp import pipeline
 from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.identities import OwnPrompt
-from pragworld_interp.layer_report import Intervention, Replacement
+from pragworld_interp.layer_report import Intervention, Replacement, check_choice
 from pragworld_interp.loading import model_identity
 from pragworld_interp.patching_report import CHECKED_PAIRS, Method
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.processes import sharing_errors
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
-from pragworld_interp.reports import Ablated, Patched, check_choice
+from pragworld_interp.reports import Ablated, Patched
 from pragworld_interp.runs import from_first, process_state
 from pragworld_interp.targets import Layers, Module
 from pragworld_interp.trace_files import Traced
@@ -98,7 +98,7 @@ def ablate(
     check_choice("replacement", replacement, Replacement)
     if problem := positions_problem(positions):
         raise InputError(f"positions={positions!r}: {problem}")
-    _check_integer("seed", seed)
+    seed = _integer("seed", seed)
     drawn = seed if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
@@ -221,7 +221,7 @@ def trace(
         _check_documents(listed)
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
-        _check_integer("row", row)
+        row = _integer("row", row)
         listed = select_pair(listed, row)
     own = _own_data(prompts, labels, answers, None)
     if own:
@@ -273,9 +273,11 @@ def _own_data(
     return own if texts else None
 
 
-def _check_integer(name: str, value: Any) -> None:
+def _integer(name: str, value: Any) -> int:
+    """Return an integer of any kind, such as numpy's, as Python's, which JSON can hold."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputError(f"{name}={value!r:.40}: must be an integer, not {type(value).__name__}")
+    return int(value)
 
 
 def _items(name: str, values: Any, kind: type) -> list[Any]:
@@ -309,8 +311,10 @@ def _prepared(
         raise InputError("a sweep needs either documents or prompts; give one of them")
     if listed:
         _check_documents(listed)
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
+    if batch_tokens is not None:
+        batch_tokens = _integer("batch_tokens", batch_tokens)
+        if batch_tokens < 1:
+            raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise InputError(
             f"{type(tokenizer).__name__}: not a tokenizer of transformers; load it with "

@@ -12,7 +12,7 @@ from typing import Any
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
 from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
-from pragworld_interp.layer_statistics import recompute_report
+from pragworld_interp.layer_statistics import recompute_report, settings_problem
 from pragworld_interp.patching_report import SCHEMA as PATCHING_SCHEMA
 from pragworld_interp.patching_report import SCHEMA_VERSION as PATCHING_VERSION
 from pragworld_interp.patching_report import (
@@ -163,18 +163,8 @@ def read_patching_panels(
 
 def _check_consistency(report: LayerReport) -> None:
     """Raise `UnfitError` if parts of a report contradict each other, or cannot be computed with."""
-    settings = report.settings
-    limits: dict[str, tuple[float, float]] = {
-        "level": (0.5, 0.999),
-        "resamples": (1, 1_000_000),
-        "halvings": (1, 1_000_000),
-        "seed": (0, 2**32),
-        "alpha": (0, 1),
-    }
-    for name, (least, most) in limits.items():
-        value = getattr(settings, name)
-        if not least <= value <= most:
-            raise UnfitError(f"settings.{name} is {value}, not from {least} to {most}")
+    if problem := settings_problem(report.settings):
+        raise UnfitError(problem)
     labels = report.model.labels
     if len({*labels}) < 2 or len({*labels}) < len(labels):
         raise UnfitError(f"model.labels has {len({*labels})} values, not at least 2, each once")

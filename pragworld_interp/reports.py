@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
 from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patching_figure
 from pragworld_interp.identities import model_titles
@@ -25,8 +25,6 @@ class Ablated(LayerReport):
         horizontal: Horizontal | None = None,
     ) -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
-        check_choice("metric", metric, Metric)
-        check_choice("horizontal", horizontal or "layer", Horizontal)
         return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
 
     def _repr_markdown_(self) -> str:
@@ -47,7 +45,6 @@ class Patched(PatchingReport):
         Raises:
             InputError: No pair is kept.
         """
-        check_choice("horizontal", horizontal or "layer", Horizontal)
         if not self.kept_by_alteration():
             raise InputError("no pair is kept, so there is nothing to show")
         title, panels = patching_panels([self], by_alteration)
@@ -69,9 +66,3 @@ def patching_panels(
             panels.setdefault(name, {})[title] = average_effects(pairs)
     first = reports[0]
     return f"residuals patched at {first.place}: {first.data.split}", panels
-
-
-def check_choice(name: str, value: str, choices: Any) -> None:
-    """Refuse a setting that is not one of its choices, the arguments of a `Literal`."""
-    if value not in get_args(choices):
-        raise InputError(f"{name}={value!r}: must be one of {', '.join(get_args(choices))}")

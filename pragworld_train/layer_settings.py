@@ -6,6 +6,8 @@ They stand apart from the trainer's configuration, which needs torch and trl, so
 
 import logging
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -92,11 +94,7 @@ class LayerSettings:
             raise InputError(f"probe_hidden_size {self.probe_hidden_size}: must be at least 1")
         if self.probe_classes is None:
             self.probe_classes = ["yes", "no"]
-        names = dict.fromkeys(self.probe_classes)
-        if len(names) < max(2, len(self.probe_classes)) or "" in names:
-            raise InputError(
-                f"probe_classes {self.probe_classes}: must be two or more, all different"
-            )
+        check_classes(self.probe_classes)
         if self.gradient_share_steps < 0:
             raise InputError(
                 f"gradient_share_steps {self.gradient_share_steps}: must be at least 0"
@@ -107,7 +105,7 @@ class LayerSettings:
         for name, kind in (("layer_selection", By), ("hls_reduction", Reduction)):
             if (choice := getattr(self, name)) not in get_args(kind):
                 raise InputError(f"{name} {choice!r}: must be one of {', '.join(get_args(kind))}")
-        useful, harmful = self.useful_layers or [], self.harmful_layers or []
+        useful, harmful = map(self._listed, ("useful_layers", "harmful_layers"))
         by, report = self.layer_selection, self.layer_report()
         if report is not None:
             try:
@@ -173,3 +171,28 @@ class LayerSettings:
                 raise InputError(
                     f"{role} layer {beyond[0]}: the model has layers 0 to {layers - 1} only"
                 )
+
+    def _listed(self, name: str) -> list[int]:
+        """Return the layers in a setting, and keep them there as a list."""
+        value = getattr(self, name)
+        if value is None:
+            return []
+        try:
+            layers = [operator.index(layer) for layer in value]
+        except TypeError as error:
+            raise InputError(
+                f"{name} {value!r:.40}: must be a list of numbers of layers"
+            ) from error
+        setattr(self, name, layers)
+        return layers
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Refuse classes of labels that a probe cannot tell apart.
+
+    Raises:
+        InputError: There are fewer than two, two are equal, or one is empty or no text.
+    """
+    is_list = not isinstance(classes, str) and all(isinstance(name, str) for name in classes)
+    if not is_list or len({*classes}) < max(2, len(classes)) or "" in classes:
+        raise InputError(f"probe_classes {classes!r:.80}: must be two or more, all different")

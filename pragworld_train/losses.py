@@ -11,12 +11,13 @@ A batch may arrive in parts, from several accumulation steps or processes. Given
 examples or tokens in the whole batch, the losses of the parts add up to the loss of the whole.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import Reduction
 
 
@@ -106,6 +107,9 @@ def hls_loss(
     Returns:
         A scalar in float32, or in float64 if `output` is.
 
+    Raises:
+        InputError: There is no such reduction, or the mask has another shape.
+
     Examples:
         >>> import torch
         >>> output = torch.tensor([[[1.0, 3.0], [9.0, 9.0]]])  # a token and padding
@@ -113,6 +117,11 @@ def hls_loss(
         >>> print(f"{hls_loss(output, mask):.1f} {hls_loss(output, mask, 'norm'):.1f}")
         5.0 10.0
     """
+    if reduction not in get_args(Reduction) or mask.shape != output.shape[:-1]:
+        raise InputError(
+            f"reduction {reduction!r}, mask {list(mask.shape)}, output {list(output.shape)}; use "
+            f"{' or '.join(get_args(Reduction))}, and a mask of {list(output.shape[:-1])}"
+        )
     total: Tensor = _square_sum(output, mask)
     features = output.shape[-1] if reduction == "mean" else 1
     return total / features / (mask.sum() if tokens is None else tokens)

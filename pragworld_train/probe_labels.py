@@ -20,6 +20,7 @@ from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.errors import InputError
+from pragworld_train.layer_settings import check_classes
 
 NO_LABEL = -100  # as in `labels`
 _COLUMN = "probe_labels"
@@ -115,6 +116,7 @@ def label_rows(
     Raises:
         InputError: As for `add_probe_labels`, or a row with a label is too long.
     """
+    check_classes(classes)
     feature = (dataset.features or {}).get("label")
     if isinstance(feature, ClassLabel) and feature.names != list(classes):
         raise InputError(

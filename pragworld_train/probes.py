@@ -81,8 +81,14 @@ def load_probes(folder: str | Path) -> dict[int, LabelProbe]:
     probes = {}
     for number in sorted(weights):
         inner = weights[number]["inner.weight"]
-        hidden, width = inner.shape
-        classes = len(weights[number]["outer.bias"])
-        probes[number] = LabelProbe(width, hidden, classes).to(inner.dtype)
-        probes[number].load_state_dict(weights[number])
+        try:
+            hidden, width = inner.shape
+            classes = len(weights[number]["outer.bias"])
+            probes[number] = LabelProbe(width, hidden, classes).to(inner.dtype)
+            probes[number].load_state_dict(weights[number])
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{Path(folder) / PROBES_FILE}: probe {number}: {reason:.120}"
+            ) from error
     return probes

@@ -734,3 +734,11 @@ def test_names_of_intents_and_paraphrases_make_no_difference(
 @given(answers())
 def test_what_is_unreadable_makes_no_difference(given: list[Answer]) -> None:
     assert_same_shares(given, [*given, (NAN, 77, 0), (NAN, 0, 77)])
+
+
+def test_labels_of_different_types_are_different() -> None:
+    values, paraphrase = [1.0, 1.2, 5.0, 5.1], [0, 1, 0, 1]
+    assert len(set(nest(values, paraphrase, cast(Any, [1, 1, "1", "1"])).intent)) == 2
+    for wrong in ([0, 0, None, 1], [0, 0, math.nan, 1]):
+        with pytest.raises(InputError, match="intent: a label is None or not a number; name each"):
+            nest(values, paraphrase, cast(Any, wrong))

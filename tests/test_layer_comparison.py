@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,3 +287,18 @@ def test_p_of_a_comparison_are_corrected_together() -> None:
     text = comparison.to_text()
     assert f"corrected over the {len(measures)} p of the table by Holm's method" in text
     assert "correlation of a and d (" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"null": "shifts"}, "null='shifts': must be one of"),
+        ({"draws": 0}, "draws=0: must be at le"),
+    ],
+)
+def test_options_of_a_comparison_that_mean_nothing_are_refused(
+    options: dict[str, Any], message: str
+) -> None:
+    reports = {name: random_report(4, seed=seed) for seed, name in enumerate("ab")}
+    with pytest.raises(InputError, match=message):
+        compare_reports(reports, **options)

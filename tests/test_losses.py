@@ -1,12 +1,14 @@
 """The losses of layer-regularized fine-tuning, compared with numbers computed by hand."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pragworld_tasks.errors import InputError
 from pragworld_train.losses import LabelProbe, at_ends, hls_loss, ula_loss
 
 OUTPUT = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]], [[0.0, 1.0], [9.0, 9.0], [9.0, 9.0]]])
@@ -103,3 +105,11 @@ def test_parts_of_a_batch_add_up_to_the_whole(cut: int, seed: int) -> None:
     torch.testing.assert_close(sum(suppress), hls_loss(output, mask))
     amplify = [ula_loss(logits[:, part], labels[part], examples=4) for part in parts]
     torch.testing.assert_close(sum(amplify), ula_loss(logits, labels))
+
+
+@pytest.mark.parametrize(("shape", "reduction"), [((1, 4), "mean"), ((2, 4), "means")])
+def test_hls_refuses_a_mask_of_another_shape_and_unknown_reductions(
+    shape: tuple[int, int], reduction: Any
+) -> None:
+    with pytest.raises(InputError, match="use mean or norm, and a mask of"):
+        hls_loss(torch.ones(2, 4, 6), torch.ones(shape, dtype=torch.bool), reduction)

@@ -1,8 +1,10 @@
 """Scores of responses that exist already: published figures, formats, comparison, bad input."""
 
+import copy
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -399,3 +401,36 @@ def test_a_single_file_of_responses_is_named_by_itself(tmp_path: Path) -> None:
     path = write_responses(tmp_path / "a.jsonl", ["no"] * len(MANUAL))
     for paths in (path, str(path)):
         assert read_predictions(paths, MANUAL).ours == read_predictions([path], MANUAL).ours
+
+
+# From Python --------------------------------------------------------------------------------------
+
+
+def test_a_report_is_of_what_was_scored_and_can_be_copied() -> None:
+    documents = generate_documents(groups=5, seed=1)
+    answers = [document.answer for document in documents]
+    report = score(iter(documents), (answer for answer in answers))
+    documents.sort(key=lambda document: document.question)
+    assert report.acc == 100
+    assert report.predictions.responses == answers
+    for twin in (copy.deepcopy(report), pickle.loads(pickle.dumps(report))):
+        assert twin.to_json() == report.to_json()
+
+
+@pytest.mark.parametrize("response", [True, 0, float("nan"), ["yes"]])
+def test_a_response_that_is_no_text_is_refused(response: Any) -> None:
+    documents = generate_documents(groups=2)
+    responses = ["yes", response, *["no"] * (len(documents) - 2)]
+    with pytest.raises(InputError, match=r"response 1 is .*not text or None"):
+        score(documents, responses)
+
+
+def test_one_document_counts_once() -> None:
+    documents = generate_documents(groups=2)
+    with pytest.raises(InputError, match="2 of the documents to score have row 0; pass each once"):
+        score(documents * 2, ["yes"] * 2 * len(documents))
+
+
+def test_no_files_of_responses_are_refused() -> None:
+    with pytest.raises(InputError, match="there are no files of responses; pass one or more"):
+        read_predictions([], generate_documents(groups=2))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -399,3 +400,19 @@ def test_formatting_that_hides_labels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         make_trainer(fresh_model(), settings(tmp_path, **BOTH), rows, formatting_func=str)
     refused(caught, "formatting_func: it hides the labels")
+
+
+@pytest.mark.parametrize("layers", [0, "0", [0.5], [True, 1.5]])
+def test_layers_that_are_no_list_of_numbers_are_refused(layers: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"useful_layers .*: must be a list of numbers of layers"):
+        settings(tmp_path, useful_layers=layers)
+
+
+def test_layers_may_be_an_array(tmp_path: Path) -> None:
+    assert settings(tmp_path, useful_layers=np.array([0])).useful_layers == [0]
+
+
+@pytest.mark.parametrize("classes", ["yes", ["yes"], ["yes", "yes"], ["", "no"]])
+def test_classes_that_a_probe_cannot_tell_apart_are_refused(classes: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"probe_classes .*: must be two or more, all different"):
+        settings(tmp_path, useful_layers=[0], probe_classes=classes)

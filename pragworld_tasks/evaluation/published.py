@@ -28,7 +28,7 @@ def published_models(split: ReleasedSplit = "manual") -> list[str]:
         (14, 10)
     """
     folder = _FOLDER / split
-    if not folder.is_dir():
+    if not (split.isidentifier() and folder.is_dir()):
         return []
     return sorted((file.name.removesuffix(".json") for file in folder.iterdir()), key=str.casefold)
 

@@ -8,7 +8,7 @@ hold the documents they are answers to.
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
@@ -42,13 +42,24 @@ class Predictions:
     yes: list[float | None] | None = None
 
     @classmethod
-    def from_responses(cls, responses: Sequence[str | None]) -> Self:
-        """Read the answers of responses; None is a response that an API refused to give."""
-        texts = [response or "" for response in responses]
+    def from_responses(cls, responses: Iterable[str | None]) -> Self:
+        """Read the answers of responses; None is a response that an API refused to give.
+
+        Raises:
+            InputError: A response is no text.
+        """
+        listed: list[str | None] = [responses] if isinstance(responses, str) else [*responses]
+        for number, response in enumerate(listed):
+            if not isinstance(response, str | None):
+                kind = type(response).__name__
+                raise InputError(
+                    f"response {number} is {response!r:.40} ({kind}), not text or None"
+                )
+        texts = [response or "" for response in listed]
         return cls(
             list(map(read_answer, texts)),
             list(map(read_answer_released, texts)),
-            responses=list(responses),
+            responses=listed,
         )
 
 
@@ -89,6 +100,8 @@ def read_predictions(
     """
     if isinstance(paths, str | Path):
         paths = [paths]
+    if not paths:
+        raise InputError("there are no files of responses; pass one or more")
     by_row: dict[int, _Reading] = {}
     sampled: dict[int, Mapping[str, Any]] = {}  # the documents as samples have them
     numbered: bool | None = None

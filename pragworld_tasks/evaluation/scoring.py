@@ -3,8 +3,10 @@
 Everything that people read here is in percent, as in the paper's tables; differences are in points.
 """
 
+import copy
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -167,7 +169,9 @@ class ScoreReport:
         return nested
 
     def __getattr__(self, name: str) -> float:
-        if "documents" in self.__dict__ and not name.startswith("_") and name in self.metrics:
+        if "documents" not in self.__dict__ or name.startswith("_"):  # as while it is unpickled
+            raise AttributeError(name)
+        if name in self.metrics:
             return self.metrics[name].percent
         raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
 
@@ -252,7 +256,7 @@ class ScoreReport:
 
 
 def score(
-    documents: Sequence[Document], responses: Predictions | Sequence[str | None]
+    documents: Iterable[Document], responses: Predictions | Iterable[str | None]
 ) -> ScoreReport:
     """Score what a model answered to the documents of a split.
 
@@ -265,8 +269,8 @@ def score(
         The metrics of section 5 of the paper with intervals, and breakdowns.
 
     Raises:
-        InputError: There are no documents, they are from several splits, or there are not as many
-            responses as documents.
+        InputError: There are no documents, one of them is there twice, they are from several
+            splits, or there are not as many responses as documents.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -278,10 +282,14 @@ def score(
         >>> report.metrics["yes_acc"].right == answers.count("yes")
         True
     """
+    documents = tuple(documents)
     splits = sorted({document.split for document in documents})
     if len(splits) != 1:
         held = f"are of the splits {', '.join(splits)}" if splits else "are missing"
         raise InputError(f"the documents to score {held}; pass those of one split")
+    row, times = Counter(document.row for document in documents).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{times} of the documents to score have row {row}; pass each once")
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
     if len(responses.ours) != len(documents):
@@ -289,7 +297,7 @@ def score(
             f"{len(responses.ours)} responses for {len(documents)} documents; pass one response "
             "for each document, in their order"
         )
-    return ScoreReport(documents, responses)
+    return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
 
 
 def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:

@@ -131,7 +131,7 @@ def nest(
         raise InputError(
             f"values: {error}; they must be numbers, or None where unreadable"
         ) from error
-    labels = [np.asarray(intent), np.asarray(paraphrase)]
+    labels = [_numbered("intent", intent), _numbered("paraphrase", paraphrase)]
     if numbers.ndim != 1 or any(label.shape != numbers.shape for label in labels):
         shapes = f"{numbers.shape}, {labels[0].shape} and {labels[1].shape}"
         raise InputError(
@@ -151,6 +151,20 @@ def nest(
         prompts[:, order], axis=1, return_index=True, return_counts=True
     )
     return Responses(numbers[order], first, count, paraphrase=prompts[1], intent=prompts[0])
+
+
+def _numbered(name: str, labels: ArrayLike) -> np.ndarray:
+    """Return the numbers of labels in their order, so that 1 and "1" differ."""
+    array = np.asarray(labels, dtype=object)
+    try:
+        items = [label.item() if isinstance(label, np.generic) else label for label in array.flat]
+        if any(label is None or label != label for label in items):
+            raise InputError(f"{name}: a label is None or not a number; name each")
+        known = sorted({*items}, key=lambda label: (isinstance(label, str), label))
+    except TypeError as error:
+        raise InputError(f"{name}: {error}; labels must be numbers or words") from error
+    places = {label: place for place, label in enumerate(known)}
+    return np.array([places[label] for label in items], dtype=int).reshape(array.shape)
 
 
 def nest_prompts(prompts: Iterable[tuple[int, int, Sequence[float | None]]]) -> Responses:
