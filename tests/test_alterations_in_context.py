@@ -265,6 +265,7 @@ def test_a_whole_reply_is_turned_round() -> None:
         "a day or two",
         "you two can go",
         "a book or two afterward",
+        "The two cups that Ann gave us are here.",
         "They cost $1, $2 and $5.",
     ],
 )
@@ -282,6 +283,10 @@ def test_numbers_of_particular_things_are_left_alone(text: str) -> None:
         ("take it twice a day", {"take it three times a day"}),
         ("I bought a pair of shoes.", {"I bought two pairs of shoes."}),
         ("one or two days", {"two or three days"}),
+        (
+            "Are all here?\nB: All three.",
+            {f"Are all here?\nB: All {number}." for number in ("four", "five", "six")},
+        ),
     ],
 )
 def test_a_measure_is_one(text: str, altered: set[str]) -> None:
@@ -447,6 +452,8 @@ def test_parts_of_other_things_change(text: str, altered: set[str]) -> None:
         "Mr. and Mrs. Smith",
         "He was born and raised here.",
         "I have two brothers and a sister.",
+        "My boss is friendly and my office is big.",
+        "One is a teacher and the other is still at school.",
     ],
 )
 def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:

@@ -222,8 +222,10 @@ def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Rep
 def _with_quantifier(
     sentence: Sentence, place: int, lead: Sentence | None
 ) -> list[Replacement] | None:
-    """Return the negation of a subject with "all" or "some", or None if it has neither."""
+    """Return the negation of a subject with "all", "some" or "both", or None if it has none."""
     ahead = sentence.all_before(place)
+    if "both" in ahead:
+        return []  # "neither of them does" changes more than a word
     for word in ("all", "some"):
         if word not in ahead:
             continue

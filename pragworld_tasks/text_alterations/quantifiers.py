@@ -403,7 +403,10 @@ def _joined_nouns(sentence: Sentence, place: int, start: int) -> str | None:
     # A modal after the second noun makes a clause of it: "hurry, or the bus will leave".
     fits = {"", "of", *word_list("after_nouns")} - {*word_list("auxiliaries")}
     following = sentence.after(sentence.mention_end(start))
-    return "nouns" if following in {*fits, *PLURAL_VERBS, *SINGULAR_VERBS} else None
+    verbs = {*PLURAL_VERBS, *SINGULAR_VERBS}
+    if following in verbs and verbs & {*sentence.all_before(place)}:
+        return None  # "my boss is friendly and my office is big"
+    return "nouns" if following in {*fits, *verbs} else None
 
 
 def _adjectives(sentence: Sentence, place: int) -> int:

@@ -165,7 +165,7 @@ def _is_quantity(sentence: Sentence, first: int, last: int) -> bool:
     while sentence.before(place) in _ABOUT:
         place -= 1
     ahead = line[: sentence.words[place].start].rstrip(" $£€")
-    if ahead.endswith(sentence.at(place - 1)) and sentence.at(place - 1) in word_list(
+    if ahead.lower().endswith(sentence.at(place - 1)) and sentence.at(place - 1) in word_list(
         "definite_before"
     ):
         return False  # "another $ 50", "the only two"
@@ -258,6 +258,8 @@ def _new_numbers(sentence: Sentence, first: int, last: int) -> list[range]:
         low = max(low, 2)
     if value == 1 and _replacements(sentence, first, last, 2) is None:
         return []
+    if sentence.before(first) == "all":
+        low = max(low, 3)  # not "all two"
     both = range(max(low, value + 1), high + 1), range(low, min(value, high + 1))
     return [numbers for numbers in both if numbers]
 
