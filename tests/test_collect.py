@@ -135,6 +135,13 @@ def test_a_rerun_repeats_no_prompt_and_tops_up_those_that_lack_readable_response
         assert len(samples(tmp_path)) == 6
         assert "auth_token" not in next(tmp_path.rglob("collect.json")).read_text()
 
+        (file,) = tmp_path.rglob("samples_*.jsonl")
+        content = file.read_text()
+        file.write_text(content + content.splitlines(keepends=True)[0])
+        main([*arguments])
+        assert asked() == 6 * 50
+        assert file.read_text() == content
+
         process = run_program("pragworld-tasks", *arguments, "--top_up", "9")
         assert process.returncode == 0, process.stderr
         assert "still have fewer" not in process.stdout

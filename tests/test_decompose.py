@@ -112,7 +112,7 @@ def test_what_was_topped_up_counts_with_the_rest(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute")
     lines = path.read_text().splitlines()
     more = json.loads(lines[4])
-    more["resps"] = [["It will be about 51.0 minutes."] * 3]
+    more |= {"resps": [["It will be about 51.0 minutes."] * 3], "round": 1}
     path.write_text("\n".join([*lines, json.dumps(more)]) + "\n")
     (sampled,) = read_samples([path])
     assert len(sampled.responses) == 3 * PARAPHRASES * 8 + 3
@@ -144,7 +144,8 @@ def test_an_answer_to_a_prompt_is_read_once(
 ) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", repeats=3)
     lines = path.read_text().splitlines()
-    path.write_text("\n".join(lines * 2) + "\n")
+    more = [json.dumps({**json.loads(line), "round": 1}) for line in lines]  # topped up
+    path.write_text("\n".join(lines + more) + "\n")
     before = read_samples([path])
     reads: list[tuple[str, str]] = []
 
@@ -156,6 +157,14 @@ def test_an_answer_to_a_prompt_is_read_once(
     assert read_samples([path]) == before
     assert len(reads) == len(set(reads))
     assert len(before[0].responses) >= 2 * len(reads) > 0
+
+
+def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", repeats=3)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, lines[1]]))
+    with pytest.raises(InputError, match="an earlier row has the same intent and paraphrase"):
+        read_samples([path])
 
 
 def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:

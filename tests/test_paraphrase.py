@@ -810,8 +810,9 @@ def test_extraction(tmp_path: Path) -> None:
         }
         assert asked[0]["system"].startswith("You are an assistant designed to extract the final")
         # A second call sends what is new.
-        assert extract(endpoint, MIAMI, [*RESPONSES, "=> 7"], journal) == [*VALUES, 7]
-        assert server.answered == 5
+        more = [*RESPONSES, "=> 7", "=> -4"]  # the paper drops signs
+        assert extract(endpoint, MIAMI, more, journal) == [*VALUES, 7, 4]
+        assert server.answered == 6
         with pytest.raises(InputError, match="written with model 'small', not 'large'"):
             extract(Endpoint(server.url, "large"), MIAMI, RESPONSES, journal)
     # If all replies are known, no server is needed.

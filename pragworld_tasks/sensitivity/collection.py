@@ -132,9 +132,11 @@ def _collect_task(
 
     wanted = task.config.repeats
     with open_journal(
-        path, decode=lambda sample: str(sample["chunk"]), complete=_in_complete_chunks
+        path,
+        decode=lambda sample: (str(sample["chunk"]), int(sample["doc_id"])),
+        complete=_in_complete_chunks,
     ) as journal:
-        done = set(journal.records)
+        done = {name for name, _ in journal.records}
         for round_ in range(settings.top_up + 1):
             plan = _plan(task, wanted, path, round_, settings.chunk)
             if not plan:
@@ -153,10 +155,14 @@ def _collect_task(
         print(f"{name}: {len(lacking)} prompts still have fewer than {wanted} readable responses")
 
 
-def _in_complete_chunks(names: Sequence[str]) -> list[bool]:
-    """Tell which lines, by the names of their chunks, belong to chunks without a missing line."""
-    sizes = Counter(names)
-    return [sizes[name] == name.count(",") + 1 for name in names]
+def _in_complete_chunks(lines: Sequence[tuple[str, int]]) -> list[bool]:
+    """Tell which lines, by their chunks and documents, to keep: one of each in complete chunks."""
+    sizes = Counter(name for name, _ in set(lines))
+    places = {line: place for place, line in reversed([*enumerate(lines)])}
+    return [
+        sizes[line[0]] == line[0].count(",") + 1 and places[line] == place
+        for place, line in enumerate(lines)
+    ]
 
 
 # Tasks and chunks ---------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def extract(
             `no answer` for responses without a reply.
 
     Returns:
-        A value in the question's unit, or None, for each response.
+        A value in the question's unit without a sign, as in the paper, or None, for each response.
 
     Raises:
         InputError: The endpoint or the journal cannot be used, or all requests failed.
@@ -97,7 +97,7 @@ def extract(
             *(question.name, missing, len(extracted), endpoint.model),
             f" (for example {examples[0]!r:.80})" if examples else "",
         )
-    return [value for value, _ in extracted]
+    return [None if value is None else abs(value) for value, _ in extracted]
 
 
 async def _ask_all(

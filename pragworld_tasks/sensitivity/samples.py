@@ -139,6 +139,7 @@ def _read(path: Path, signed: bool) -> ModelSamples:
     read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
     prompts: dict[tuple[int, int], SampledPrompt] = {}
     documents: dict[tuple[int, int], Mapping[str, Any]] = {}
+    rounds: set[tuple[int, int, Any]] = set()
     question: tuple[str, str] | None = None
     for where, record in read_json_lines(path):
         document = _document(record, where)
@@ -153,6 +154,12 @@ def _read(path: Path, signed: bool) -> ModelSamples:
         signs = known.signs if known else ()
         responses = _responses(record, where)
         key = (document["intent"], document["paraphrase"])
+        if (*key, record.get("round")) in rounds:
+            where.refuse(
+                "an earlier row has the same intent and paraphrase; give the samples of one run, "
+                "each row once"
+            )
+        rounds.add((*key, record.get("round")))
         unit, prompt = document["unit"], document["prompt"]
         values = tuple(read_once(response, unit, prompt, signs) for response in responses)
         if key in prompts:
