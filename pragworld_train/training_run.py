@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from pragworld_interp.loading import first_line
 from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import launched_processes
+from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import without_empty_folders
 from pragworld_train.arguments import RunSettings, TrainArguments
@@ -39,7 +41,7 @@ from pragworld_train.trainer import LayerRegularizedSFTTrainer
 _LEAST_FREE = 2**16  # bytes on a disk; with less, writing failed because it is full
 # What a run leaves: of another run, some would be taken for a part of the new one.
 _RUN_FILES = (
-    *("checkpoint-*", RUN_FILE, PROBES_FILE, "README.md", "adapter_*", "model*.safetensors*"),
+    *("checkpoint-[0-9]*", RUN_FILE, PROBES_FILE, "README.md", "adapter_*", "model*.safetensors*"),
     *("pytorch_model*.bin*", "config.json"),
 )
 
@@ -69,11 +71,10 @@ def train(settings: RunSettings) -> None:
         meet()  # before the processes wait for each other in TRL
         with without_empty_folders(out):  # which transformers makes
             trainer = _make_trainer(settings, data)
-        if is_new and main_process:
-            _remove_run(out)
+        replaced = _set_aside(out) if is_new and main_process else None
         meet()
         repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-        with full_disk_in_one_line(out):
+        with _restored_unless_begun(out, replaced), full_disk_in_one_line(out):
             trainer.train(resume_from_checkpoint=checkpoint)
             trainer.save_model(training_args.output_dir)
             trainer.create_model_card(name)
@@ -174,7 +175,7 @@ def _check_output(out: Path, overwrite: bool, model: str) -> None:
             f"{out}: holds a run already; pass --resume_from_checkpoint last to resume it, "
             "--overwrite to replace it, or another --output_dir"
         )
-    others = [path.name for path in _run_files(out) if not path.match("checkpoint-*")]
+    others = [path.name for path in _run_files(out) if not path.match("checkpoint-[0-9]*")]
     if others and not has_run:
         raise InputError(
             f"{out}: holds {others[0]}, which is of no run here and would be replaced; choose "
@@ -186,15 +187,41 @@ def _run_files(out: Path) -> list[Path]:
     return [path for pattern in _RUN_FILES for path in out.glob(pattern)]
 
 
-def _remove_run(out: Path) -> None:
-    """Remove the files of a run that is replaced, or of one that was killed in its first steps."""
-    for path in _run_files(out):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def _set_aside(out: Path) -> Path | None:
+    """Move the files of a run that is replaced, if there are any, to a hidden folder."""
+    if not (files := _run_files(out)):
+        return None
+    folder = Path(mkdtemp(prefix=".replaced-", dir=out))
+    for path in files:
+        path.rename(folder / path.name)
+    return folder
+
+
+@contextmanager
+def _restored_unless_begun(out: Path, replaced: Path | None) -> Iterator[None]:
+    """Put a run that was set aside back if an error comes before its successor saves anything."""
+    try:
+        yield
+    except BaseException:
+        if replaced and not _run_files(out):
+            for path in replaced.iterdir():
+                path.rename(out / path.name)
+        raise
+    finally:
+        if replaced:
+            shutil.rmtree(replaced)
 
 
 def _load_data(script_args: TrainArguments) -> DocumentSet:
     """Return the documents to train on: those of a user's own file, or of a split."""
     left_out = (script_args.held_out_alteration, script_args.originals_only)
+    split = script_args.dataset_train_split
+    is_released = script_args.documents is None and script_args.dataset_name != GENERATED
+    if is_released and split != TrainArguments().dataset_train_split:
+        raise InputError(
+            f"--dataset_train_split {split}: --dataset_name {script_args.dataset_name} is a split "
+            "by itself; leave one of them out"
+        )
     if script_args.documents is None:
         return load_document_set(
             script_args.dataset_name,

@@ -24,7 +24,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import analyze_items
 from pragworld_tasks.evaluation.published import published_answers, published_models
-from pragworld_tasks.evaluation.responses import Predictions, read_predictions
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
 from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.evaluation.task_metrics import to_records
@@ -407,6 +407,15 @@ def test_samples_whose_documents_contradict_each_other_are_refused(
     path = write_samples(tmp_path / "edited.jsonl", edited, [one.answer for one in edited])
     with refused(expected):
         main(["score", "--responses", str(path)])
+
+
+def test_unedited_samples_of_a_released_split_are_read(
+    splits: dict[ReleasedSplit, list[Document]], tmp_path: Path
+) -> None:
+    """Four of its variants have an effect that contradicts the gold answers."""
+    documents = splits["manual"]
+    path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
+    assert sampled_documents(path) == documents
 
 
 def edited_lines(path: Path, **changes: Any) -> Path:

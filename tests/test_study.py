@@ -151,6 +151,10 @@ def test_other_settings_in_the_same_folder_are_refused(
         (MODEL, "^study: ula needs --ula_weight and layers; set both, or choose other --arms$"),
         ((*MODEL, *LAYERS, *WEIGHTS, "--seeds", "1", "1"), "^--seeds 1 1: must all be different$"),
         (
+            (*MODEL, *LAYERS, *WEIGHTS, "--arms", "sft", "sft"),
+            "^--arms sft sft: must all be different$",
+        ),
+        (
             (*MODEL, "--dataset_name", "manual"),
             "^--dataset_name: a study trains on generated dialogues; leave it out$",
         ),

@@ -486,6 +486,27 @@ def test_a_run_is_not_removed_before_its_successor_can_start(
     assert contents(tmp_path) == before
 
 
+def test_a_run_is_restored_if_its_successor_fails_before_it_saves(tmp_path: Path) -> None:
+    for name in ("README.md", "adapter_config.json", "pragworld_train.json", "checkpoint-best.pt"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "checkpoint-1").mkdir()
+    (tmp_path / "checkpoint-1" / "weights").write_text("w")
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match="learning rate"):
+        main(tiny_run(tmp_path, "--overwrite", "--learning_rate", "-1"))
+    found = contents(tmp_path)
+    assert {path: found.get(path) for path in before} == before
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".replaced")]
+    main(tiny_run(tmp_path, "--overwrite"))
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [
+        "checkpoint-1",
+        "checkpoint-2",
+        "checkpoint-best.pt",
+    ]
+    assert not (tmp_path / "checkpoint-1" / "weights").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".replaced")]
+
+
 def test_a_model_that_is_refused_once_it_is_loaded_leaves_no_folder(
     tmp_path: Path, refused: Callable[..., str]
 ) -> None:

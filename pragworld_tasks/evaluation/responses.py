@@ -210,7 +210,8 @@ def sampled_documents(path: Path) -> list[Document]:
         raise InputError(
             f"{path}: not all documents are there, or they were edited; {whole_run_remedy(path)}"
         )
-    if has_alterations(documents[0].split):
+    # The released splits contradict themselves in places, and are compared with their own files.
+    if has_alterations(documents[0].split) and not is_released(documents[0].split):
         check_documents(path, documents)
     return documents
 

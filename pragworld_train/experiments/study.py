@@ -120,6 +120,8 @@ def _check(
         raise InputError("--dataset_name: a study trains on generated dialogues; leave it out")
     if len({*seeds}) < len(seeds):
         raise InputError(f"--seeds {' '.join(map(str, seeds))}: must all be different")
+    if len({*arms}) < len(arms):
+        raise InputError(f"--arms {' '.join(arms)}: must all be different")
     for layers, weight, regularized in (
         (training_args.amplified, "--ula_weight", {"ula", "ula_hls", "random_layers"}),
         (training_args.suppressed, "--hls_weight", {"hls", "ula_hls", "random_layers"}),
