@@ -1,6 +1,7 @@
 """New probes of a model's MLP outputs, and the size of the outputs."""
 
 import copy
+import json
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from small_models import small_model
 from pragworld_interp.decoder import from_model
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.tokenization import tokenize_prompts
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.data import load_document_set
@@ -89,6 +91,11 @@ def test_the_command_writes_what_it_shows(
     table = found.to_text()
     assert table in capsys.readouterr().out
     assert f" {100 * np.mean(found.layers[-1].right):.2f} |" in table
+    content = json.loads(out.read_text())
+    for edited in (content["layers"][::-1], [{**content["layers"][0], "right": [True]}]):
+        out.write_text(json.dumps({**content, "layers": edited}))
+        with pytest.raises(InputError, match="not in their order, or of other documents; remove"):
+            read_probe_report(out)
 
 
 def test_small_outputs_are_shown_with_their_digits() -> None:

@@ -136,11 +136,18 @@ def read_probe_report(path: Path) -> ProbeReport:
     content = read_json(path)
     check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"])
     try:
-        return ProbeReport(content["groups"], [ProbedLayer(**layer) for layer in content["layers"]])
+        groups, layers = content["groups"], [ProbedLayer(**layer) for layer in content["layers"]]
+        lengths = {len(values) for one in layers for values in (one.right, one.mean_squares)}
     except (KeyError, TypeError) as error:
         raise InputError(
             f"{path}: not a file that `pragworld-train probe` writes ({error})"
         ) from error
+    if lengths != {len(groups)} or [layer.layer for layer in layers] != [*range(len(layers))]:
+        raise InputError(
+            f"{path}: layers that are not in their order, or of other documents; remove the file "
+            "and rerun the command that wrote it"
+        )
+    return ProbeReport(groups, layers)
 
 
 def probe_layers(

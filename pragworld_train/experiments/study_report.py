@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pragworld_interp.report_files import read_layers
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Floats,
@@ -276,6 +277,8 @@ def _run_tallies(
     log_likelihoods = np.array([words[number] for number in sorted(words)], dtype=np.float64)
     tallies["log_likelihood"] = Tally(log_likelihoods[:, 0], log_likelihoods[:, 1])
     probes = read_probe_report(folder / "probes.json")
+    if max((*useful, *harmful), default=0) >= len(probes.layers):
+        raise InputError(f"{folder / 'probes.json'}: lacks layers; remove the file, and rerun")
     for name, layers, field in (
         ("probe_accuracy", useful, "right"),
         ("mean_square", harmful, "mean_squares"),
