@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -141,8 +142,13 @@ def recompute_report(report: Report, settings: SweepSettings | None = None) -> R
         >>> lenient.selected("useful", by="evidence")
         [0, 1]
     """
-    if settings and (problem := settings_problem(settings)):
-        raise InputError(problem)
+    if settings:
+        if problem := settings_problem(settings):
+            raise InputError(problem)
+        # JSON cannot hold numpy's numbers.
+        whole = {name: int(getattr(settings, name)) for name in ("resamples", "halvings", "seed")}
+        level, alpha = float(settings.level), float(settings.alpha)
+        settings = replace(settings, level=level, alpha=alpha, **whole)
     computed = report_from_results(
         report.documents,
         report.model,
@@ -165,9 +171,13 @@ def settings_problem(settings: SweepSettings) -> str | None:
     }
     for name, (least, most) in limits.items():
         value = getattr(settings, name)
-        kinds = (int,) if isinstance(least, int) and name != "alpha" else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-            return f"settings.{name} is {value!r}, not from {least} to {most}"
+        kind = Real if name in ("level", "alpha") else Integral
+        if isinstance(value, bool) or not isinstance(value, kind):
+            return (
+                f"settings.{name} is {value!r}, not {'a number' if kind is Real else 'an integer'}"
+            )
+        if not least <= float(value) <= most:
+            return f"settings.{name} is {value}, not from {least} to {most}"
     return None
 
 

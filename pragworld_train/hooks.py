@@ -58,7 +58,14 @@ def token_mask(batch: Mapping[str, Any]) -> Tensor:
     if "attention_mask" in batch:
         mask: Tensor = batch["attention_mask"].bool()
         return mask
-    is_token: Tensor = batch["probe_mask"]  # of concatenated sequences
+    if "probe_mask" in batch:  # of sequences that TRL concatenates
+        of_tokens: Tensor = batch["probe_mask"]
+        return of_tokens
+    # Of those that another collator concatenates: padding after them has position 0, and so does
+    # the first token of each sequence. But position 1 follows only the latter.
+    positions = batch["position_ids"]
+    following = nn.functional.pad(positions[:, 1:], (0, 1))
+    is_token: Tensor = (positions > 0) | (following == 1)
     return is_token
 
 

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import TrainOutput, get_last_checkpoint
 from trl import SFTTrainer, pack_dataset
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from pragworld_interp.decoder import find_blocks
 from pragworld_tasks.errors import InputError
@@ -174,7 +175,9 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             self.args.suppressed,
             self.args.hls_reduction,
         )
-        if probes or getattr(self.data_collator, "padding_free", False):
+        collator = self.data_collator
+        is_of_trl = isinstance(collator, DataCollatorForLanguageModeling)
+        if probes or (is_of_trl and collator.padding_free):
             self.data_collator = ProbeLabelCollator(self.data_collator)
 
     @property

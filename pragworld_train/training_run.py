@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_callback import TrainerState
+from transformers.trainer_callback import TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line
@@ -38,11 +38,13 @@ from pragworld_train.run_files import push_to_hub, write_evaluation
 from pragworld_train.run_record import RUN_FILE, read_training_record
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
+# What a run that was killed may leave. Uploads leave out names that begin with an underscore.
+_BEGUN, _REPLACED = "_training", "_replaced-"
 _LEAST_FREE = 2**16  # bytes on a disk; with less, writing failed because it is full
 # What a run leaves: of another run, some would be taken for a part of the new one.
 _RUN_FILES = (
     *("checkpoint-[0-9]*", RUN_FILE, PROBES_FILE, "README.md", "adapter_*", "model*.safetensors*"),
-    *("pytorch_model*.bin*", "config.json"),
+    *("pytorch_model*.bin*", "config.json", f"{_REPLACED}*"),
 )
 
 
@@ -72,9 +74,15 @@ def train(settings: RunSettings) -> None:
         with without_empty_folders(out):  # which transformers makes
             trainer = _make_trainer(settings, data)
         replaced = _set_aside(out) if is_new and main_process else None
+        if replaced:
+            trainer.add_callback(_RemoveReplaced(replaced))
         meet()
         repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-        with _restored_unless_begun(out, replaced), full_disk_in_one_line(out):
+        with (
+            _begun(out, main_process),
+            _restored_unless_begun(out, replaced),
+            full_disk_in_one_line(out),
+        ):
             trainer.train(resume_from_checkpoint=checkpoint)
             trainer.save_model(training_args.output_dir)
             trainer.create_model_card(name)
@@ -167,7 +175,8 @@ def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | Non
 def _check_output(out: Path, overwrite: bool, model: str) -> None:
     """Refuse a folder with the model to train, or with files of its own; a run, unless told to."""
     source = Path(model).resolve()
-    if out.resolve() in (source, source.parent if source.match("checkpoint-*") else source):
+    places = (source, source.parent if source.match("checkpoint-*") else source)
+    if source.is_dir() and out.resolve() in places:
         raise InputError(f"{out}: holds the model to train; choose another --output_dir")
     has_run = (out / RUN_FILE).is_file() or last_checkpoint(out) is not None
     if has_run and not overwrite:
@@ -175,8 +184,9 @@ def _check_output(out: Path, overwrite: bool, model: str) -> None:
             f"{out}: holds a run already; pass --resume_from_checkpoint last to resume it, "
             "--overwrite to replace it, or another --output_dir"
         )
-    others = [path.name for path in _run_files(out) if not path.match("checkpoint-[0-9]*")]
-    if others and not has_run:
+    signs = (_BEGUN, PROBES_FILE, "checkpoint-[0-9]*", f"{_REPLACED}*")  # of a run that was killed
+    others = [path.name for path in _run_files(out)]
+    if others and not has_run and not any(any(out.glob(sign)) for sign in signs):
         raise InputError(
             f"{out}: holds {others[0]}, which is of no run here and would be replaced; choose "
             "another --output_dir"
@@ -191,25 +201,51 @@ def _set_aside(out: Path) -> Path | None:
     """Move the files of a run that is replaced, if there are any, to a hidden folder."""
     if not (files := _run_files(out)):
         return None
-    folder = Path(mkdtemp(prefix=".replaced-", dir=out))
+    folder = Path(mkdtemp(prefix=_REPLACED, dir=out))
     for path in files:
         path.rename(folder / path.name)
     return folder
 
 
+class _RemoveReplaced(TrainerCallback):  # type: ignore[misc]  # it has no types
+    """Removes a run that was set aside when the first step of its successor is about to begin."""
+
+    def __init__(self, replaced: Path) -> None:
+        """Create a callback that removes a folder."""
+        self._replaced = replaced
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Remove the folder, once what is made before the first step has been made."""
+        shutil.rmtree(self._replaced)
+
+
 @contextmanager
 def _restored_unless_begun(out: Path, replaced: Path | None) -> Iterator[None]:
-    """Put a run that was set aside back if an error comes before its successor saves anything."""
+    """Put a run that was set aside back if an error comes before the first step."""
     try:
         yield
     except BaseException:
-        if replaced and not _run_files(out):
+        if replaced and replaced.is_dir():
             for path in replaced.iterdir():
                 path.rename(out / path.name)
+            replaced.rmdir()
         raise
-    finally:
-        if replaced:
-            shutil.rmtree(replaced)
+
+
+@contextmanager
+def _begun(out: Path, main_process: bool) -> Iterator[None]:
+    """Mark a folder as that of a run until the run is saved, in case it is killed before."""
+    if main_process:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / _BEGUN).touch()
+    try:
+        yield
+    except BaseException:
+        if main_process and ((out / RUN_FILE).is_file() or not _run_files(out)):
+            (out / _BEGUN).unlink(missing_ok=True)
+        raise
+    if main_process:
+        (out / _BEGUN).unlink(missing_ok=True)
 
 
 def _load_data(script_args: TrainArguments) -> DocumentSet:

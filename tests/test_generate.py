@@ -615,7 +615,7 @@ def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
         ),
         (
             ["--out", "x.csv", "--alterations", "Negation,Quantity Change=1e16"],
-            "the weight of alteration 'Quantity Change' must be a number from 0.001 to",
+            "the weight of alteration 'Quantity Change' must be a number from 1e-06 to",
         ),
         (["--out", "x.csv", "--undetermined", "x"], "undetermined must be keep or drop, not 'x'"),
         (["--out", "x.csv", "--domains", ""], "there is no domain ''; use household,"),
@@ -628,11 +628,11 @@ def test_the_command_overwrites_only_when_told_to(tmp_path: Path) -> None:
         (["--out", "x.csv", "--alterations", "Swap"], "there is no alteration 'Swap'; use"),
         (
             ["--out", "x.csv", "--alterations", "Negation=-1,Variable Swap"],
-            "the weight of alteration 'Negation' must be a number from 0.001 to 1,000, not -1.0",
+            "the weight of alteration 'Negation' must be a number from 1e-06 to 1,000,000, not -1.0",
         ),
         (
             ["--out", "x.csv", "--alterations", "Negation=two"],
-            "the weight of alteration 'Negation' must be a number from 0.001 to 1,000, not 'two'",
+            "the weight of alteration 'Negation' must be a number from 1e-06 to 1,000,000, not 'two'",
         ),
         (
             ["--out", "x.csv", "--alterations", "Negation", "--held-out-alteration", "Negation"],

@@ -94,7 +94,7 @@ def test_the_command_writes_what_it_shows(
     content = json.loads(out.read_text())
     for edited in (content["layers"][::-1], [{**content["layers"][0], "right": [True]}]):
         out.write_text(json.dumps({**content, "layers": edited}))
-        with pytest.raises(InputError, match="not in their order, or of other documents; remove"):
+        with pytest.raises(InputError, match="not in their order, or lack documents; remove"):
             read_probe_report(out)
 
 

@@ -432,7 +432,7 @@ def test_samples_that_contradict_themselves_are_refused(
     answers = [document.answer for document in documents]
     path = write_samples(tmp_path / "a.jsonl", documents, answers)
     edited_lines(path, filter="none", resps=[["I don't know."]])
-    with refused("line 2.*: 'filtered_resps' are not the responses in 'resps', though nothing"):
+    with refused("line 2.*: 'filtered_resps' are not the responses in 'resps'; was one edited"):
         main(["score", "--responses", str(path)])
     path = write_samples(tmp_path / "b.jsonl", documents, answers)
     edited_lines(path, filtered_resps=[[-1.0, True], [-2.0, False]])

@@ -496,7 +496,7 @@ def test_a_run_is_restored_if_its_successor_fails_before_it_saves(tmp_path: Path
         main(tiny_run(tmp_path, "--overwrite", "--learning_rate", "-1"))
     found = contents(tmp_path)
     assert {path: found.get(path) for path in before} == before
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".replaced")]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
     main(tiny_run(tmp_path, "--overwrite"))
     assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [
         "checkpoint-1",
@@ -504,7 +504,22 @@ def test_a_run_is_restored_if_its_successor_fails_before_it_saves(tmp_path: Path
         "checkpoint-best.pt",
     ]
     assert not (tmp_path / "checkpoint-1" / "weights").exists()
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".replaced")]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
+
+
+@pytest.mark.parametrize("further", [(), ("--resume_from_checkpoint", "last"), ("--overwrite",)])
+def test_a_run_that_was_killed_while_it_was_saved_can_be_run_again(
+    further: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    arguments = tiny_run(out, "--save_strategy", "no", "--max_steps", "1")
+    main(arguments)
+    (out / "pragworld_train.json").unlink()
+    (out / "label_probes.safetensors").unlink()
+    (out / "_training").touch()
+    main((*arguments, *further))
+    assert (out / "pragworld_train.json").is_file()
+    assert not list(out.glob("_*"))
 
 
 def test_a_model_that_is_refused_once_it_is_loaded_leaves_no_folder(

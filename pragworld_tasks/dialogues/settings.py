@@ -43,8 +43,8 @@ FLIP_CONVERSATIONS = frozenset(
 )
 _ONCE = frozenset(("Negation", "Variable Swap"))  # that most conversations have one place for
 FLIP_LIMITS = (0.2, 0.5)  # the smallest and the largest share of flips
+LEAST_WEIGHT = 1e-6  # of an alteration; the inverse of the largest weight
 # Alterations of amounts, which dialogues of the domain "everyday" lack.
-LEAST_WEIGHT = 0.001  # of an alteration; the inverse of the largest weight
 OF_AMOUNTS = frozenset(("Quantity Change", "Quantifier Change"))
 LONG_LENGTHS = (14, 15, 16, 17, 18)  # exchanges in a dialogue of the split `test_long`
 

@@ -245,15 +245,25 @@ def _check_document(record: Mapping[str, Any], document: Document, where: Where)
             )
 
 
+def _check_filtered(record: Mapping[str, Any], where: Where) -> None:
+    """Refuse filtered responses that are not the first of the raw ones, if nothing filters them."""
+    if record.get("filter") != "none" or "resps" not in record:
+        return
+    raw = record["resps"]
+    first = (
+        [one[0] for one in raw if isinstance(one, list) and one] if isinstance(raw, list) else []
+    )
+    # As text, in which a likelihood that is not a number equals itself.
+    if json.dumps(record["filtered_resps"]) != json.dumps(first):
+        where.refuse("'filtered_resps' are not the responses in 'resps'; was one edited?")
+
+
 def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
     """Read a record's answer by our rules and by the released ones."""
     if "filtered_resps" in record:
         responses = record["filtered_resps"]
-        if record.get("filter") == "none" and record.get("resps") != [[one] for one in responses]:
-            where.refuse(
-                "'filtered_resps' are not the responses in 'resps', though nothing filters"
-            )
         if isinstance(responses, list) and len(responses) == 2:
+            _check_filtered(record, where)
             try:
                 yes, no = (float(likelihood) for likelihood, _ in responses)
             except (TypeError, ValueError):
@@ -264,6 +274,7 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
             return _Reading(answer, answer, yes=probability, is_likelihood=True)
         if not isinstance(responses, list) or len(responses) != 1:
             where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
+        _check_filtered(record, where)
         response = responses[0]
     elif "response" in record:
         response = record["response"]

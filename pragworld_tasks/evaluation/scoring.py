@@ -289,7 +289,10 @@ def score(
         raise InputError(f"the documents to score {held}; pass those of one split")
     row, times = Counter(document.row for document in documents).most_common(1)[0]
     if times > 1:
-        raise InputError(f"{times} of the documents to score have row {row}; pass each once")
+        raise InputError(
+            f"{times} of the documents to score have row {row}; pass each once, and score sets "
+            "that number their rows alike by themselves"
+        )
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
     if len(responses.ours) != len(documents):

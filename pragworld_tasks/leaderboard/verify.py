@@ -287,6 +287,8 @@ def _check_responses(where: Where, sample: Mapping[str, Any]) -> None:
     """Refuse responses that no filter of our tasks makes of what the model said."""
     if sample.get("filter") != "none":
         where.refuse(f"'filter' is {sample.get('filter')!r:.40}, but our tasks have none")
+    if [[response] for response in sample["filtered_resps"]] != sample.get("resps"):
+        where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
 
 
 def _check_continuation(where: Where, continuation: object, choice: str) -> None:

@@ -144,7 +144,7 @@ def read_probe_report(path: Path) -> ProbeReport:
         ) from error
     if lengths != {len(groups)} or [layer.layer for layer in layers] != [*range(len(layers))]:
         raise InputError(
-            f"{path}: layers that are not in their order, or of other documents; remove the file "
+            f"{path}: layers that are not in their order, or lack documents; remove the file "
             "and rerun the command that wrote it"
         )
     return ProbeReport(groups, layers)
