@@ -2,9 +2,8 @@
 
 Import names from here; each is loaded when it is first used. Only `ablate`, `patch` and `trace`,
 which sweep a model in memory, and `plan_model` and `RunPlan` need torch, and only figures need
-matplotlib. The
-command `pragworld-interp` loads models by name, resumes interrupted sweeps, and runs on several
-devices.
+matplotlib. The command `pragworld-interp` loads models by name, resumes interrupted sweeps, and
+runs on several devices.
 
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")

@@ -22,7 +22,7 @@ from pragworld_interp import likelihoods
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.agreement import tree_obstacle
 from pragworld_interp.decoder import Decoder, find_blocks, without_labels
-from pragworld_interp.identities import is_same_model
+from pragworld_interp.identities import ModelIdentity, is_same_model
 from pragworld_interp.layer_report import By, Role
 from pragworld_interp.likelihoods import Continuation, Likelihood
 from pragworld_interp.modules import first_tensor, with_tensor
@@ -210,11 +210,12 @@ class AblatedLM(HFLM):
                     f"ablate={ablate}: lm_eval divided it at a comma; write "
                     f"ablate={module}:[{','.join([first, *rest])}]"
                 )
-            part, numbers = _chosen_layers(ablate, layers, role, by)
+            part, numbers, swept = _chosen_layers(ablate, layers, role, by)
             super().__init__(*args, **kwargs)
             blocks = find_blocks(self.model)
-            if layers is not None:
-                _check_model(layers, len(blocks), str(getattr(self.config, "_name_or_path", "")))
+            if swept is not None:
+                name = str(getattr(self.config, "_name_or_path", ""))
+                _check_model(str(layers), swept, len(blocks), name)
             if max(numbers) >= len(blocks):
                 raise InputError(
                     f"layer {max(numbers)} does not exist; the model has layers 0 to "
@@ -250,10 +251,10 @@ def _zeros(_: nn.Module, __: Any, output: Any) -> Any:
 
 def _chosen_layers(
     ablate: str | None, layers: str | None, role: Role, by: By
-) -> tuple[Module, list[int]]:
-    """Return the module to ablate and the layers to do so in."""
+) -> tuple[Module, list[int], ModelIdentity | None]:
+    """Return the module to ablate, the layers to do so in, and the model of their report."""
     if ablate is not None and layers is None:
-        return parse_ablation(ablate)
+        return (*parse_ablation(ablate), None)
     if ablate is not None or layers is None:
         raise InputError("hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json")
     report = read_layers(Path(layers))
@@ -268,12 +269,11 @@ def _chosen_layers(
         raise InputError(f"{layers}: {error}") from error
     if not numbers:
         raise InputError(f"{layers}: no layer is {role} by {by}; choose another role=, or by=")
-    return report.intervention.module, numbers
+    return report.intervention.module, numbers, report.model
 
 
-def _check_model(layers: str, count: int, name: str) -> None:
+def _check_model(layers: str, swept: ModelIdentity, count: int, name: str) -> None:
     """Refuse a report of a model with another number of layers; warn of one of another model."""
-    swept = read_layers(Path(layers)).model
     if swept.layers != count:
         raise InputError(
             f"{layers}: a report of {swept.name} with {swept.layers} layers; this model has {count}"

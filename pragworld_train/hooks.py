@@ -41,7 +41,7 @@ def find_positions(batch: Mapping[str, Any], tokens: Tensor) -> LossPositions:
 
     Args:
         batch: As `ProbeLabelCollator` returns it, or without labels as TRL collates it: with an
-            `attention_mask`.
+            `attention_mask`, or `position_ids` if sequences are concatenated without padding.
         tokens: Number of tokens in the whole batch.
     """
     if "probe_positions" in batch:

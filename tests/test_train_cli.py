@@ -426,12 +426,16 @@ def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:
     )
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_a_run_is_replaced_or_resumed_only_if_told_to(
     tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     out = tmp_path / "out"
     main(tiny_run(out))
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    before = contents(out)
     record = json.loads((out / "pragworld_train.json").read_text())
     assert (record["layers"]["ula_weight"], record["layers"]["hls_weight"]) == (1e-3, 1e-3)
     assert record["adapter"]["lora_dropout"] == 0
@@ -441,16 +445,12 @@ def test_a_run_is_replaced_or_resumed_only_if_told_to(
     said = refused(*tiny_run(out, *again, "--dataset_config", '{"groups": 5}'))
     assert said.startswith(f"{out}/checkpoint-2: trained with digest ")
     assert "groups 4, not 5" in said
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert contents(out) == before
     main(tiny_run(out, *again))
     assert json.loads((out / "pragworld_train.json").read_text())["steps"] == 2
     main(tiny_run(out, "--overwrite", "--max_steps", "1", "--ula_weight", "0"))
     assert [path.name for path in out.glob("checkpoint-*")] == ["checkpoint-1"]
     assert not (out / "label_probes.safetensors").exists()
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("further", [(), ("--overwrite",)])

@@ -154,12 +154,13 @@ def _read(path: Path, signed: bool) -> ModelSamples:
         signs = known.signs if known else ()
         responses = _responses(record, where)
         key = (document["intent"], document["paraphrase"])
-        if (*key, record.get("round")) in rounds:
+        row = (*key, record.get("round"))
+        if row in rounds:
             where.refuse(
                 "an earlier row has the same intent and paraphrase; give the samples of one run, "
                 "each row once"
             )
-        rounds.add((*key, record.get("round")))
+        rounds.add(row)
         unit, prompt = document["unit"], document["prompt"]
         values = tuple(read_once(response, unit, prompt, signs) for response in responses)
         if key in prompts:
