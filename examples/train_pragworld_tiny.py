@@ -41,7 +41,6 @@ from torch.nn.functional import cross_entropy
 from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from pragworld_tasks.dialogues.compose import Dialogue, compose, topics_of
-from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.questions import (
     FORMS,
     Question,
@@ -50,6 +49,7 @@ from pragworld_tasks.dialogues.questions import (
     question_text,
     questions_by_answer,
 )
+from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.settings import GENERATOR_VERSION, SPLIT_SHARES
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import (

@@ -30,7 +30,7 @@ import plain_talk
 from servers import JsonHandler, LocalServer
 
 from pragworld_tasks.authoring.prompts import Prompts
-from pragworld_tasks.dialogues.grammar import NUMBERS
+from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import Names
 
 # Neither in the vocabulary of the generator nor in its small talk.

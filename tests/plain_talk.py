@@ -13,7 +13,6 @@ from functools import cache
 from itertools import product
 from typing import Literal, NamedTuple
 
-from pragworld_tasks.dialogues.grammar import NUMBERS
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.questions import (
     Question,
@@ -22,6 +21,7 @@ from pragworld_tasks.dialogues.questions import (
     basis,
     evaluate,
 )
+from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.styles import STYLES
 from pragworld_tasks.dialogues.vocabulary import (
     WOMEN,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from pragworld_tasks.dialogues.grammar import is_one
+from pragworld_tasks.dialogues.sentences import is_one
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import WOMEN, Names, number_of
 from pragworld_tasks.dialogues.world import (

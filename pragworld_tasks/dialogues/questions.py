@@ -11,7 +11,7 @@ from itertools import product
 from typing import Literal, NamedTuple, get_args
 
 from pragworld_tasks.data.documents import Answer, Basis
-from pragworld_tasks.dialogues.grammar import NUMBERS
+from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import (
     Cast,
     Names,

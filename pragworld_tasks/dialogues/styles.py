@@ -1,4 +1,4 @@
-"""How people talk in each domain: the phrases that `grammar` builds sentences from."""
+"""How people talk in each domain: the phrases that sentences are built from."""
 
 from dataclasses import dataclass
 from functools import cached_property

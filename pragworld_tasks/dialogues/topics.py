@@ -25,7 +25,7 @@ from pragworld_tasks.dialogues.world import (
     Unclear,
 )
 
-_WORDINGS = 5040  # large enough for all numbers of phrases in `grammar` to be equally likely
+_WORDINGS = 5040  # large enough for all numbers of phrases to be equally likely
 LARGEST = 5  # the largest number that dialogues start from
 
 _AND_OR: tuple[Connective, Connective] = ("and", "or")
