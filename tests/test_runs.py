@@ -7,17 +7,19 @@ import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from command_runs import refused, run_command
+from lm_eval.utils import hash_string
 from places import ROOT, SAMPLES
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit, documents_digest
+from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
@@ -179,7 +181,12 @@ def write_samples(
     """Samples as lm-eval writes them."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
-        {"doc": {**record, **changes}, "filtered_resps": [answer], "unreadable": 0.0}
+        {
+            "doc": (doc := {**record, **changes}),
+            "filtered_resps": [answer],
+            "doc_hash": hash_string(json.dumps(doc, indent=2, ensure_ascii=False)),
+            "unreadable": 0.0,
+        }
         for record, answer in zip(to_records(documents), answers, strict=True)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -442,6 +449,33 @@ def test_samples_that_contradict_themselves_are_refused(
     path.write_text(path.read_text() + path.read_text().splitlines(keepends=True)[1])
     with refused("row 1 is here twice"):
         main(["score", "--responses", str(path)])
+
+
+@pytest.mark.parametrize("split", ["generated", "own"])
+def test_samples_whose_groups_were_exchanged_are_refused(
+    documents: list[Document], tmp_path: Path, split: Split
+) -> None:
+    """Two variants with the same effect on the same answer: sizes and effects still fit."""
+    documents = [replace(document, split=split) for document in documents]
+    path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
+    lines = path.read_text().splitlines(keepends=True)
+    first, second = next(
+        (one, other)
+        for one, other in combinations(documents, 2)
+        if one.group < other.group and one.effect and one.effect == other.effect
+        if one.answer == other.answer
+    )
+    for one, other in ((first, second), (second, first)):
+        sample = json.loads(lines[one.row])
+        sample["doc"]["group"] = other.group
+        sample["doc"]["group_size"] = Counter(one.group for one in documents)[other.group]
+        lines[one.row] = json.dumps(sample) + "\n"
+    path.write_text("".join(lines))
+    edited = rf"a.jsonl, row {first.row} .*: 'doc' is not what lm-eval logged, by its 'doc_hash'"
+    with refused(edited):
+        main(["score", "--responses", str(path)])
+    with pytest.raises(InputError, match=edited):
+        read_predictions(path, documents)
 
 
 def test_one_file_cannot_be_two_outputs(tmp_path: Path) -> None:

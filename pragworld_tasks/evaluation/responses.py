@@ -5,6 +5,7 @@ The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": ".
 hold the documents they are answers to.
 """
 
+import hashlib
 import json
 import math
 from collections import Counter
@@ -87,7 +88,7 @@ def read_predictions(
     Raises:
         InputError: A line holds no response, a row is missing, out of range or repeated, a
             response is to another document than the one in its row, or the documents in the
-            samples contradict the digest there.
+            samples were edited.
 
     Examples:
         >>> import json, tempfile
@@ -198,6 +199,7 @@ def sampled_documents(path: Path) -> list[Document]:
         except ValidationError as error:
             wrong = error.errors(include_url=False)[0]
             where.refuse(f"'doc' was edited, {wrong['loc'][0]!r} in it: {wrong['msg']}")
+        _check_logged(record, where)
         if document["row"] in rows:
             where.refuse(f"row {document['row']} is here twice; pass the file that lm-eval wrote")
         rows.add(document["row"])
@@ -242,6 +244,24 @@ def _check_document(record: Mapping[str, Any], document: Document, where: Where)
             where.refuse(
                 f"the response is to another {part} than that of row {document.row} of the "
                 f"{document.split} split; {remedy}"
+            )
+    _check_logged(record, where)
+
+
+def _check_logged(record: Mapping[str, Any], where: Where) -> None:
+    """Refuse a document that is not the one whose hash lm-eval logged beside it.
+
+    `documents_digest` covers texts and gold answers; this covers groups and all other fields.
+    """
+    if "doc" in record and "doc_hash" in record:
+        try:
+            logged = json.dumps(record["doc"], indent=2, ensure_ascii=False)  # as lm-eval does
+        except RecursionError:  # no document of lm-eval's is nested so deeply
+            logged = ""
+        if record["doc_hash"] != hashlib.sha256(logged.encode()).hexdigest():
+            where.refuse(
+                "'doc' is not what lm-eval logged, by its 'doc_hash'; was it edited? Pass the file "
+                "that lm-eval wrote"
             )
 
 
