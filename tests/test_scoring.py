@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -429,6 +430,13 @@ def test_one_document_counts_once() -> None:
     documents = generate_documents(groups=2)
     with pytest.raises(InputError, match="2 of the documents to score have row 0; pass each once"):
         score(documents * 2, ["yes"] * 2 * len(documents))
+
+
+def test_groups_of_two_seeds_are_no_common_groups() -> None:
+    documents = [*generate_documents(groups=2, seed=1), *generate_documents(groups=2, seed=2)]
+    documents = [replace(document, row=row) for row, document in enumerate(documents)]
+    with pytest.raises(InputError, match=r"group 0 has two originals, rows 0 and \d+; score sets"):
+        score(documents, ["yes"] * len(documents))
 
 
 def test_no_files_of_responses_are_refused() -> None:

@@ -269,8 +269,9 @@ def score(
         The metrics of section 5 of the paper with intervals, and breakdowns.
 
     Raises:
-        InputError: There are no documents, one of them is there twice, they are from several
-            splits, or there are not as many responses as documents.
+        InputError: There are no documents, one of them is there twice, a group has several
+            originals, they are from several splits, or there are not as many responses as
+            documents.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -293,6 +294,8 @@ def score(
             f"{times} of the documents to score have row {row}; pass each once, and score sets "
             "that number their rows alike by themselves"
         )
+    if has_alterations(splits[0]):
+        _check_originals(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
     if len(responses.ours) != len(documents):
@@ -301,6 +304,20 @@ def score(
             "for each document, in their order"
         )
     return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
+
+
+def _check_originals(documents: Sequence[Document]) -> None:
+    """Refuse sets of documents that number their groups alike: each would count as one group."""
+    originals: dict[int, int] = {}
+    for document in documents:
+        if (
+            document.is_original
+            and originals.setdefault(document.group, document.row) != document.row
+        ):
+            raise InputError(
+                f"group {document.group} has two originals, rows {originals[document.group]} and "
+                f"{document.row}; score sets that number their groups alike by themselves"
+            )
 
 
 def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> Run:
