@@ -25,7 +25,11 @@ from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import analyze_items
-from pragworld_tasks.evaluation.published import published_answers, published_models
+from pragworld_tasks.evaluation.published import (
+    published_answers,
+    published_models,
+    reading_answers,
+)
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
 from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
@@ -93,6 +97,26 @@ def test_shipped_answers_are_those_of_the_released_responses(
         read = read_predictions([path], splits[split])
         assert (shipped.ours, shipped.released) == (read.ours, read.released), path
         assert shipped.documents_digest == documents_digest(splits[split])
+
+
+def test_answers_to_other_documents_are_refused(
+    splits: dict[ReleasedSplit, list[Document]], tmp_path: Path
+) -> None:
+    documents = splits["manual"]
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"response": "yes"}\n' * len(documents))
+    relabelled = [replace(document, answer="yes") for document in documents]
+    for answers in (
+        published_answers("gpt-3.5-turbo"),
+        reading_answers("majority"),
+        read_predictions(path, documents),
+    ):
+        with pytest.raises(InputError, match="the responses are to other contexts and questions"):
+            score(documents[::-1], answers)
+        assert score(relabelled, answers).run.gold.all()
+    documents = splits["entity_tracking"]
+    with pytest.raises(InputError, match="the responses are to other contexts and questions"):
+        score(documents[::-1], published_answers("gpt-3.5-turbo", "entity_tracking"))
 
 
 def test_corrected_and_undisputed_figures(reports: dict[str, ScoreReport]) -> None:

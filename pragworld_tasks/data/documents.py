@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -77,8 +77,19 @@ def documents_digest(documents: Sequence[Document]) -> str:
 
     Two runs with the same digest were measured on the same documents with the same labels.
     """
+    return _digest([one.context, one.question, one.answer] for one in documents)
+
+
+def texts_digest(documents: Sequence[Document]) -> str:
+    """Return what `documents_digest` does, but of contexts and questions only.
+
+    Responses with the same digest answer the same prompts, whatever the gold answers are.
+    """
+    return _digest([one.context, one.question] for one in documents)
+
+
+def _digest(contents: Iterable[list[str]]) -> str:
     digest = hashlib.sha256()
-    for document in documents:
-        content = [document.context, document.question, document.answer]
+    for content in contents:
         digest.update(json.dumps(content).encode() + b"\n")
     return digest.hexdigest()

@@ -49,8 +49,8 @@ class ReleasedFile:
         documents, groups: number of each in the file.
         yes: number of documents with the gold answer yes.
         read: the file's reader.
-        digest: `documents_digest` of the file's documents; None where the whole file has never been
-            seen here.
+        digest, texts_digest: `documents_digest` and `texts_digest` of the file's documents; None
+            where the whole file has never been seen here.
     """
 
     path: str
@@ -60,6 +60,7 @@ class ReleasedFile:
     yes: int
     read: Callable[[Path], list[Document]]
     digest: str | None = None
+    texts_digest: str | None = None
 
     @property
     def most_bytes(self) -> int:
@@ -76,6 +77,7 @@ FILES: dict[Split, ReleasedFile] = {
         277,
         read_manual,
         "3a17e02f370694cecc7553b727c8b36349faf8fe0fe691065b84960583fbeb26",
+        "656b68a4c228a8551b492e73d4efd60e74cfb3aa611d54dbf7b448d35175cb03",
     ),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
     "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),
@@ -87,6 +89,7 @@ FILES: dict[Split, ReleasedFile] = {
         182,
         read_entity_tracking,
         "308c152917bdca3437968e93b678d10c930669966e3265e6133d6d9bca4d36b6",
+        "f04e4a2c4e9f9c5fffb9285d7df7ffffec544fff2cca7b5e80954b0bf0c27b1b",
     ),
 }
 

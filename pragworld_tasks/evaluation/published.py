@@ -60,6 +60,7 @@ def published_answers(model: str, split: ReleasedSplit = "manual") -> Prediction
         [_LETTERS[letter] for letter in content["answers"]],
         [_LETTERS[letter] for letter in content["answers_released"]],
         content["documents_digest"],
+        texts_digest=FILES[split].texts_digest,
     )
 
 
@@ -82,4 +83,5 @@ def reading_answers(reading: str) -> Predictions:
         row.majority if reading == "majority" else row.answers[int(reading) - 1]
         for row in label_readings()
     ]
-    return Predictions(answers, answers, FILES["manual"].digest)
+    file = FILES["manual"]
+    return Predictions(answers, answers, file.digest, texts_digest=file.texts_digest)

@@ -14,7 +14,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, get_args
 
-from pragworld_tasks.data.documents import Answer, Document, documents_digest, has_alterations
+from pragworld_tasks.data.documents import (
+    Answer,
+    Document,
+    documents_digest,
+    has_alterations,
+    texts_digest,
+)
 from pragworld_tasks.data.label_readings import Reading, majority_answer
 from pragworld_tasks.data.own_documents import check_documents
 from pragworld_tasks.data.sources import is_released
@@ -34,6 +40,8 @@ class Predictions:
             None where they do not say.
         responses: the responses as text; None for one that an API refused, or for likelihoods.
         yes: the probabilities of yes among yes and no; None for responses as text.
+        texts_digest: the `texts_digest` of the documents that they answer; None where it is not
+            known. Only documents with the same texts, in the same order, can be scored by them.
     """
 
     ours: list[Answer | None]
@@ -41,6 +49,7 @@ class Predictions:
     documents_digest: str | None = None
     responses: list[str | None] | None = None
     yes: list[float | None] | None = None
+    texts_digest: str | None = None
 
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:
@@ -143,7 +152,7 @@ def read_predictions(
         list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
     )
     digest = _digest_of_samples(sampled, documents, names) if sampled else None
-    return Predictions(ours, released, digest, responses, yes)
+    return Predictions(ours, released, digest, responses, yes, texts_digest(documents))
 
 
 def whole_run_remedy(path: str | Path) -> str:

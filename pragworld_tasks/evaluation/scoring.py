@@ -20,6 +20,7 @@ from pragworld_tasks.data.documents import (
     Split,
     documents_digest,
     has_alterations,
+    texts_digest,
 )
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import is_released
@@ -270,8 +271,8 @@ def score(
 
     Raises:
         InputError: There are no documents, one of them is there twice, a group has several
-            originals, they are from several splits, or there are not as many responses as
-            documents.
+            originals, they are from several splits, or the responses are not as many, or were
+            read for documents with other texts.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -302,6 +303,13 @@ def score(
         raise InputError(
             f"{len(responses.ours)} responses for {len(documents)} documents; pass one response "
             "for each document, in their order"
+        )
+    digest = texts_digest(documents)
+    if responses.texts_digest not in (None, digest):
+        raise InputError(
+            f"the responses are to other contexts and questions than those to score (digest "
+            f"{responses.texts_digest:.12} instead of {digest:.12}); pass the documents that they "
+            "answer, in the same order"
         )
     return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
 
