@@ -90,6 +90,7 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
         lines.append(
             {
                 "doc": record,
+                "target": record["answer"],
                 "arguments": {
                     "gen_args_0": {
                         "arg_0": f"<user>{evaluation_prompt(record)}<model>",
@@ -530,6 +531,7 @@ def prompt_after(text: str) -> Callable[[Any], None]:
         (1, put("doc", "question", value="Is it?"), "the response is to another question"),
         (1, put("doc", "answer", value="maybe"), "contradict the digest of their documents"),
         (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
+        (1, put("target", value="maybe"), "row 1 .*: 'target' is 'maybe', but the gold answer is"),
         (1, put("comment", value="me"), "row 1 .* has 'comment', which lm-eval does not log"),
         (0, put(*PROMPT, value="Is it raining?"), "the prompt is not that of pragworld_generated"),
         (1, put(*PROMPT, value="Is it raining?"), "row 1: the prompt is not that of pragworld_gen"),

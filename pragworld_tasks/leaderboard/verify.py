@@ -234,6 +234,10 @@ def _check_requests(record: RunRecord, documents: Sequence[Document], samples: P
         document = logged_documents[sample["doc"]["row"]]
         if sample["doc"] != document:
             where.refuse(f"'doc' is not the document of row {document['row']} of {task.name}")
+        if (target := sample.get("target", document["answer"])) != document["answer"]:
+            where.refuse(
+                f"'target' is {target!r:.40}, but the gold answer is {document['answer']!r}"
+            )
         _check_responses(where, sample)
         requests = sample.get("arguments")
         if not isinstance(requests, Mapping) or not requests:
