@@ -38,6 +38,7 @@ from pragworld_tasks.authoring.folder import (
     RUN_FILE,
     RunState,
     StageRecords,
+    read_run,
     read_stages,
     stage_files,
 )
@@ -54,6 +55,7 @@ from pragworld_tasks.authoring.records import (
     Vote,
     VoteAnswer,
 )
+from pragworld_tasks.authoring.results import write_results
 from pragworld_tasks.authoring.review import REPORT, mark_quotes
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer
@@ -616,6 +618,19 @@ def test_a_review_of_another_text_does_not_count_but_votes_may_change() -> None:
     assert (labels[1].answer, labels[1].reviewers) == ("yes", ("Ann",))
 
 
+def test_a_review_of_another_text_leaves_the_history_though_it_is_the_only_one(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = _write(tmp_path / "ann.json", _file("Ann", {(0, 1): "no"}))
+    main(["author-review", str(folder), "--apply", str(path)])
+    records = _records()
+    other = records.variants[1].model_copy(update={"context": _ORIGINAL.replace("All", "Some")})
+    records = replace(records, variants=(records.variants[0], other, *records.variants[2:]))
+    write_results(folder, records, read_reviews(folder), read_run(folder))
+    assert read_reviews(folder) == []
+    main(["author-review", str(folder), "--apply", str(_write(path, _file("Ann", {})))])
+
+
 @pytest.mark.parametrize(
     ("votes", "expected"),
     [
@@ -771,6 +786,36 @@ def test_two_files_of_one_reviewer_are_refused(folder: Path, tmp_path: Path) -> 
     for path in (paths[0], str(folder / "labels.jsonl")):
         with refused("json.?: not a decisions file, or cut off; pass what review.html saved"):
             main(["author-review", str(folder), "--apply", path])
+
+
+@pytest.mark.parametrize("is_reviewed", [False, True])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_label_that_was_edited_is_refused(
+    folder: Path, tmp_path: Path, is_reviewed: bool, number: int
+) -> None:
+    """The first one has votes for yes, the second one has none that settle it."""
+    ann = _write(tmp_path / "ann.json", _file("Ann", {(0, 0): "yes", (0, 1): "yes"}))
+    if is_reviewed:
+        main(["author-review", str(folder), "--apply", str(ann)])
+    path = folder / "labels.jsonl"
+    labels = [json.loads(line) for line in path.read_text().splitlines()]
+    labels[number].update(answer="no", basis="excluded", reason="")
+    path.write_text("".join(json.dumps(label) + "\n" for label in labels))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with refused(rf"{path}: the label of conversation 0, variant {number} was edited: it is not"):
+        main(["author-review", str(folder), "--apply", str(ann)])
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("votes", [0, 2])
+def test_a_label_without_all_votes_is_refused(folder: Path, tmp_path: Path, votes: int) -> None:
+    path = folder / "labels.jsonl"
+    labels = [json.loads(line) for line in path.read_text().splitlines()]
+    labels[0]["votes"] = labels[0]["votes"][:votes]
+    path.write_text("".join(json.dumps(label) + "\n" for label in labels))
+    ann = _write(tmp_path / "ann.json", _file("Ann", {(0, 1): "yes"}))
+    with refused(f"{path}: the label of conversation 0, variant 0 was edited: it is not"):
+        main(["author-review", str(folder), "--apply", str(ann)])
 
 
 def test_a_file_without_decisions_is_said_to_be_one(

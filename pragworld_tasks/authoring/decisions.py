@@ -15,7 +15,14 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
-from pragworld_tasks.authoring.agreement import BASES, cohen_kappa, fleiss_kappa
+from pragworld_tasks.authoring.agreement import (
+    BASES,
+    Ballot,
+    cohen_kappa,
+    fleiss_kappa,
+    rate_members,
+    settle,
+)
 from pragworld_tasks.authoring.folder import StageRecords, read_records
 from pragworld_tasks.authoring.records import AuthoringRecord, Label, Place, PlacedRecord
 from pragworld_tasks.data.documents import Answer, Basis
@@ -151,6 +158,41 @@ def panel_labels(labels: Iterable[Label], reviews: Iterable[Review]) -> list[Lab
     """Return the labels as they were before any review."""
     before = {review.place: review.panel for review in reviews}
     return [before.get(label.place, label) for label in labels]
+
+
+def check_unedited(
+    path: Path, labels: Iterable[Label], reviews: Iterable[Review], agree: int | None
+) -> None:
+    """Refuse labels that are not what the panel's votes and the reviews make of the documents.
+
+    Args:
+        path: the file of the labels, for the message.
+        labels: the labels, as they are after review.
+        reviews: the history of their folder.
+        agree: as in `panel_answer`.
+
+    Raises:
+        InputError: A label was edited.
+    """
+    labels, reviews = list(labels), list(reviews)
+    panel = panel_labels(labels, reviews)
+    members = max((len(label.votes) for label in panel), default=0)
+    settled = panel
+    if all(len(label.votes) == members for label in panel):
+        ballots = [
+            Ballot(label.conversation, label.variant, label.votes, label.given) for label in panel
+        ]
+        settled = settle(ballots, rate_members([ballot.votes for ballot in ballots]), agree)
+    for label, before, by_votes, after in zip(
+        labels, panel, settled, reviewed_labels(panel, reviews), strict=True
+    ):
+        is_settled = len(before.votes) == members and before.answer == by_votes.answer
+        if not is_settled or label != after:
+            raise InputError(
+                f"{path}: the label of conversation {label.conversation}, variant {label.variant} "
+                "was edited: it is not what votes and reviews make it; rerun `author` with "
+                "--overwrite, and decide about it in review.html"
+            )
 
 
 def add_decisions(

@@ -38,7 +38,7 @@ def write_results(
         "audit.json": (audit.model_dump_json(indent=2) + "\n").encode(),
         REPORT: report.encode(),
         PAGE: page_of(folder, records, reviews, report).encode(),
-        **({REVIEWS: _lines(reviews)} if reviews else {}),
+        **({REVIEWS: _lines(reviews)} if reviews or (folder / REVIEWS).exists() else {}),
         RUN_FILE: (run.model_dump_json(indent=2) + "\n").encode(),
     }
     # Files of two runs side by side would otherwise pass for one, if this is killed.

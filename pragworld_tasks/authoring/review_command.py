@@ -67,6 +67,7 @@ def _apply(folder: Path, paths: list[Path]) -> None:
         add_decisions,
         agreement_text,
         change_texts,
+        check_unedited,
         is_in_review,
         panel_labels,
         read_decisions,
@@ -80,6 +81,7 @@ def _apply(folder: Path, paths: list[Path]) -> None:
         before = read_stages(folder)
         run = read_run(folder)
         reviews = read_reviews(folder)
+        check_unedited(folder / "labels.jsonl", before.labels, reviews, run.goal["agree"])
         panel = panel_labels(before.labels, reviews)
         files = {path: read_decisions(path) for path in paths}
         panel_records = replace(before, labels=tuple(panel))
