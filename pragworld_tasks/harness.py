@@ -161,10 +161,10 @@ def generated_articulation_dataset(**metadata: Any) -> list[dict[str, Any]]:
 @_data_set
 def generated_tracking_dataset(**metadata: Any) -> list[dict[str, Any]]:
     """Return generated entity tracking; the settings' groups are dialogues."""
-    from pragworld_tasks.dialogues.settings import GeneratorSettings
+    from pragworld_tasks.dialogues.settings import TrackingSettings
     from pragworld_tasks.dialogues.tracking import tracking_documents
 
-    return to_records(list(tracking_documents(GeneratorSettings.from_metadata(metadata))))
+    return to_records(list(tracking_documents(TrackingSettings.from_metadata(metadata))))
 
 
 @_data_set

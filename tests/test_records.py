@@ -25,6 +25,7 @@ from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.harness import generated_tracking_dataset
 from pragworld_tasks.leaderboard.private_values import public_values
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
@@ -129,6 +130,23 @@ def test_a_record_says_what_ran_and_how(folder: Path, documents: list[Document])
     assert record.data.generator is not None
     assert record.data.generator["groups"] == 3
     assert record.answers[2].answer is None
+
+
+def test_alterations_have_no_effect_on_entity_tracking(tmp_path: Path) -> None:
+    """Dialogues of the domain everyday have no amounts, and alterations of nothing else."""
+    task, settings = "pragworld_generated_entity_tracking", {"groups": 2, "domains": "everyday"}
+    altered = {**settings, "alterations": "Quantity Change", "flips": 0.5}
+    logged = generated_tracking_dataset(**altered)["test"].to_list()
+    assert logged == generated_tracking_dataset(**settings)["test"].to_list()
+    results = {**RESULTS, "configs": {task: {"metadata": altered}}}
+    (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
+    samples = [json.dumps({"doc": doc, "filtered_resps": ["no"]}) + "\n" for doc in logged]
+    (tmp_path / f"samples_{task}_{DATE}.jsonl").write_text("".join(samples))
+    (run,) = load_runs([str(tmp_path)])
+    run.record.write(tmp_path / "run.json")
+    (again,) = load_runs([str(tmp_path / "run.json")])
+    assert again.record == run.record
+    assert list(again.documents) == list(run.documents)
 
 
 def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path: Path) -> None:

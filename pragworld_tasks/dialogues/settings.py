@@ -116,18 +116,7 @@ class GeneratorSettings:
                 f"there is no alteration {self.held_out_alteration!r}; use {', '.join(ALTERATIONS)}"
             )
         object.__setattr__(self, "alterations", _checked_weights(self.alterations))
-        if self.in_training and set(self.alterations) == {self.held_out_alteration}:
-            raise InputError(
-                f"the only alteration, {self.held_out_alteration!r}, is held out of split "
-                f"{self.split!r}; add others to alterations, or use split 'test'"
-            )
-        if domains == ("everyday",) and not self.alters_everyday:
-            raise InputError(
-                "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
-                "or another alteration"
-            )
-        if "conversation" in domains:
-            self._check_for_conversations()
+        self._check_alterations()
         low, high = FLIP_LIMITS
         if not _is_number(self.flips) or not low <= self.flips <= high:
             raise InputError(f"flips must be a share from {low} to {high}, not {self.flips!r}")
@@ -182,6 +171,21 @@ class GeneratorSettings:
             self.drawn_alterations.keys() <= OF_AMOUNTS
         )
 
+    def _check_alterations(self) -> None:
+        """Refuse alterations that the split and its domains have no variants by."""
+        if self.in_training and set(self.alterations) == {self.held_out_alteration}:
+            raise InputError(
+                f"the only alteration, {self.held_out_alteration!r}, is held out of split "
+                f"{self.split!r}; add others to alterations, or use split 'test'"
+            )
+        if self.domains == ("everyday",) and not self.alters_everyday:
+            raise InputError(
+                "dialogues of the domain 'everyday' have no amounts to alter; add another domain "
+                "or another alteration"
+            )
+        if "conversation" in self.domains:
+            self._check_for_conversations()
+
     def _check_for_conversations(self) -> None:
         if not self.flips_conversations:
             raise InputError(
@@ -206,6 +210,14 @@ class GeneratorSettings:
         return domain_vocabulary(
             domain, "held out" if self.split == "test_vocabulary" else "regular"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingSettings(GeneratorSettings):
+    """The settings of entity tracking, where nothing is altered: alterations have no effect."""
+
+    def _check_alterations(self) -> None:
+        """Allow any alterations."""
 
 
 def _is_number(value: object) -> bool:

@@ -42,8 +42,9 @@ def tracking_documents(settings: GeneratorSettings) -> Iterator[Document]:
     (0, True, 'generated_entity_tracking')
 
     Args:
-        settings: The settings of a generated split. `groups` is the number of dialogues; the
-            documents of one dialogue share their group number. `held_out_alteration` has no effect.
+        settings: The settings. `groups` is the number of dialogues; the documents of one dialogue
+            share their group number. `alterations`, `held_out_alteration` and `flips` have no
+            effect; `TrackingSettings` allow for any.
 
     Raises:
         InputError: The domain "conversation" is among the domains.

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
 from pragworld_tasks.data.splits import GENERATED, OWN
-from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.responses import Predictions
@@ -402,10 +402,14 @@ def _results_of(source: RunSource) -> tuple[str, dict[str, Any]] | None:
     return None
 
 
-def _generator_settings(task: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the generated documents that a task was evaluated on."""
-    metadata = content.get("configs", {}).get(task, {}).get("metadata") or {}
-    return _as_json(asdict(GeneratorSettings.from_metadata(metadata)))
+def generator_settings(split: Split, metadata: Mapping[str, Any]) -> GeneratorSettings:
+    """Return the settings of a generated split.
+
+    Raises:
+        InputError: As `GeneratorSettings.from_metadata`.
+    """
+    kind = GeneratorSettings if split == GENERATED else TrackingSettings
+    return kind.from_metadata(metadata)
 
 
 def _from_lm_eval(
@@ -417,7 +421,10 @@ def _from_lm_eval(
         InputError: The results hold what a record cannot.
     """
     try:
-        generator = _generator_settings(task, content) if split.startswith(GENERATED) else None
+        generator = None
+        if split.startswith(GENERATED):
+            metadata = content.get("configs", {}).get(task, {}).get("metadata") or {}
+            generator = _as_json(asdict(generator_settings(split, metadata)))
         return _model_of(content), _environment_of(samples, task, content), generator
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
         reason = _first_of(error) if isinstance(error, ValidationError) else error

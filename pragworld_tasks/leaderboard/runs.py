@@ -7,7 +7,6 @@ from pathlib import Path
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.data.splits import GENERATED, OWN, generate_documents
-from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.runs import (
@@ -19,7 +18,13 @@ from pragworld_tasks.evaluation.runs import (
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.leaderboard.private_values import is_folder
-from pragworld_tasks.leaderboard.record import RECORD, RunRecord, read_record, to_record
+from pragworld_tasks.leaderboard.record import (
+    RECORD,
+    RunRecord,
+    generator_settings,
+    read_record,
+    to_record,
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ def _documents_of_record(record: RunRecord, known: dict[str, list[Document]]) ->
         elif record.data.split == GENERATED and record.data.generator:
             known[digest] = generate_documents(**record.data.generator)
         elif record.data.generator:
-            settings = GeneratorSettings.from_metadata(record.data.generator)
+            settings = generator_settings(record.data.split, record.data.generator)
             known[digest] = list(tracking_documents(settings))
         else:
             raise InputError(

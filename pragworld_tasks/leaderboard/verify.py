@@ -19,7 +19,13 @@ from pragworld_tasks.evaluation.runs import RunSource, task_and_date
 from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
 from pragworld_tasks.leaderboard.logged_requests import logged_prompt
 from pragworld_tasks.leaderboard.private_values import is_folder, public_values
-from pragworld_tasks.leaderboard.record import RECORD, RunRecord, model_and_adapter, read_record
+from pragworld_tasks.leaderboard.record import (
+    RECORD,
+    RunRecord,
+    generator_settings,
+    model_and_adapter,
+    read_record,
+)
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.leaderboard.submitted_texts import check_texts
 from pragworld_tasks.link import task_descriptions, task_folder
@@ -174,7 +180,7 @@ def _check_generator(record: RunRecord, path: Path) -> None:
             "be null for others; write it again with `pragworld-tasks record`"
         )
     try:
-        groups = GeneratorSettings.from_metadata(generator).groups
+        groups = generator_settings(record.data.split, generator).groups
     except InputError as error:
         raise InputError(f"{path}: data.generator: {error}") from error
     # A dialogue of entity tracking may have no question, and so no group.
