@@ -1,15 +1,14 @@
 """Sweeps of a model that is in memory: `ablate`, `patch` and `trace` of the package."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from pragworld_interp import pipeline
+from pragworld_interp.arguments import check_one_split, to_integer, to_items, to_size
 from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.identities import OwnPrompt
 from pragworld_interp.layer_report import Intervention, Replacement, check_choice
@@ -98,7 +97,7 @@ def ablate(
     check_choice("replacement", replacement, Replacement)
     if problem := positions_problem(positions):
         raise InputError(f"positions={positions!r}: {problem}")
-    seed = _integer("seed", seed)
+    seed = to_integer("seed", seed)
     drawn = seed if replacement == "resample" else None
     intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
@@ -216,12 +215,12 @@ def trace(
         >>> [token.shown for token in report.tokens if token.part == "altered"]
         ['Bob → Mia']
     """
-    listed = _items("documents", () if documents is None else documents, Document)
+    listed = to_items("documents", () if documents is None else documents, Document)
     if listed:
-        _check_documents(listed)
+        check_one_split(listed)
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
-        row = _integer("row", row)
+        row = to_integer("row", row)
         listed = select_pair(listed, row)
     own = _own_data(prompts, labels, answers, None)
     if own:
@@ -253,14 +252,16 @@ def _own_data(
     groups: Iterable[object] | None,
 ) -> _OwnData | None:
     """Return the data of prompts; None without any."""
-    texts = _items("prompts", () if prompts is None else prompts, str)
-    every_label = _items("labels", labels, object)
+    texts = to_items("prompts", () if prompts is None else prompts, str)
+    every_label = to_items("labels", labels, object)
     if every_label and isinstance(every_label[0], str):
-        rows = [_items("labels", every_label, str)] * len(texts)
+        rows = [to_items("labels", every_label, str)] * len(texts)
     else:
-        rows = [_items(f"labels[{row}]", own, str) for row, own in enumerate(every_label)]
+        rows = [to_items(f"labels[{row}]", own, str) for row, own in enumerate(every_label)]
     numbers = range(len(texts)) if groups is None else groups
-    own = _OwnData(texts, rows, _items("answers", answers, str), _items("groups", numbers, object))
+    own = _OwnData(
+        texts, rows, to_items("answers", answers, str), to_items("groups", numbers, object)
+    )
     if not texts and (every_label or own.answers or own.groups):
         if prompts is not None:
             raise InputError("prompts is empty; give at least one prompt")
@@ -273,29 +274,6 @@ def _own_data(
     return own if texts else None
 
 
-def _integer(name: str, value: Any) -> int:
-    """Return an integer of any kind, such as numpy's, as Python's, which JSON can hold."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise InputError(f"{name}={value!r:.40}: must be an integer, not {type(value).__name__}")
-    return int(value)
-
-
-def _items(name: str, values: Any, kind: type) -> list[Any]:
-    """Return the items of a list, or of another iterable, all of one type."""
-    if isinstance(values, str | Document) or not isinstance(values, Iterable):
-        raise InputError(
-            f"{name} is of type {type(values).__name__}, but must be a list; write {name}=[…]"
-        )
-    items = list(values)
-    for number, item in enumerate(items):
-        if not isinstance(item, kind):
-            raise InputError(
-                f"{name}[{number}] is of type {type(item).__name__}, but must be of type "
-                f"{kind.__name__}"
-            )
-    return items
-
-
 @contextmanager
 def _prepared(
     model: Any,
@@ -306,15 +284,13 @@ def _prepared(
     batch_tokens: int | None,
 ) -> Iterator[tuple[pipeline.SweepInputs, Path]]:
     """Prepare a sweep with its files in a folder that is removed, and the model as it was."""
-    listed = _items("documents", () if documents is None else documents, Document)
+    listed = to_items("documents", () if documents is None else documents, Document)
     if bool(listed) == bool(own):
         raise InputError("a sweep needs either documents or prompts; give one of them")
     if listed:
-        _check_documents(listed)
+        check_one_split(listed)
     if batch_tokens is not None:
-        batch_tokens = _integer("batch_tokens", batch_tokens)
-        if batch_tokens < 1:
-            raise InputError(f"batch_tokens={batch_tokens}: must be at least 1")
+        batch_tokens = to_size("batch_tokens", batch_tokens)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):
         raise InputError(
             f"{type(tokenizer).__name__}: not a tokenizer of transformers; load it with "
@@ -356,21 +332,6 @@ def _prepared(
     finally:
         for module, is_training in modes:
             module.training = is_training
-
-
-def _check_documents(documents: Sequence[Document]) -> None:
-    """Refuse documents that are not some or all of those of one split."""
-    splits = sorted({document.split for document in documents})
-    if len(splits) > 1:
-        raise InputError(
-            f"documents of splits {' and '.join(splits)}, but groups are numbered within a split; "
-            "sweep on each split alone"
-        )
-    (row, count), *_ = Counter(document.row for document in documents).most_common(1)
-    if count > 1:
-        raise InputError(
-            f"split {splits[0]}, row {row}: the document occurs twice; give each document once"
-        )
 
 
 def _own_prompts(

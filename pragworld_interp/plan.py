@@ -1,14 +1,17 @@
 """A plan: what each command costs on some documents, and how long it takes on devices."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, Literal
 
 import torch
 from transformers import AutoTokenizer
 
+from pragworld_interp.arguments import check_one_split, to_items, to_size
 from pragworld_interp.devices import DEVICES, Device
+from pragworld_interp.layer_report import check_choice
 from pragworld_interp.loading import check_folder, first_line
 from pragworld_interp.model_costs import ModelCosts, load_config, model_costs
 from pragworld_interp.workload import GENERATED_TOKENS, Workload, plan_commands, plan_inputs
@@ -16,6 +19,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_count, markdown_table
 
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 _USABLE = 0.9  # of a device's memory; the rest is for its context and for fragments
 
 
@@ -184,7 +188,7 @@ class RunPlan:
 
 def plan_model(
     name: str,
-    documents: Sequence[Document],
+    documents: Iterable[Document],
     *,
     revision: str | None = None,
     tokenizer: str | None = None,
@@ -213,7 +217,8 @@ def plan_model(
 
     Raises:
         InputError: The model or its tokenizer is missing, cannot be swept, or supports shorter
-            prompts only.
+            prompts only; there are no documents, or they are of several splits; or a setting is
+            impossible.
 
     Examples:
         >>> from pragworld_tasks import generate
@@ -222,6 +227,18 @@ def plan_model(
         >>> plan.costs.parameters
         1018560
     """
+    documents = to_items("documents", documents, Document)
+    if not documents:
+        raise InputError("documents is empty; give at least one document")
+    check_one_split(documents)
+    check_choice("dtype", dtype, Dtype)
+    batch_size = to_size("batch_size", batch_size)
+    batch_tokens = to_size("batch_tokens", batch_tokens)
+    devices = to_items("devices", devices, str)
+    if not devices or not DEVICES.keys() >= {*devices}:
+        raise InputError(f"devices={devices!r:.80}: must be some of {', '.join(DEVICES)}")
+    if not (isinstance(utilization, Real) and 0 < utilization <= 1):
+        raise InputError(f"utilization={utilization!r:.40}: must be above 0 and at most 1")
     config = load_config(name, revision, trust_remote_code)
     known = getattr(config.get_text_config(), "dtype", None) or torch.float32
     weights: torch.dtype = known if dtype == "auto" else getattr(torch, dtype)
@@ -250,7 +267,7 @@ def plan_model(
         groups=len(inputs.groups),
         batch_size=batch_size,
         batch_tokens=batch_tokens,
-        utilization=utilization,
+        utilization=float(utilization),
         works=plan_commands(inputs, batch_size),
         devices=devices,
     )

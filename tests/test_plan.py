@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -39,7 +41,7 @@ from pragworld_interp.packing import group_batch, work_units
 from pragworld_interp.patching import patched_logits, patching_pairs
 from pragworld_interp.patching_report import Method
 from pragworld_interp.pipeline import ablate_layers, inputs_of, patch_layers
-from pragworld_interp.plan import DeviceNeed, device_need
+from pragworld_interp.plan import DeviceNeed, device_need, plan_model
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import PromptGroup
@@ -402,6 +404,38 @@ def test_a_wrong_setting_is_named(
     with pytest.raises(SystemExit):
         main(["plan", *shared, *options])
     assert capsys.readouterr().err == f"{message}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0: must be at least 1"),
+        ({"batch_size": 1.5}, "batch_size=1.5: must be an integer, not float"),
+        ({"batch_tokens": -5}, "batch_tokens=-5: must be at least 1"),
+        ({"batch_tokens": "x"}, "batch_tokens='x': must be an integer, not str"),
+        ({"devices": ["v100"]}, "devices=['v100']: must be some of a10g, a100,"),
+        ({"devices": "a100"}, "devices is of type str, but must be a list"),
+        ({"devices": []}, "devices=[]: must be some of a10g, a100,"),
+        ({"utilization": 0}, "utilization=0: must be above 0 and at most 1"),
+        ({"utilization": float("nan")}, "utilization=nan: must be above 0 and at most 1"),
+        ({"utilization": "x"}, "utilization='x': must be above 0 and at most 1"),
+        ({"dtype": "int8"}, "dtype='int8': must be one of auto, float32, bfloat16, float16"),
+        ({"documents": []}, "documents is empty; give at least one document"),
+        ({"documents": ["x"]}, "documents[0] is of type str, but must be of type Document"),
+        ({"documents": pt.generate(groups=1) * 2}, "row 0: the document occurs twice"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        plan_model(**{"name": str(tiny_folder()), "documents": pt.generate(groups=1), **settings})
+
+
+def test_a_plan_takes_any_iterable_of_documents_and_numbers_of_numpy() -> None:
+    documents = pt.generate(groups=1)
+    size: Any = np.int64(2)
+    plan = plan_model(str(tiny_folder()), iter(documents), batch_size=size)
+    assert plan == plan_model(str(tiny_folder()), documents, batch_size=2)
+    json.dumps(plan.to_json())
 
 
 def test_a_model_with_an_encoder_has_no_plan() -> None:
