@@ -24,7 +24,7 @@ from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import runs_table
-from pragworld_tasks.evaluation.responses import read_predictions
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.scoring import score
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
@@ -430,6 +430,24 @@ def test_one_document_counts_once() -> None:
     documents = generate_documents(groups=2)
     with pytest.raises(InputError, match="2 of the documents to score have row 0; pass each once"):
         score(documents * 2, ["yes"] * 2 * len(documents))
+
+
+def test_answers_are_yes_or_no_and_as_many_as_documents() -> None:
+    documents = generate_documents(groups=2)
+    answers: list[Any] = [document.answer for document in documents]
+    for gold, given in (("Yes", "yes"), (None, None), ("yes", "Yes")):
+        changed: Any = {"answer": gold}
+        with pytest.raises(InputError, match=f"row 0: the gold answer is {gold!r}, and the ans"):
+            score(
+                [replace(documents[0], **changed), *documents[1:]],
+                Predictions([given, *answers[1:]], answers),
+            )
+    for short in (
+        Predictions(answers, answers[1:]),
+        Predictions(answers, answers, responses=answers[1:]),
+    ):
+        with pytest.raises(InputError, match=rf"{len(answers) - 1} responses for {len(answers)} "):
+            score(documents, short)
 
 
 def test_groups_of_two_seeds_are_no_common_groups() -> None:

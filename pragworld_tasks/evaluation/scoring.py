@@ -271,8 +271,8 @@ def score(
 
     Raises:
         InputError: There are no documents, one of them is there twice, a group has several
-            originals, they are from several splits, or the responses are not as many, or were
-            read for documents with other texts.
+            originals, they are from several splits, an answer is neither yes nor no, or the
+            responses are not as many, or were read for documents with other texts.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -299,11 +299,13 @@ def score(
         _check_originals(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
-    if len(responses.ours) != len(documents):
-        raise InputError(
-            f"{len(responses.ours)} responses for {len(documents)} documents; pass one response "
-            "for each document, in their order"
-        )
+    for part in (responses.ours, responses.released, responses.responses, responses.yes):
+        if part is not None and len(part) != len(documents):
+            raise InputError(
+                f"{len(part)} responses for {len(documents)} documents; pass one response for each "
+                "document, in their order"
+            )
+    _check_answers(documents, responses)
     digest = texts_digest(documents)
     if responses.texts_digest not in (None, digest):
         raise InputError(
@@ -312,6 +314,17 @@ def score(
             "answer, in the same order"
         )
     return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
+
+
+def _check_answers(documents: Sequence[Document], responses: Predictions) -> None:
+    """Refuse answers that are spelt differently: they would be neither right nor wrong."""
+    for document, *answers in zip(documents, responses.ours, responses.released, strict=True):
+        if document.answer not in _GOLD or any(answer not in _SIGNS for answer in answers):
+            raise InputError(
+                f"row {document.row}: the gold answer is {document.answer!r}, and the answers are "
+                f"{answers[0]!r} and {answers[1]!r}; each must be 'yes' or 'no', or None for a "
+                "response that cannot be read"
+            )
 
 
 def _check_originals(documents: Sequence[Document]) -> None:
