@@ -17,6 +17,7 @@ from warm_client import KILLED
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.sensitivity.collection import _in_complete_chunks
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.tiny import tiny_folder
 
@@ -200,6 +201,55 @@ def test_a_server_that_refuses_is_quoted_once(
     assert "Bearer …" in caplog.text
     assert "Bearer sk-1" not in caplog.text
     assert "never retrieved" not in caplog.text
+
+
+def write_shards(folder: Path) -> list[Path]:
+    """Write the two shards of a run of six documents in chunks of two, as `collect` does."""
+    shards = []
+    for number, chunks in ((1, [(0, 1), (4, 5)]), (2, [(2, 3)])):
+        shard = folder / f"shard-{number}-of-2"
+        shard.mkdir()
+        settings = {
+            "chunk": 2,
+            "shard": {"number": number, "count": 2},
+            "tasks": {TASK: {"prompts": 6, "repeats": 1}},
+        }
+        (shard / "collect.json").write_text(json.dumps(settings))
+        lines = [
+            json.dumps({"doc_id": document, "chunk": f"0: {','.join(map(str, chunk))}"}) + "\n"
+            for chunk in chunks
+            for document in chunk
+        ]
+        (shard / f"samples_{TASK}.jsonl").write_text("".join(lines))
+        shards.append(shard)
+    return shards
+
+
+@pytest.mark.parametrize(
+    ("document", "chunk", "message"),
+    [
+        (0, "0: 0,1", "line 2: document 0 occurs twice; rerun the command of shard 1/2, which"),
+        (4, "0: 0,1", "line 2: document 4 is not of the chunk '0: 0,1'; rerun the command of"),
+        (2, "0: 2,3", "line 2: not a response of shard 1/2; remove the line and rerun the shard"),
+    ],
+)
+def test_a_line_twice_or_of_another_document_stands_for_none_that_is_missing(
+    document: int, chunk: str, message: str, tmp_path: Path
+) -> None:
+    shards = write_shards(tmp_path)
+    merge = ["merge", *map(str, shards), "--out", str(tmp_path / "merged")]
+    path = shards[0] / f"samples_{TASK}.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    lines[1] = json.dumps({"doc_id": document, "chunk": chunk}) + "\n"
+    path.write_text("".join(lines))
+    with refused(re.escape(message)):
+        main(merge)
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_rerun_removes_lines_of_other_documents_and_redoes_what_lacks_one() -> None:
+    lines = [("0: 0,1", 0), ("0: 0,1", 4), ("0: 2", 2), ("0: 2", 2), ("0: 2", 7)]
+    assert _in_complete_chunks(lines) == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("tasks", [[], {TASK: {}}, {TASK: {"prompts": 6, "repeats": "all"}}])

@@ -61,25 +61,36 @@ def _read_chunks(path: Path, shard: Shard, chunks: Sequence[Chunk]) -> dict[str,
     """Return the lines of each chunk of a shard, by the name of the chunk.
 
     Raises:
-        InputError: The file cannot be read, or chunks are missing or incomplete.
+        InputError: The file cannot be read, or chunks lack documents, or have one twice or one that
+            is not theirs.
     """
-    lines: dict[str, list[bytes]] = {chunk.name: [] for chunk in chunks}
+    by_name = {chunk.name: chunk for chunk in chunks}
+    lines: dict[str, dict[int, bytes]] = {name: {} for name in by_name}
     try:
         content = path.read_bytes() if path.exists() else b""
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            lines[json.loads(line)["chunk"]].append(line + b"\n")
+            sample = json.loads(line)
+            chunk, document = by_name[sample["chunk"]], sample["doc_id"]
+            known = document in lines[chunk.name]
         except (LookupError, TypeError, ValueError) as error:
             raise InputError(
                 f"{path}, line {number}: not a response of shard {shard}; remove the line and "
                 "rerun the shard"
             ) from error
+        if known or document not in chunk.documents:
+            fault = "occurs twice" if known else f"is not of the chunk {chunk.name!r}"
+            raise InputError(
+                f"{path}, line {number}: document {document} {fault}; rerun the command of shard "
+                f"{shard}, which removes the line"
+            )
+        lines[chunk.name][document] = line + b"\n"
     done = [chunk for chunk in chunks if len(lines[chunk.name]) == len(chunk.documents)]
     if len(done) < len(chunks):
         raise InputError(
             f"{path}: shard {shard} has {len(done)} of its {len(chunks)} chunks; rerun its command "
             "to resume"
         )
-    return {name: b"".join(own) for name, own in lines.items()}
+    return {name: b"".join(own.values()) for name, own in lines.items()}

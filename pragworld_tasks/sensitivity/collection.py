@@ -157,10 +157,12 @@ def _collect_task(
 
 def _in_complete_chunks(lines: Sequence[tuple[str, int]]) -> list[bool]:
     """Tell which lines, by their chunks and documents, to keep: one of each in complete chunks."""
-    sizes = Counter(name for name, _ in set(lines))
+    documents = {name: name.partition(": ")[2].split(",") for name, _ in lines}  # see `Chunk.name`
+    own = {line for line in lines if str(line[1]) in documents[line[0]]}
+    sizes = Counter(name for name, _ in own)
     places = {line: place for place, line in reversed([*enumerate(lines)])}
     return [
-        sizes[line[0]] == line[0].count(",") + 1 and places[line] == place
+        line in own and sizes[line[0]] == len(documents[line[0]]) and places[line] == place
         for place, line in enumerate(lines)
     ]
 
