@@ -3,8 +3,8 @@
 The `openai` client sends the requests and is the first to retry: after 429 (as late as the server
 asks), 5xx, time-outs and dropped connections. `tenacity` retries once the client has given up, and
 where a response is malformed or holds no text. Replies are kept in a journal, also refusals, empty
-ones and those that were cut off: a resumed run neither waits nor pays for them again. Several
-connections can be open at once.
+ones and those that were cut off: a resumed run neither waits nor pays for them again, unless it
+asks for them. Several connections can be open at once.
 
 Environment variables:
     OPENAI_API_KEY: The key, unless an endpoint names another variable; leave it unset for servers
@@ -19,7 +19,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,14 +215,17 @@ class Connection:
         client: "AsyncOpenAI",
         key: str,
         journal: Journal[tuple[str, ModelReply]] | None,
+        again: Callable[[ModelReply], bool],
     ) -> None:
         self.endpoint = endpoint
         self.usage = Usage()
         self._client = client
         self._key = key
         self._journal = journal
-        self._replies = dict(journal.records if journal else ())
+        known = dict(journal.records if journal else ())
+        self._replies = {key: reply for key, reply in known.items() if not again(reply)}
         self._earlier = set(self._replies)
+        self._asked_again = known.keys() - self._earlier
         self._in_flight: dict[str, asyncio.Task[ModelReply]] = {}
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._reached = False
@@ -324,7 +327,9 @@ class Connection:
         self._replies[request.key] = reply
         self.usage.answered += 1
         if reply.problem in (_EMPTY, *_CUT_OFF.values()):
-            self._count_failure(reply.problem, usable_before)
+            # Another failure of a request that failed before says nothing new of the endpoint.
+            if request.key not in self._asked_again:
+                self._count_failure(reply.problem, usable_before)
         else:
             self._usable += 1
             self._failed_in_a_row = 0
@@ -539,7 +544,10 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def connect(
-    endpoint: Endpoint, journal: Path | None, settings: Mapping[str, Any]
+    endpoint: Endpoint,
+    journal: Path | None,
+    settings: Mapping[str, Any],
+    again: Callable[[ModelReply], bool] = lambda reply: False,
 ) -> AsyncIterator[Connection]:
     """Open a connection to an endpoint, within one event loop.
 
@@ -549,6 +557,7 @@ async def connect(
         endpoint: The endpoint.
         journal: File of replies, to resume from and to append to; None keeps them in memory.
         settings: What the requests depend on, as JSON values. A journal of others is refused.
+        again: Tells which replies of the journal are not used: their requests are sent again.
 
     Raises:
         InputError: The journal or the key cannot be used, or there is no `openai` package.
@@ -571,7 +580,7 @@ async def connect(
                 open_journal(journal, settings, _decode_reply, section="settings", lock=True)
             )
         async with client:
-            connection = Connection(endpoint, client, key, kept)
+            connection = Connection(endpoint, client, key, kept, again)
             try:
                 yield connection
             finally:

@@ -104,6 +104,7 @@ INSEPARABLE = (
     "Now `then`: {}",
     "{} That was my paraphrase.",
 )
+# After which the client tries again; besides them there is `cut-off`, after which it does not.
 FAILURES = ("400", "429", "500", "hang", "drop", "malformed", "not-json", "empty", "silent")
 
 
@@ -238,7 +239,7 @@ class Handler(JsonHandler):
             self.server.log(answered=number)
 
     def fail(self, failure: str) -> None:
-        """Fail in a way of `FAILURES`."""
+        """Fail in a way of `FAILURES`, or cut the reply off."""
         if failure == "429":
             self.reply(429, {"error": {"message": "Slow down"}}, Retry_After="1")
         elif failure in ("400", "500"):
@@ -255,6 +256,8 @@ class Handler(JsonHandler):
             self.send(200, b"<html>Gateway</html>", "text/html")
         elif failure == "empty":
             self.reply(200, {"choices": [], "object": "chat.completion"})
+        elif failure == "cut-off":
+            self.complete("The", 5, finish_reason="length")
         else:
             self.complete("", 5)
 
@@ -263,7 +266,9 @@ def main() -> None:
     """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, required=True)
-    parser.add_argument("--schedule", default="", help=f"as 0:429,3:hang, of {', '.join(FAILURES)}")
+    parser.add_argument(
+        "--schedule", default="", help=f"as 0:429,3:cut-off; also {', '.join(FAILURES)}"
+    )
     parser.add_argument("--quirks", action="store_true")
     parser.add_argument("--wrapped", action="store_true")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")

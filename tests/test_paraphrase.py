@@ -844,6 +844,43 @@ def test_requests_without_a_reply(tmp_path: Path) -> None:
         extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"])
 
 
+def test_a_rerun_asks_again_for_what_was_cut_off_and_keeps_the_rest(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = tmp_path / "journal"
+    with serve(tmp_path, "--schedule", "1:cut-off,3:cut-off") as server:
+        endpoint = Endpoint(server.url, "m", concurrency=1)
+        responses = ["=> 5", "=> 6", "=> 7"]
+        assert extract(endpoint, MIAMI, responses, journal) == [5, None, 7]
+        assert (
+            "travel_miami: 1 of 3 values are missing: m gave no usable reply (the reply was cut "
+            "off: the server allows too few tokens); rerun to ask for them again"
+        ) in caplog.text
+        assert extract(endpoint, MIAMI, responses, journal) == [5, None, 7]  # cut off once more
+        assert extract(endpoint, MIAMI, responses, journal) == [5, 6, 7]
+        assert extract(endpoint, MIAMI, responses, journal) == [5, 6, 7]
+        assert len(server.requests) == 3 + 1 + 1
+
+
+def test_a_rerun_whose_requests_all_fail_as_before_ends_with_the_values_that_there_are(
+    tmp_path: Path,
+) -> None:
+    journal, failing = tmp_path / "journal", 2 * FAILURES_IN_A_ROW
+    responses = [f"=> {number}" for number in range(2 * failing)]
+    in_turn = ",".join(f"{number}:cut-off" for number in range(1, 2 * failing, 2))
+    with serve(tmp_path, "--schedule", in_turn) as server:
+        endpoint = Endpoint(server.url, "m", concurrency=1)
+        values = extract(endpoint, MIAMI, responses, journal)
+        assert values.count(None) == failing
+    log = tmp_path / "again"
+    log.mkdir()
+    always = ",".join(f"{number}:cut-off" for number in range(failing))
+    with serve(log, "--schedule", always) as server:
+        endpoint = Endpoint(server.url, "m", concurrency=1)
+        assert extract(endpoint, MIAMI, responses, journal) == values
+        assert len(server.requests) == failing
+
+
 def test_a_request_is_retried_no_sooner_than_the_server_asks(tmp_path: Path) -> None:
     with serve(tmp_path, "--schedule", "0:429") as server:
         assert extract(Endpoint(server.url, "m"), MIAMI, ["=> 1"]) == [1]

@@ -69,7 +69,8 @@ def add_decompose(commands: Commands) -> None:
         "values read by an LLM",
         "An LLM behind an OpenAI-compatible API reads the values with the paper's prompts instead "
         "of our rules, and its agreement with the rules is reported. The key is read from "
-        "OPENAI_API_KEY. Replies are kept beside the samples, so a rerun sends no request twice.",
+        "OPENAI_API_KEY. Replies are kept beside the samples; a rerun asks only for those that are "
+        "missing, or that were empty, cut off or refused.",
     )
     llm.add_argument("--extractor", default="rules", choices=("rules", "llm"))
     llm.add_argument("--base-url", metavar="URL", help="the server: …/v1")

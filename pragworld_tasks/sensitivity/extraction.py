@@ -69,7 +69,8 @@ def extract(
         endpoint: The model.
         question: The question to which they respond.
         responses: Any number. Equal ones are sent once.
-        journal: A file that keeps the replies, so that a second call sends nothing twice.
+        journal: A file that keeps the replies, so that a second call asks only for those that are
+            missing, or that were empty, cut off or refused.
         counts: Receives the number of replies of each kind: those of `read_extracted`, and
             `no answer` for responses without a reply.
 
@@ -81,29 +82,32 @@ def extract(
     """
     prompts = [extraction_prompt(question, response) for response in responses]
     settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
-    replies = run_async(_ask_all(endpoint, journal, settings, prompts))
+    replies, problem = run_async(_ask_all(endpoint, journal, settings, prompts))
     extracted = [
         (None, "no answer") if reply is None else read_extracted(reply) for reply in replies
     ]
     kinds = Counter(kind for _, kind in extracted)
     if counts is not None:
         counts.update(kinds)
-    if missing := kinds["unreadable"] + kinds["no answer"]:
-        examples = [
-            reply for reply in replies if reply and read_extracted(reply)[1] == "unreadable"
-        ]
+    missing = "%s: %d of %d values are missing: %s "
+    if number := kinds["unreadable"]:
+        example = next(r for r in replies if r and read_extracted(r)[1] == "unreadable")
         logger.warning(
-            "%s: %d of %d values are missing: %s replied neither a number nor None%s",
-            *(question.name, missing, len(extracted), endpoint.model),
-            f" (for example {examples[0]!r:.80})" if examples else "",
+            missing + "replied neither a number nor None (for example %.80r)",
+            *(question.name, number, len(extracted), endpoint.model, example),
+        )
+    if number := kinds["no answer"]:
+        logger.warning(
+            missing + "gave no usable reply (%s); rerun to ask for them again",
+            *(question.name, number, len(extracted), endpoint.model, problem),
         )
     return [None if value is None else abs(value) for value, _ in extracted]
 
 
 async def _ask_all(
     endpoint: Endpoint, journal: Path | None, settings: dict[str, str], prompts: Sequence[str]
-) -> list[str | None]:
-    """Return the extractor's reply to each prompt; None where a request failed.
+) -> tuple[list[str | None], str]:
+    """Return the extractor's reply to each prompt, None where a request failed, and why one did.
 
     Raises:
         InputError: The endpoint cannot be used, or all requests failed.
@@ -112,7 +116,10 @@ async def _ask_all(
 
     problem, done = "", 0
     with tqdm(total=len(prompts), desc="extraction", disable=None) as progress:
-        async with connect(endpoint, journal, settings) as connection:
+        # What was cut off may be whole once the server allows more tokens.
+        async with connect(
+            endpoint, journal, settings, again=lambda reply: bool(reply.problem)
+        ) as connection:
 
             async def ask(prompt: str) -> str | None:
                 nonlocal problem, done
@@ -131,4 +138,4 @@ async def _ask_all(
                 replies = await asyncio.gather(*map(ask, prompts))
     if problem and not any(replies):
         raise InputError(f"{endpoint.shown}: all requests failed, the last one because {problem}")
-    return replies
+    return replies, problem
