@@ -167,6 +167,19 @@ def test_a_row_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         read_samples([path])
 
 
+def test_an_intent_with_two_values_is_refused(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", repeats=3)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[3]["doc"]["value"] = "7"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(InputError) as error:
+        read_samples([path])
+    assert str(error.value) == (
+        f"{path}, row 3 (line 4): intent 0 is the value '7', but '5' in an earlier row; give the "
+        "samples of one run, in which an intent is one value"
+    )
+
+
 def test_means_by_domain_are_means_of_questions(tmp_path: Path) -> None:
     names = ("travel_commute", "logistics_deliveries")
     paths = [
@@ -257,6 +270,20 @@ def test_a_question_without_extraction_prompt_is_refused_before_requests(tmp_pat
     llm = ("--extractor", "llm", "--base-url", "http://127.0.0.1:9/v1", "--model", "reader")
     with command_refused(f"{own}: the paper has no extraction prompt for rome; use --extractor"):
         main(["decompose", str(first), str(own), *llm])
+
+
+def test_a_unit_other_than_that_of_the_extraction_prompt_is_refused_before_requests(
+    tmp_path: Path,
+) -> None:
+    """The prompt asks for minutes, so the LLM's numbers would have been called hours."""
+    path = write_samples(tmp_path / "model", "travel_commute")
+    path.write_text(path.read_text().replace('"unit": "minute"', '"unit": "hour"'))
+    llm = ("--extractor", "llm", "--base-url", "http://127.0.0.1:9/v1", "--model", "reader")
+    with command_refused(
+        f"{path}: the unit of travel_commute is 'hour', but the paper's extraction prompt asks for "
+        "'minute'; use --extractor rules"
+    ):
+        main(["decompose", str(path), *llm])
 
 
 def test_means_leave_out_questions_with_an_undefined_share(

@@ -793,13 +793,18 @@ RESPONSES = ["Long. => 10-15", "{city}? => None", "Long. => 10-15", "=> many", "
 VALUES = [12.5, None, 12.5, None, 1200]
 
 
-def test_extraction(tmp_path: Path) -> None:
+def test_extraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     counts: Counter[str] = Counter()
     journal = tmp_path / "journal"
     with serve(tmp_path, "--own-temperature", "--schedule", "2:malformed") as server:
         endpoint = Endpoint(server.url, "small")
         assert extract(endpoint, MIAMI, RESPONSES, journal, counts) == VALUES
         assert counts == {"range": 2, "none": 1, "unreadable": 1, "number": 1}
+        assert "travel_miami: 1 of 5 values are missing: small replied neither" in caplog.text
+        assert (
+            "travel_miami: small replied with a dollar sign for 1 of 5 values (for example "
+            "'$1,200'), which count as hour; check the replies"
+        ) in caplog.text
         assert server.answered == 4  # the same is asked once
         asked = [record for record in server.requests if record["temperature"] is None]
         assert {record["user"] for record in asked} == {

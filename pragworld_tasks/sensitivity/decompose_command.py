@@ -136,6 +136,11 @@ def _check_extractable(samples: Sequence["ModelSamples"]) -> None:
                 f"{of_model.path}: the paper has no extraction prompt for {of_model.question}; use "
                 "--extractor rules"
             )
+        if (unit := questions()[of_model.question].unit) != of_model.unit:
+            raise InputError(
+                f"{of_model.path}: the unit of {of_model.question} is {of_model.unit!r}, but the "
+                f"paper's extraction prompt asks for {unit!r}; use --extractor rules"
+            )
 
 
 def _read_by(endpoint: "Endpoint", samples: "ModelSamples") -> "ModelSamples":

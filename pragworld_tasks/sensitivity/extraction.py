@@ -75,7 +75,8 @@ def extract(
             `no answer` for responses without a reply.
 
     Returns:
-        A value in the question's unit without a sign, as in the paper, or None, for each response.
+        A value without a sign, as in the paper, or None, for each response. A number counts as one
+        in the question's unit, which the message to the model names.
 
     Raises:
         InputError: The endpoint or the journal cannot be used, or all requests failed.
@@ -100,6 +101,17 @@ def extract(
         logger.warning(
             missing + "gave no usable reply (%s); rerun to ask for them again",
             *(question.name, number, len(extracted), endpoint.model, problem),
+        )
+    money = [
+        reply
+        for reply, (value, _) in zip(replies, extracted, strict=True)
+        if reply and value is not None and "$" in reply
+    ]
+    if money and "dollar" not in question.unit:
+        logger.warning(
+            "%s: %s replied with a dollar sign for %d of %d values (for example %.80r), which "
+            "count as %s; check the replies",
+            *(question.name, endpoint.model, len(money), len(extracted), money[0], question.unit),
         )
     return [None if value is None else abs(value) for value, _ in extracted]
 

@@ -140,6 +140,7 @@ def _read(path: Path, signed: bool) -> ModelSamples:
     prompts: dict[tuple[int, int], SampledPrompt] = {}
     documents: dict[tuple[int, int], Mapping[str, Any]] = {}
     rounds: set[tuple[int, int, Any]] = set()
+    slots: dict[int, str] = {}  # the value of each intent
     question: tuple[str, str] | None = None
     for where, record in read_json_lines(path):
         document = _document(record, where)
@@ -161,6 +162,11 @@ def _read(path: Path, signed: bool) -> ModelSamples:
                 "each row once"
             )
         rounds.add(row)
+        if (slot := slots.setdefault(key[0], document["value"])) != document["value"]:
+            where.refuse(
+                f"intent {key[0]} is the value {document['value']!r}, but {slot!r} in an earlier "
+                "row; give the samples of one run, in which an intent is one value"
+            )
         unit, prompt = document["unit"], document["prompt"]
         values = tuple(read_once(response, unit, prompt, signs) for response in responses)
         if key in prompts:
