@@ -559,6 +559,47 @@ def test_what_cannot_be_computed_is_a_dash_with_its_reason(tmp_path: Path) -> No
     assert "model, means of travel: ps, as, mu, mvs (unbiased) without standard error: " in text
 
 
+def test_draws_that_cannot_differ_make_no_interval(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute", repeats=1, readable=1.0)
+    text, found = run(path)
+    (task,), (domain,) = found["tasks"], found["domains"]
+    assert (task["published"]["ps"]["low"], task["published"]["ps"]["standard_error"]) == (
+        None,
+    ) * 2
+    assert task["published"]["variance"]["low"] is None
+    assert task["unbiased"]["ps"]["low"] < task["unbiased"]["ps"]["high"]
+    note = "ps (published) without interval: no prompt has two responses with different values"
+    assert f"model on travel_commute: {note}\n" in text
+    assert f"{task['published']['ps']['value']:.3f} [-]" in text
+    assert domain["published"]["ps"]["standard_error"] is None
+    assert len(draw_figures(decompose_samples(read_samples([path])), tmp_path / "figures")) == 4
+
+
+def test_wordings_that_make_no_difference_have_no_interval_by_drawing_wordings(
+    tmp_path: Path,
+) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["resps"] = [[f"About {5 + line['doc']['intent']} minutes."] * 8]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text, found = run(path)
+    for estimator in ("published", "unbiased"):
+        shares = found["tasks"][0][estimator]
+        assert shares["ps"]["value"] == pytest.approx(1)
+        assert {shares[name]["low"] for name in shares} == {None}
+    assert (
+        "ps, as, mu, mvs (unbiased) without interval: all paraphrases have the same values" in text
+    )
+
+
+@pytest.mark.parametrize("draws", ["-1", "0", "1", "19"])
+def test_too_few_draws_for_an_interval_are_refused(draws: str, tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "model", "travel_commute")
+    with command_refused(f"--draws {draws}: must be at least 20"):
+        main(["decompose", str(path), "--draws", draws])
+
+
 def test_a_share_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
     report = decompose_samples(read_samples([path]), draws=20)

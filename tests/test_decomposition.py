@@ -461,6 +461,16 @@ def test_intervals_are_quantiles_of_the_draws_moved_to_what_was_found() -> None:
     assert 0 <= shown["mvs"].interval.low < shown["mvs"].interval.high <= 1
 
 
+def test_draws_that_are_all_the_same_make_no_interval() -> None:
+    found = Components(*np.array([1.0, 0.3, 0.5, 0.2]))
+    same = np.full(101, 0.3)
+    for drawn in (Components(same, same, same, same), Components(*np.array([[1.0]] * 4))):
+        shown = estimates(found, drawn)
+        assert [shown[name].value for name in ("ps", "as", "mu")] == [0.3, 0.5, 0.2]
+        for estimate in shown.values():
+            assert np.isnan([*estimate.interval, estimate.standard_error]).all()
+
+
 def test_few_paraphrases_make_wider_intervals() -> None:
     assert small_sample(2) == pytest.approx(12.7062 / 1.95996 * math.sqrt(2), rel=1e-4)
     assert small_sample(10) == pytest.approx(2.26216 / 1.95996 * math.sqrt(10 / 9), rel=1e-4)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pragworld_tasks.endpoint import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
+_LEAST_DRAWS = 20  # of fewer, no share is a twentieth, which a 95 % interval leaves out
+
 
 def add_decompose(commands: Commands) -> None:
     """Add the command to those of `pragworld-tasks`."""
@@ -56,7 +58,8 @@ def add_decompose(commands: Commands) -> None:
         type=int,
         default=500,
         metavar="N",
-        help="resampled data sets for the intervals; default: 500, as in the paper",
+        help=f"resampled data sets for the intervals, at least {_LEAST_DRAWS}; default: 500, as in "
+        "the paper",
     )
     command.add_argument("--seed", type=int, default=0, help="default: 0")
     command.add_argument(
@@ -94,7 +97,7 @@ def _decompose(options: argparse.Namespace) -> None:
         raise InputError(f"--format {options.format}: must be one of {', '.join(FORMATS)}")
     if options.json:
         check_output(options.json, options.overwrite)
-    at_least(options, draws=1, seed=0, concurrency=1)
+    at_least(options, draws=_LEAST_DRAWS, seed=0, concurrency=1)
     if options.extractor == "rules" and (options.base_url or options.model):
         raise InputError("--base-url and --model: need --extractor llm; add it, or leave them out")
     if options.extractor == "llm" and options.signed:

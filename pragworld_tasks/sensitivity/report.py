@@ -120,7 +120,7 @@ class TaskReport:
             estimates = getattr(self.decomposition, estimator)
             if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
                 reason = (
-                    "no two paraphrases have readable responses to the same intents"
+                    self._not_resampled(estimator)
                     if _lacks_error(estimates["variance"])
                     else "they are undefined in all resampled data"
                 )
@@ -135,6 +135,18 @@ class TaskReport:
                 "all responses to a prompt are identical: sampling was off, or the server repeats "
                 "a cached response"
             )
+
+    def _not_resampled(self, estimator: str) -> str:
+        """Return why resampled data are all the same, or there are none."""
+        if estimator == "published":
+            return "no prompt has two responses with different values"
+        readable: dict[int, set[int]] = {}
+        for prompt in self.samples.prompts:
+            if any(value is not None for value in prompt.values):
+                readable.setdefault(prompt.paraphrase, set()).add(prompt.intent)
+        if len({*map(frozenset, readable.values())}) == len(readable):
+            return "no two paraphrases have readable responses to the same intents"
+        return "all paraphrases have the same values"
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
