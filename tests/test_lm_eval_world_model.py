@@ -224,6 +224,40 @@ def test_incomplete_metadata_of_a_question_of_ones_own(
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("unit", "word", "meant"),
+    [
+        ("huor", "huor", "hour"),
+        ("houres", "houres", "hour"),
+        ("Mintues", "mintues", "minute"),
+        ("million dolar", "dolar", "dollar"),
+        ("dollar / yaer", "yaer", "year"),
+        ("truck / mintue", "mintue", "minute"),
+        ("kilogramme", "kilogramme", "kilogram"),
+        ("metre", "metre", "meter"),
+    ],
+)
+def test_a_misspelt_unit_is_not_taken_for_a_noun(unit: str, word: str, meant: str) -> None:
+    with pytest.raises(InputError) as error:
+        own_question_records({"paraphrases": "none.jsonl", "values": [1], "unit": unit})
+    assert (
+        str(error.value)
+        == f"world_model_own: 'unit' has {word!r}, which is no unit; did you mean {meant!r}?"
+    )
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *("truck", "tour", "client", "clients", "house", "moth", "mouth", "smile", "round", "food"),
+        *("doll", "pear", "letter", "student", "moving box", "dollar / client", "year", "Hours"),
+    ],
+)
+def test_nouns_and_units_are_no_misspelt_units(unit: str) -> None:
+    with pytest.raises(InputError, match=r"none.jsonl: No such file"):
+        own_question_records({"paraphrases": "none.jsonl", "values": [1], "unit": unit})
+
+
 def test_paraphrases_of_another_question_are_refused(tmp_path: Path) -> None:
     mine = tmp_path / "mine.jsonl"
     mine.write_text('{"text": "How far is {town}?"}\n')

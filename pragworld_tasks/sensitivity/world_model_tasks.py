@@ -5,6 +5,7 @@ intent). lm-eval repeats each request and passes all of its responses at once, s
 keeps them all. Their values are in the items of the metrics, which the aggregations decompose.
 """
 
+import difflib
 import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from lm_eval.utils import warning_once
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Tally, tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.log import logger
 from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.components import nest_prompts
@@ -96,12 +98,46 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise InputError(
             f"world_model_own: 'unit' is {unit!r}; it must be a word, such as \"hour\""
         )
-    from pragworld_tasks.quantities import read_quantity
-
-    read_quantity("", unit)  # refuses an unknown unit before the model is run
+    _check_unit(unit)
     base = read_paraphrases(path)[0].text
     texts = [wording.text for wording in read_paraphrases_of(base, path)]
     return prompt_records(OpenQuestion(path.stem, base, slot_values, unit), texts)
+
+
+def _check_unit(unit: str) -> None:
+    """Refuse, before the model is run, what is no unit, or a noun that is spelt almost like one.
+
+    Raises:
+        InputError: It is.
+    """
+    from pragworld_tasks.quantities.units import parse_period, parse_unit
+
+    target = parse_unit(unit)
+    nouns = [target.unit] if target.kind == "count" else []
+    if target.per and not parse_period(target.per):
+        nouns.append(target.per)
+    for noun in nouns:
+        if similar := _similar_unit(noun):
+            raise InputError(
+                f"world_model_own: 'unit' has {noun!r}, which is no unit; did you mean {similar!r}?"
+            )
+
+
+def _similar_unit(noun: str) -> str | None:
+    """Return the unit of which a noun is a misspelling, or None.
+
+    Letters in another order are one (`huor`), and so are other letters in a longer word with the
+    same first one (`minuet`); `tour`, `mouth`, `client` and `smile` are nouns.
+    """
+    spellings = read_package_toml("pragworld_tasks.quantities", "units.toml")["spellings"]
+    units: list[str] = [*spellings, "meter", "liter"]
+    singular = noun.removesuffix("s")
+    for unit in difflib.get_close_matches(singular, units, cutoff=0.75):
+        closeness = difflib.SequenceMatcher(None, unit, singular).ratio()
+        has_other_letters = closeness > 0.82 and len(singular) >= 5 and noun[0] == unit[0]
+        if sorted(singular) == sorted(unit) or has_other_letters:
+            return unit
+    return None
 
 
 def _path(file: Any) -> Path:
