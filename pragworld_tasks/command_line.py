@@ -172,8 +172,10 @@ def at_least(options: object, **least: int) -> None:
     """Refuse options, given by name, that are smaller than they have to be.
 
     Raises:
-        InputError: An option is too small.
+        InputError: An option is too small, or, from Python, not a whole number.
     """
     for name, needed in least.items():
+        if not isinstance(getattr(options, name), int):
+            raise InputError(f"--{name} {getattr(options, name)!r}: must be a whole number")
         if (given := getattr(options, name)) < needed:
             raise InputError(f"--{name} {given}: must be at least {needed}")

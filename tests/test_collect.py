@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import re
 import signal
 import time
@@ -16,8 +17,13 @@ from servers import serve
 from warm_client import KILLED
 
 from pragworld_tasks.cli import main
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.sensitivity.collection import _in_complete_chunks
+from pragworld_tasks.sensitivity.collection import (
+    CollectionSettings,
+    _in_complete_chunks,
+    collect,
+)
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.tiny import tiny_folder
 
@@ -260,6 +266,18 @@ def test_shards_with_corrupt_settings_are_not_merged(tasks: object, tmp_path: Pa
         main(["merge", str(tmp_path), "--out", str(tmp_path / "merged")])
 
 
+@pytest.mark.parametrize("change", [{"prompts": 0}, {"prompts": -1}])
+def test_shards_of_no_prompts_are_not_merged(change: dict[str, int], tmp_path: Path) -> None:
+    shards = write_shards(tmp_path)
+    for shard in shards:
+        settings = json.loads((shard / "collect.json").read_text())
+        settings["tasks"][TASK] |= change
+        (shard / "collect.json").write_text(json.dumps(settings))
+        (shard / f"samples_{TASK}.jsonl").unlink()
+    with refused("collect.json: not settings as `pragworld-tasks collect` writes them; restore"):
+        main(["merge", *map(str, shards), "--out", str(tmp_path / "merged")])
+
+
 @pytest.mark.usefixtures("our_tasks_only")
 def test_a_chunk_does_not_warn_of_the_groups_that_it_cuts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -270,6 +288,23 @@ def test_a_chunk_does_not_warn_of_the_groups_that_it_cuts(
     (path,) = tmp_path.rglob("samples_*")
     assert len(path.read_text().splitlines()) > 2
     assert "lack documents" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"chunk": 1.5}, "--chunk 1.5: must be a whole number"),
+        ({"chunk": "3"}, "--chunk '3': must be a whole number"),
+        ({"top_up": math.nan}, "--top_up nan: must be a whole number"),
+        ({"seed": None}, "--seed None: must be a whole number"),
+    ],
+)
+def test_numbers_that_are_not_whole_are_refused(
+    setting: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        collect(CollectionSettings(TASK, tmp_path, model="dummy", **setting))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

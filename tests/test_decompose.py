@@ -437,6 +437,7 @@ def test_figures_of_few_responses(tmp_path: Path) -> None:
         ({"doc": {"question": "x"}}, "row 1 (line 2): not a sample of a world_model task"),
         ({"doc": dict.fromkeys(_KEYS, "0")}, "row 1 (line 2): not a sample of a world_model task"),
         ({"resps": "text"}, "row 1 (line 2): 'resps' must be a list of one list of responses"),
+        ({"resps": [[]]}, "row 1 (line 2): 'resps' must be a list of one list of responses"),
     ],
 )
 def test_other_samples_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -611,6 +612,11 @@ def test_a_share_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     assert "0.000 [0.000, 0.100]" in text
     assert "0.000 ± 0.100" in text
     assert "-0.000" not in text
+
+
+def test_nothing_to_decompose_is_refused() -> None:
+    with pytest.raises(InputError, match="there are no samples to decompose; give at least one"):
+        decompose_samples([])
 
 
 def test_every_question_has_a_domain() -> None:

@@ -688,6 +688,38 @@ def test_unequal_lengths_and_infinite_values_are_errors() -> None:
         decompose(cast(Any, [1.0, "5 km"]), [0, 1], [0, 0])
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"draws": -1}, "draws=-1: must be at least 0"),
+        ({"draws": 1.5}, "draws=1.5: must be a whole number"),
+        ({"draws": NAN}, "draws=nan: must be a whole number"),
+        ({"permutations": -1}, "permutations=-1: must be at least 0"),
+        ({"permutations": "9"}, "permutations='9': must be a whole number"),
+        ({"seed": -1}, "seed=-1: must be at least 0"),
+        ({"seed": None}, "seed=None: must be a whole number"),
+    ],
+)
+def test_senseless_settings_are_refused(setting: dict[str, Any], message: str) -> None:
+    for values in ([1.0, 2.0, 3.0, 4.0], []):
+        labels = [0] * len(values)
+        with pytest.raises(InputError, match=f"^{message}$"):
+            decompose(values, labels, labels, **setting)
+
+
+def test_a_value_too_large_for_a_variance_is_refused() -> None:
+    for value, shown in ((-1e200, r"-1e\+200"), (10**400, "int too large")):
+        with pytest.raises(InputError, match=rf"^values.*: {shown}.* must be"):
+            decompose([1.0, value], [0, 1], [0, 0])
+    found = decompose([1e70, 1e69, -1e70, 0.0], [0, 0, 1, 1], [0, 0, 0, 0], 9, 9)
+    assert math.isfinite(found.published["ps"].value)
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    with pytest.raises(InputError, match="scale 'ln': must be one of raw, log, rank, winsorised"):
+        rescale(nest([1.0], [0], [0]), cast(Any, "ln"))
+
+
 # From Python --------------------------------------------------------------------------------------
 
 

@@ -770,6 +770,7 @@ def test_spread_and_distances(vectors: Any) -> None:
         ("\u0665", None, "unreadable"),
         ("-", None, "unreadable"),
         ("nan", None, "unreadable"),
+        ("9" * 200, None, "unreadable"),
     ],
 )
 def test_replies_of_an_extractor(answer: str, value: float | None, kind: str) -> None:

@@ -36,6 +36,8 @@ def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False)
     for name, task in content["tasks"].items():
         try:
             plan = first_round(task.pop("prompts"), task["repeats"], content["chunk"])
+            if not plan:
+                raise ValueError("a task has no prompts")
         except (LookupError, TypeError, ValueError) as error:
             raise corrupt_settings(ordered[0] / "collect.json") from error
         parts: dict[str, bytes] = {}

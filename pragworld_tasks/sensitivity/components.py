@@ -33,6 +33,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 NAMES = ("variance", "ps", "as", "mu", "mvs")
 WINSORISED = 100  # one value in 100 is moved in at either end
+LARGEST = 1e70  # value: the variance of draws of variances holds fourth powers
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,12 @@ def nest(
         intent: [responses] labels.
 
     Raises:
-        InputError: The three differ in length, or a value is infinite or not a number.
+        InputError: The three differ in length, or a value is not a number, infinite, or above
+            `LARGEST`.
     """
     try:
         numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(
             f"values: {error}; they must be numbers, or None where unreadable"
         ) from error
@@ -142,6 +144,11 @@ def nest(
         raise InputError(
             f"values[{np.isinf(numbers).argmax()}]: is infinite; values must be finite, or None "
             "where unreadable"
+        )
+    if (large := np.abs(numbers) > LARGEST).any():
+        raise InputError(
+            f"values[{large.argmax()}]: {numbers[large.argmax()]:g} is too large; "
+            f"values must be from {-LARGEST:g} to {LARGEST:g}"
         )
     readable = ~np.isnan(numbers)
     numbers = numbers[readable]
@@ -199,7 +206,12 @@ def rescale(responses: Responses, scale: Scale) -> Responses:
         scale: `raw`: unchanged; `log`: sign(v) log(1 + |v|); `rank`: ranks among all values, from 0
             to 1; `winsorised`: the hundredth of the values at either end (rounded up) moved in to
             the next.
+
+    Raises:
+        InputError: The scale is none of these.
     """
+    if scale not in SCALES:
+        raise InputError(f"scale {scale!r}: must be one of {', '.join(SCALES)}")
     values = responses.values
     if scale == "log":
         values = np.sign(values) * np.log1p(np.abs(values))

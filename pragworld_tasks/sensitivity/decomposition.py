@@ -7,10 +7,12 @@ their intervals and standard errors.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
 from pragworld_tasks.sensitivity.components import (
     NAMES,
@@ -178,15 +180,16 @@ def decompose(
         intents: [responses] Label of what was asked.
         paraphrases: [responses] Label of how it was worded; the same for all intents where the
             wording is the same.
-        draws: Resampled data sets for each kind of interval.
-        permutations: Permutations of the test of AS = 0.
+        draws: Resampled data sets for each kind of interval; 0 for no intervals.
+        permutations: Permutations of the test of AS = 0; 0 for no test.
         seed: Seed of draws and permutations.
 
     Returns:
         Both estimators of PS, AS, MU and MVS (arXiv 2506.16584, section 3) with intervals.
 
     Raises:
-        InputError: The three sequences differ in length, or a value is infinite.
+        InputError: The three sequences differ in length, a value is infinite or above `LARGEST`,
+            or a setting is not a whole number of at least 0.
     """
     return decompose_responses(nest(values, paraphrases, intents), draws, permutations, seed)
 
@@ -195,6 +198,11 @@ def decompose_responses(
     responses: Responses, draws: int = RESAMPLES, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
+    for name, number in (("draws", draws), ("permutations", permutations), ("seed", seed)):
+        if not isinstance(number, Integral):
+            raise InputError(f"{name}={number!r:.40}: must be a whole number")
+        if number < 0:
+            raise InputError(f"{name}={number}: must be at least 0")
     undefined = _undefined(responses)
     if not responses.values.size:
         nothing = dict.fromkeys(NAMES, UNDEFINED)

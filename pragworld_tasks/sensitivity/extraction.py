@@ -10,6 +10,7 @@ from pragworld_tasks.endpoint import Endpoint, Request, UnansweredError, connect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.event_loop import report_progress, run_async
 from pragworld_tasks.log import logger
+from pragworld_tasks.sensitivity.components import LARGEST
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
 
 # The paper's words.
@@ -53,7 +54,10 @@ def read_extracted(reply: str) -> tuple[float | None, str]:
     if not match:
         return None, "unreadable"
     ends = [float(re.sub(r"[$,]", "", end)) for end in match.groups() if end]
-    return sum(ends) / len(ends), "range" if len(ends) == 2 else "number"
+    value = sum(ends) / len(ends)
+    if abs(value) > LARGEST:
+        return None, "unreadable"
+    return value, "range" if len(ends) == 2 else "number"
 
 
 def extract(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Interval
 from pragworld_tasks.formatting import (
     format_number,
@@ -319,7 +320,12 @@ def decompose_samples(
         draws: Resampled data sets for each kind of interval.
         seed: The seed of all draws.
         agreements: By file, those of samples that an LLM has read.
+
+    Raises:
+        InputError: There are no samples, or a setting is wrong.
     """
+    if not samples:
+        raise InputError("there are no samples to decompose; give at least one file")
     order = {name: number for number, name in enumerate(questions())}
     models = list(dict.fromkeys(of_model.model for of_model in samples))
     ordered = sorted(

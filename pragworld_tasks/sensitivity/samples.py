@@ -222,6 +222,11 @@ def _document(record: Mapping[str, Any], where: Where) -> Mapping[str, Any]:
 def _responses(record: Mapping[str, Any], where: Where) -> tuple[str, ...]:
     """Return all responses to a prompt; one that an API refused to give is empty."""
     responses = record.get("resps")
-    if not isinstance(responses, list) or len(responses) != 1 or not isinstance(responses[0], list):
+    if (
+        not isinstance(responses, list)
+        or len(responses) != 1
+        or not isinstance(responses[0], list)
+        or not responses[0]
+    ):
         where.refuse("'resps' must be a list of one list of responses, as lm-eval writes it")
     return tuple("" if response is None else str(response) for response in responses[0])

@@ -127,7 +127,7 @@ def _similar_unit(noun: str) -> str | None:
     """Return the unit of which a noun is a misspelling, or None.
 
     Letters in another order are one (`huor`), and so are other letters in a longer word with the
-    same first one (`minuet`); `tour`, `mouth`, `client` and `smile` are nouns.
+    same first one (`houres`); `tour`, `mouth`, `client` and `smile` are nouns.
     """
     spellings = read_package_toml("pragworld_tasks.quantities", "units.toml")["spellings"]
     units: list[str] = [*spellings, "meter", "liter"]
