@@ -222,6 +222,7 @@ class Connection:
         self._client = client
         self._key = key
         self._journal = journal
+        self._again = again
         known = dict(journal.records if journal else ())
         self._replies = {key: reply for key, reply in known.items() if not again(reply)}
         self._earlier = set(self._replies)
@@ -307,48 +308,56 @@ class Connection:
                 raise self._unusable
             usable_before = self._usable
             try:
-                reply = await self._complete(request)
-                if self._journal:
-                    self._journal.append(
-                        {
-                            "key": request.key,
-                            "request": request.label,
-                            "answer": reply.text,
-                            "tokens": reply.tokens,
-                            **({"problem": reply.problem} if reply.problem else {}),
-                        }
-                    )
+                try:
+                    reply = await self._complete(request)
+                except UnansweredError as error:
+                    if self._again(failure := ModelReply("", None, str(error))):
+                        self._keep(request, failure)
+                    raise
+                self._keep(request, reply)
             except InputError as error:
                 self._unusable = error
                 raise
             except UnansweredError as error:
-                self._count_failure(str(error), usable_before)
+                self._count_failure(request, str(error), usable_before)
                 raise
         self._replies[request.key] = reply
         self.usage.answered += 1
         if reply.problem in (_EMPTY, *_CUT_OFF.values()):
-            # Another failure of a request that failed before says nothing new of the endpoint.
-            if request.key not in self._asked_again:
-                self._count_failure(reply.problem, usable_before)
+            self._count_failure(request, reply.problem, usable_before)
         else:
             self._usable += 1
             self._failed_in_a_row = 0
         return reply
 
-    def _count_failure(self, problem: str, usable_before: int) -> None:
-        """Count a request that has failed, unless others succeeded meanwhile.
+    def _keep(self, request: Request, reply: ModelReply) -> None:
+        """Append a reply to the journal, if there is one."""
+        if self._journal:
+            self._journal.append(
+                {
+                    "key": request.key,
+                    "request": request.label,
+                    "answer": reply.text,
+                    "tokens": reply.tokens,
+                    **({"problem": reply.problem} if reply.problem else {}),
+                }
+            )
+
+    def _count_failure(self, request: Request, problem: str, usable_before: int) -> None:
+        """Count a request that has failed, unless others succeeded meanwhile, or it is asked again.
 
         Failing takes longest. So the last requests of a run may fail one after the other, although
-        the endpoint answers all the rest.
+        the endpoint answers all the rest; and those that are asked again may be all of a run.
 
         Args:
+            request: The request.
             problem: Why it failed.
             usable_before: The number of usable replies when it was sent.
 
         Raises:
             InputError: Too many in a row have.
         """
-        if self._usable > usable_before:
+        if self._usable > usable_before or request.key in self._asked_again:
             return
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= FAILURES_IN_A_ROW:
@@ -557,7 +566,9 @@ async def connect(
         endpoint: The endpoint.
         journal: File of replies, to resume from and to append to; None keeps them in memory.
         settings: What the requests depend on, as JSON values. A journal of others is refused.
-        again: Tells which replies of the journal are not used: their requests are sent again.
+        again: Tells which replies of the journal are not used, so that their requests are sent
+            again; it does not end a run if all of these fail again. Requests without a reply are
+            kept in the journal, too, if it says so of an empty reply with their problem.
 
     Raises:
         InputError: The journal or the key cannot be used, or there is no `openai` package.

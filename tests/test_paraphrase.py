@@ -868,19 +868,20 @@ def test_a_rerun_asks_again_for_what_was_cut_off_and_keeps_the_rest(
         assert len(server.requests) == 3 + 1 + 1
 
 
+@pytest.mark.parametrize("failure", ["cut-off", "400"])
 def test_a_rerun_whose_requests_all_fail_as_before_ends_with_the_values_that_there_are(
-    tmp_path: Path,
+    failure: str, tmp_path: Path
 ) -> None:
     journal, failing = tmp_path / "journal", 2 * FAILURES_IN_A_ROW
     responses = [f"=> {number}" for number in range(2 * failing)]
-    in_turn = ",".join(f"{number}:cut-off" for number in range(1, 2 * failing, 2))
+    in_turn = ",".join(f"{number}:{failure}" for number in range(1, 2 * failing, 2))
     with serve(tmp_path, "--schedule", in_turn) as server:
         endpoint = Endpoint(server.url, "m", concurrency=1)
         values = extract(endpoint, MIAMI, responses, journal)
         assert values.count(None) == failing
     log = tmp_path / "again"
     log.mkdir()
-    always = ",".join(f"{number}:cut-off" for number in range(failing))
+    always = ",".join(f"{number}:{failure}" for number in range(failing))
     with serve(log, "--schedule", always) as server:
         endpoint = Endpoint(server.url, "m", concurrency=1)
         assert extract(endpoint, MIAMI, responses, journal) == values
