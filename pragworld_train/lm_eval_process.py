@@ -50,14 +50,11 @@ def run_lm_eval(
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    arguments: dict[str, Any] = {"pretrained": model.name, "dtype": model.dtype}
-    arguments |= {"revision": model.revision} if model.revision else {}
-    arguments |= {"peft": model.adapter} if model.adapter else {}
-    arguments |= {"trust_remote_code": True} if model.trust_remote_code else {}
     ours = set(tasks) <= set(task_descriptions())  # which need no index of lm-eval's own tasks
     program = "pragworld_tasks.lm_eval_ours" if ours else "lm_eval"
     command = [sys.executable, "-m", program, "--model", "hf"]
-    command += ["--model_args", json.dumps(arguments), "--metadata", json.dumps(dict(metadata))]
+    command += ["--model_args", json.dumps(model_arguments(model))]
+    command += ["--metadata", json.dumps(dict(metadata))]
     command += ["--include_path", include_path or str(task_folder()), "--tasks", ",".join(tasks)]
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
     command += ["--apply_chat_template"] if model.chat_template else []
@@ -65,6 +62,15 @@ def run_lm_eval(
     run_logged(command, partial / "log.txt", name, environment, open_files)
     partial.rename(out)
     return out
+
+
+def model_arguments(model: Model) -> dict[str, Any]:
+    """Return a model as lm-eval's `--model_args`."""
+    arguments: dict[str, Any] = {"pretrained": model.name, "dtype": model.dtype}
+    arguments |= {"revision": model.revision} if model.revision else {}
+    arguments |= {"peft": model.adapter} if model.adapter else {}
+    arguments |= {"trust_remote_code": True} if model.trust_remote_code else {}
+    return arguments
 
 
 def run_logged(

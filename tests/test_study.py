@@ -145,6 +145,20 @@ def test_other_settings_in_the_same_folder_are_refused(
     assert "config.yaml: a study with other settings; choose another" in said
 
 
+def test_what_is_there_is_checked_before_any_step_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A missing file of samples, or one of another run, would otherwise show after hours."""
+    out = tmp_path / "out"
+    samples = out / f"{ARM}-seed7" / "test"
+    samples.mkdir(parents=True)
+    assert refusal(capsys, command(out)[3:]) == (
+        f"{samples}: holds 0 files of samples of pragworld_generated_mc, not one; remove "
+        f"{samples}, and rerun the command to make it anew"
+    )
+    assert [path.name for path in (out / "base").iterdir()] == ["config.yaml"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -31,6 +31,12 @@ from pragworld_train.config import check_model
 from pragworld_train.data import load_document_set
 from pragworld_train.evaluation import base_model, evaluation_metadata, trained_model
 from pragworld_train.experiments.arms import BASE, StudyRun, draw_layers
+from pragworld_train.experiments.study_files import (
+    check_evaluation,
+    check_layers,
+    check_probes,
+    check_training,
+)
 from pragworld_train.experiments.study_report import make_study_report
 from pragworld_train.lm_eval_process import run_lm_eval, run_logged
 from pragworld_train.run_record import RUN_FILE
@@ -81,6 +87,9 @@ def run_study(words: Sequence[str], arms: Sequence[str], seeds: Sequence[int], j
     study = Study(settings, runs, {"OMP_NUM_THREADS": str(threads)})
     _write_plan(runs)
     steps = [step for run in runs for step in _steps(study, run)]
+    for step in steps:
+        if step.result.exists():
+            step.check()
     with (
         tqdm(total=len(steps), desc="study", unit="step", disable=None) as progress,
         ThreadPoolExecutor(jobs) as pool,
@@ -212,10 +221,17 @@ def _write_plan(runs: Sequence[StudyRun]) -> None:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step of a run: the file or folder that it leaves, and its work while holding a lock."""
+    """A step of a run.
+
+    Attributes:
+        result: The file or folder that it leaves.
+        work: Does the step while holding a lock.
+        check: Refuses a result that is not that of the step.
+    """
 
     result: Path
     work: Callable[[int], None]
+    check: Callable[[], None]
 
 
 def _steps(study: Study, run: StudyRun) -> list[_Step]:
@@ -226,33 +242,28 @@ def _steps(study: Study, run: StudyRun) -> list[_Step]:
     metadata = evaluation_metadata(script_args)
 
     def evaluate(split: str, tasks: Sequence[str]) -> _Step:
+        evaluation = model, tasks, run.folder / split, {**metadata, "split": split}
+
         def work(lock: int) -> None:
-            run_lm_eval(
-                model,
-                tasks,
-                run.folder / split,
-                {**metadata, "split": split},
-                script_args.evaluate_batch_size,
-                study.environment,
-                (lock,),
-            )
+            batch_size = script_args.evaluate_batch_size
+            run_lm_eval(*evaluation, batch_size, study.environment, (lock,))
 
-        return _Step(run.folder / split, work)
+        return _Step(run.folder / split, work, lambda: check_evaluation(*evaluation))
 
-    def command(result: Path, module: str, *words: str) -> _Step:
+    def command(module: str, *words: str) -> Callable[[int], None]:
         def work(lock: int) -> None:
             name = f"{run.arm}, seed {run.seed}, {module} {words[0]}"
             log = run.folder / f"{module}_{words[0].strip('-')}.txt"
             line = [sys.executable, "-m", module, *words]
             run_logged(line, log, name, study.environment, (lock,))
 
-        return _Step(result, work)
+        return work
 
     def train(lock: int) -> None:
         if not any(out.glob("checkpoint-*")):
             shutil.rmtree(out, ignore_errors=True)
         config = ("--config", str(run.folder / "config.yaml"))
-        command(out, "pragworld_train", *config, "--resume_from_checkpoint", "last").work(lock)
+        command("pragworld_train", *config, "--resume_from_checkpoint", "last")(lock)
         for checkpoint in out.glob("checkpoint-*"):  # large, and no longer needed
             shutil.rmtree(checkpoint)
 
@@ -269,12 +280,16 @@ def _steps(study: Study, run: StudyRun) -> list[_Step]:
     layers, probes = run.folder / "layers.json", run.folder / "probes.json"
     # The manual split is evaluated together with another, for which lm-eval runs anyway.
     manual = ["pragworld_manual_mc"] if study.runs[0].settings["manual"] else []
+    ablate = command("pragworld_interp", "ablate", *options, *data, "--out", str(layers))
+    fit = command("pragworld_train", "probe", *options, *probe, "--out", str(probes))
+    groups = script_args.evaluate_groups
+    trained = [] if run.arm == BASE else [_Step(out / RUN_FILE, train, lambda: check_training(out))]
     return [
-        *([] if run.arm == BASE else [_Step(out / RUN_FILE, train)]),
+        *trained,
         evaluate("test", [*_TASKS, *manual]),
         evaluate("test_vocabulary", _TASKS[:1]),
-        command(layers, "pragworld_interp", "ablate", *options, *data, "--out", str(layers)),
-        command(probes, "pragworld_train", "probe", *options, *probe, "--out", str(probes)),
+        _Step(layers, ablate, lambda: check_layers(layers, model, metadata)),
+        _Step(probes, fit, lambda: check_probes(probes, model, groups)),
     ]
 
 
