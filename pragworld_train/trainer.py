@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from torch import Tensor, nn
 from transformers import PreTrainedModel, TrainerState
@@ -53,6 +54,7 @@ from pragworld_train.run_record import (
     RUN_FILE,
     check_resumable,
     describe_dataset,
+    digest_base_weights,
     make_record,
     plain_values,
 )
@@ -137,6 +139,11 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
             peft_config=peft_config,
             compute_loss_func=compute_loss_func,
             **options,
+        )
+        # The first process has the whole model, even if the others wait for their shards.
+        main = self.is_world_process_zero()
+        (self._base_weights,) = broadcast_object_list(
+            [digest_base_weights(self.model) if main else None]
         )
         if self._regularized:
             self._regularize()
@@ -475,7 +482,8 @@ class LayerRegularizedSFTTrainer(SFTTrainer):
 
     def run_record(self) -> dict[str, Any]:
         """Return what the run is: its model, data, losses, settings, versions and log."""
-        record = make_record(self.args, self.model, {**self._data_description, **self._data_digest})
+        data = {**self._data_description, **self._data_digest}
+        record = make_record(self.args, self.model, data, self._base_weights)
         return {
             **record,
             "steps": self.state.global_step,

@@ -31,7 +31,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import LayerSettings
 from pragworld_train.model_card import make_model_card
 from pragworld_train.probes import PROBES_FILE, new_probes, write_probes
-from pragworld_train.run_record import RUN_FILE, make_record
+from pragworld_train.run_record import RUN_FILE, digest_base_weights, make_record
 
 
 def test_equal_probes_make_equal_files(tmp_path: Path) -> None:
@@ -107,6 +107,32 @@ def test_a_run_with_other_data_or_another_model_is_not_resumed(checkpoint: Path)
         with pytest.raises(InputError) as refused:
             trainer.train(resume_from_checkpoint=True)  # the last one
         assert message in str(refused.value)
+
+
+def test_an_adapter_is_not_resumed_on_other_base_weights(tmp_path: Path) -> None:
+    """Checkpoints of adapters don't have them, so the result would be a mixture of two models."""
+    args = settings(tmp_path, **SAVED)
+    trained(fresh_model(), args, make_rows(8), peft_config=lora())
+    other = fresh_model()
+    with torch.no_grad():
+        other.model.layers[1].mlp.up_proj.weight[0, 0] += 1e-4
+    trainer = make_trainer(other, args, make_rows(8), peft_config=lora())
+    with pytest.raises(InputError) as refused:
+        trainer.train(resume_from_checkpoint=True)
+    found = r'checkpoint-1: trained with base_weights_digest "\w+", not "\w+"; resume with the same'
+    assert re.search(found, str(refused.value))
+    make_trainer(fresh_model(), args, make_rows(8), peft_config=lora()).train(True)
+
+
+def test_checkpoints_of_all_weights_replace_those_that_a_run_starts_from(
+    checkpoint: Path,
+) -> None:
+    other = fresh_model()
+    with torch.no_grad():
+        other.model.layers[1].mlp.up_proj.weight[0, 0] += 1e-4
+    trainer = make_trainer(other, settings(checkpoint.parent, **SAVED), make_rows(8))
+    trainer.train(resume_from_checkpoint=True)
+    assert trainer.run_record()["model"]["base_weights_digest"] is None
 
 
 def test_streamed_data_may_be_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,6 +216,7 @@ def test_the_record_of_a_run_is_what_ran(tmp_path: Path) -> None:
         "quantization": None,
         "weights": sum(weight.numel() for weight in trainer.model.parameters()),
         "trained_weights": 3 * 3 * (32 + trainer.model.get_parameter(Q_B).shape[0]),
+        "base_weights_digest": digest_base_weights(trainer.model),
     }
     for name, value in {"r": 3, "lora_alpha": 5, "lora_dropout": 0.25}.items():
         assert record["adapter"][name] == value
