@@ -117,6 +117,15 @@ def test_answers_as_models_write_them(response: str, answer: str) -> None:
         "<think>Yes, I think yes",
         "[THINK]Yes",
         "No mention of the oranges is made.",
+        "No conclusion can be drawn.",
+        "No definitive answer is possible.",
+        "No lo sé con certeza.",
+        "No se puede saber.",
+        'The answer "yes" is wrong.',
+        "The answer yes is incorrect.",
+        "**Yes** is not correct.",
+        "No is definitely not the right answer.",
+        '"Yes" cannot be the answer.',
         "Hm.\nThe answer is: yes.\nThe answer is: no.",
     ],
 )
@@ -179,6 +188,10 @@ def test_what_is_no_answer_is_not_guessed(response: str) -> None:
         ("Alice said yes.", None),
         ("Alice: Is it there?\nBob: No, it is not.", None),
         ("Sure, I can help with that!", None),
+        ('"No" would be wrong; yes.', "yes"),
+        ("No is correct.", "no"),
+        ("No, that is wrong.", "no"),
+        ("Yes, it is not true that he left.", "yes"),
     ],
 )
 def test_answers_as_careful_people_read_them(response: str, answer: str | None) -> None:

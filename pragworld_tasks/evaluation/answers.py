@@ -100,6 +100,7 @@ _IS_TAKEN_BACK = re.compile(
 _IS_CONDITIONAL = re.compile(
     r"[^\w\n]{0,10}(?:but )?(?:only )?(?:if|unless|provided|assuming|depending|as long as)\b"
 )
+_IS_REJECTED = re.compile(rf"[\"'\u201d*_`)\]}}]{{0,4}} {_any_of('rejected')}\b")
 _IS_QUESTION = re.compile(r"[^\w\n?]{0,10}\?")
 _IS_COURTESY = re.compile(
     r"[^\w]{0,10}(?:i understand|(?:i (?:can|could|will|would)|i'?(?:ll|d)|of course)\b[^\n]{0,20}?"
@@ -166,8 +167,8 @@ def read_answer(response: str) -> Answer | None:
       so the answer is yes`).
     - Words such as `Yep`, `Not at all` or `True` answer where they open the response or follow a
       label, and no yes or no follows.
-    - Repeated choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`) and
-      contradictions (`Yes, but no`) are not answers.
+    - Repeated choices (`yes or no`), questions (`Yes?`), conditions (`Yes, if …`), contradictions
+      (`Yes, but no`) and what is said to be wrong (`"Yes" is incorrect`) are not answers.
 
     Never raises.
 
@@ -253,6 +254,7 @@ def _claims_of(
             not (opens or kind)
             or _IS_CHOICE.match(whole)
             or _IS_CONDITIONAL.match(behind)
+            or _IS_REJECTED.match(behind)
             or _IS_QUESTION.match(behind)
             or (word["word"] == "yes" and _IS_COURTESY.match(behind))
         ):
