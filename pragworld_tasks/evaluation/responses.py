@@ -246,7 +246,8 @@ def _check_document(record: Mapping[str, Any], document: Document, where: Where)
     prompt = str(record.get("prompt", ""))
     for part in ("context", "question"):
         text = getattr(document, part)
-        if logged.get(part, text) != text or ("prompt" in record and text not in prompt):
+        is_other = not text == logged.get(part, text) == record.get(part, text)
+        if is_other or ("prompt" in record and text not in prompt):
             remedy = "pass responses to this split"
             if not is_released(document.split):
                 remedy = "pass runs on the same documents: settings, seeds or files may differ"
@@ -309,7 +310,8 @@ def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
         response = record["response"]
     elif "readings" in record:
         readings = record["readings"]
-        if not isinstance(readings, list) or not {*map(str, readings)} <= {*get_args(Reading)}:
+        known = {*get_args(Reading)}
+        if not isinstance(readings, list) or not readings or not {*map(str, readings)} <= known:
             where.refuse(f"'readings' is {readings!r:.40}, not a list of yes, no and unknown")
         answer = majority_answer(readings)
         return _Reading(answer, answer)
