@@ -77,7 +77,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return _parse(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error}); is the file cut off?") from error
+        raise InputError(f"{path}: {_not_json(error, 'is the file cut off?')}") from error
 
 
 def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
@@ -96,7 +96,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
             record = _parse(text)
         except (ValueError, RecursionError) as error:
             hint = "is the line cut off?" if row else "each line must be a JSON object"
-            where.refuse(f"not JSON ({error}); {hint}")
+            where.refuse(_not_json(error, hint))
         if not isinstance(record, dict):
             where.refuse("not a JSON object; each line must be one")
         yield where, record
@@ -127,10 +127,8 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     try:
         given = _parse(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{option} {text!r:.80}: not JSON ({error}); pass an object such as "
-            "'{\"groups\": 20}'"
-        ) from error
+        reason = _not_json(error, "pass an object such as '{\"groups\": 20}'")
+        raise InputError(f"{option} {text!r:.80}: {reason}") from error
     if not isinstance(given, dict):
         raise InputError(f"{option} {text!r:.80}: not a JSON object")
     return given
@@ -353,9 +351,31 @@ def _parse(text: str) -> Any:
     """Return what JSON says, with whole characters only.
 
     `json` joins two escaped halves to the character that they are of. What is left stands alone.
+
+    Raises:
+        ValueError: The text is not JSON, or an object has a name twice, of which `json` would keep
+            the last.
     """
-    content = json.loads(text)
+    content = json.loads(text, object_pairs_hook=_object)
     return _with_whole_characters(content) if _ESCAPED_HALF.search(text) else content
+
+
+class _RepeatedNameError(ValueError):
+    """An object of JSON has a name twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise _RepeatedNameError(f"{repeated!r} is in one object twice; write it once")
+    return content
+
+
+def _not_json(error: ValueError | RecursionError, hint: str) -> str:
+    """Return what is wrong with a text that `_parse` refuses, and what to do."""
+    return str(error) if isinstance(error, _RepeatedNameError) else f"not JSON ({error}); {hint}"
 
 
 def _with_whole_characters(content: Any) -> Any:

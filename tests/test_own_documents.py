@@ -144,6 +144,7 @@ def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path
         ([TEA, MILK, {**MILK, "question": "Is it?"}], r"\(line 3\): group 7 has another original in line 2"),
         ([TEA, MILK, {**TEA, "group": 3}], r"\(line 3\): the same context and question as in line 1"),
         ([{**TEA, "row": 0}, {**MILK, "row": 0}], r"\(line 2\): 'row' is 0; rows number the documents"),
+        ([{**TEA, "group": 2**63 - 1}, {**MILK, "group": None}], "no number after group 922337203685477"),
         (["tea"], r"row 0 \(line 1\): not a JSON object"),
         ([], "empty; each line must be a JSON object"),
     ],
@@ -251,6 +252,38 @@ def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path
     path.write_text(path.read_text().replace("Seed Index", "Something", 1))
     with pytest.raises(
         InputError, match=r"row 0 \(line 2\): an altered variant comes first; a group must"
+    ):
+        read_documents(path)
+
+
+def test_columns_may_be_written_in_any_case_but_only_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    write_documents(map(record, (MILK, SOME, TEA)), path)
+    documents, text = read_documents(path), path.read_text()
+    header, _, rest = text.partition("\n")
+    path.write_text(f"{header.lower()}\n{rest}")
+    assert read_documents(path) == documents
+    path.write_text(text.replace("Question", "Answer", 1))
+    with pytest.raises(InputError, match=r"mine.csv, line 1: no column 'Question'"):
+        read_documents(path)
+    path.write_text(
+        "".join(f"{line},no\n" for line in text.splitlines()).replace(",no", ",answer", 1)
+    )
+    with pytest.raises(InputError, match=r"mine.csv, line 1: two columns 'Answer'; remove one"):
+        read_documents(path)
+
+
+def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> None:
+    long = {**TEA, "context": "Ann: Tea. " * 16_000}
+    write_documents([record(long)], tmp_path / "mine.csv")
+    assert [one.context for one in read_documents(tmp_path / "mine.csv")] == [long["context"]]
+
+
+def test_a_field_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", [TEA])
+    path.write_text(path.read_text().replace("}", ', "answer": "no"}'))
+    with pytest.raises(
+        InputError, match=r"row 0 \(line 1\): 'answer' is in one object twice; write it once$"
     ):
         read_documents(path)
 

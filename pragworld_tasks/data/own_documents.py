@@ -62,6 +62,11 @@ def read_documents(path: str | Path) -> list[Document]:
     numbered = [group for group in originals if isinstance(group, int)]
     unused = itertools.count(max(numbered, default=-1) + 1)
     numbers = {group: group if isinstance(group, int) else next(unused) for group in originals}
+    if max(numbers.values()) >= _GROUPS_END:
+        raise InputError(
+            f"{path}: no number after group {max(numbered)} is left for documents without a group; "
+            "use smaller numbers"
+        )
     return [_to_document(line, numbers[line.group], originals[line.group]) for line in lines]
 
 
@@ -126,6 +131,9 @@ def _numbered(
         yield Where(path, row, None), record
 
 
+_GROUPS_END = 2**63  # of the numbers that arrays hold
+
+
 class _Fields(BaseModel):
     """What a line may hold; the last six fields tell nothing about a document of one's own."""
 
@@ -134,7 +142,7 @@ class _Fields(BaseModel):
     context: str = Field(pattern=r"\S")
     question: str = Field(pattern=r"\S")
     answer: Answer
-    group: int | None = Field(None, ge=-(2**63), lt=2**63)
+    group: int | None = Field(None, ge=-_GROUPS_END, lt=_GROUPS_END)
     alteration: str | None = None
     basis: Basis | None = None
     is_original: bool | None = None

@@ -144,6 +144,8 @@ _COLUMNS = (
     "Perturbation Effect",
 )
 _GROUP = "Seed Index"  # in tables that are not released; there it starts again within the file
+_BASIS = "Basis"  # likewise
+_NAMES = {name.lower(): name for name in (*_COLUMNS, _GROUP, _BASIS)}
 _IS_ORIGINAL = {"true": False, "false": True}
 _YES_NO: dict[str, Answer] = {"yes": "yes", "no": "no"}
 _ANSWERS: dict[Split, Mapping[str, Answer | None]] = {
@@ -200,7 +202,9 @@ class _Row:
 
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
     """Yield the records of a released table with their places; line breaks in fields become LF."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    text = read_text(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     row = 0
     while True:
@@ -214,13 +218,15 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
         if not fields:
             continue
         if header is None:
-            header = [name.strip() for name in fields]
-            for name in _COLUMNS:
-                if name not in header:
+            header = [_NAMES.get(name.strip().lower(), name.strip()) for name in fields]
+            for name in _NAMES.values():
+                if name in _COLUMNS and name not in header:
                     raise InputError(
                         f"{path}, line 1: no column {name!r}, only {header[:8]}; pass a table in "
                         "the released format"
                     )
+                if header.count(name) > 1:
+                    raise InputError(f"{path}, line 1: two columns {name!r}; remove one")
             continue
         if len(fields) != len(header):
             where.refuse(f"{len(fields)} fields instead of {len(header)}; is the line cut off?")
@@ -258,7 +264,7 @@ def _row(cells: Mapping[str, str], where: Where, split: Split) -> _Row:
         effect=effect,
         split=split,
         released_is_original=flag.lower() != "true",  # not stripped, as in the released scoring
-        basis=_look_up(cells.get("Basis", "-"), _BASES, "basis", where),
+        basis=_look_up(cells.get(_BASIS, "-"), _BASES, "basis", where),
     )
 
 
