@@ -37,6 +37,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     share_stderr,
     to_records,
 )
+from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.world_model_tasks import (
     all_responses,
     estimate,
@@ -92,6 +93,7 @@ def _data_set(
     def data_set(*args: Parameters.args, **kwargs: Parameters.kwargs) -> dict[str, "Dataset"]:
         from datasets import Dataset
 
+        warn_of_misspelt(kwargs, ["shard"])
         try:
             rows = list(records(*args, **kwargs))
             test = Dataset.from_list(rows)
