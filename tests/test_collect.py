@@ -266,6 +266,15 @@ def test_shards_with_corrupt_settings_are_not_merged(tasks: object, tmp_path: Pa
         main(["merge", str(tmp_path), "--out", str(tmp_path / "merged")])
 
 
+def test_a_shard_is_not_replaced_by_the_whole_run(tmp_path: Path) -> None:
+    shards = write_shards(tmp_path)
+    before = [path.read_bytes() for shard in shards for path in sorted(shard.iterdir())]
+    for out in (shards[0], tmp_path / "." / "shard-2-of-2"):
+        with refused(f"^{out}: holds one of the shards; choose another --out$"):
+            main(["merge", *map(str, shards), "--out", str(out), "--overwrite"])
+    assert [path.read_bytes() for shard in shards for path in sorted(shard.iterdir())] == before
+
+
 @pytest.mark.parametrize("change", [{"prompts": 0}, {"prompts": -1}])
 def test_shards_of_no_prompts_are_not_merged(change: dict[str, int], tmp_path: Path) -> None:
     shards = write_shards(tmp_path)
@@ -321,6 +330,7 @@ def test_numbers_that_are_not_whole_are_refused(
         (("--tasks", TASK, "--shard", "1/2", "--top_up", "1"), "--top_up: which prompts lack"),
         (("--tasks", TASK, "--gen_kwargs", "foo"), "'foo': not like name=value,name=value"),
         (("--tasks", TASK, "--metadata", "{"), "--metadata '{': not JSON"),
+        (("--tasks", TASK, "--include_path", "none"), "--include_path none: not a folder; name"),
     ],
 )
 @pytest.mark.usefixtures("our_tasks_only")

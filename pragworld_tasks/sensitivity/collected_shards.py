@@ -45,6 +45,8 @@ def merge_collected(folders: Sequence[Path], out: Path, overwrite: bool = False)
             own = shards[folder].units(plan)
             parts |= _read_chunks(folder / f"samples_{name}.jsonl", shards[folder], own)
         files[out / f"samples_{name}.jsonl"] = b"".join(parts[chunk.name] for chunk in plan)
+    if out.resolve() in {folder.resolve() for folder in folders}:
+        raise InputError(f"{out}: holds one of the shards; choose another --out")
     write_files({**files, out / "collect.json": json_bytes(content)}, overwrite)
 
 

@@ -202,6 +202,8 @@ def _manager(folder: str | None, metadata: dict[str, Any], wanted: list[str]) ->
         )
         if set(wanted) <= set(ours.all_tasks):
             return ours
+    elif not Path(folder).is_dir():
+        raise InputError(f"--include_path {folder}: not a folder; name one that holds tasks")
     return TaskManager(include_path=folder, metadata=metadata)
 
 
