@@ -140,8 +140,8 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
         )
     except InputError:
         raise
-    except (ValueError, TypeError) as error:
-        raise InputError(f"settings: {error}") from error
+    except (ValueError, TypeError, ImportError) as error:
+        raise InputError(f"settings: {' '.join(str(error).split())}") from error
     if unknown:
         raise InputError(f"no setting {unknown[0]}; `pragworld-train --help-all` lists all of them")
     script_args, training_args, model_args = settings

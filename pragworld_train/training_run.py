@@ -21,7 +21,7 @@ from trl import get_peft_config, get_quantization_config
 from pragworld_interp.loading import first_line
 from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
-from pragworld_tasks.command_line import launched_processes
+from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import without_empty_folders
@@ -70,22 +70,30 @@ def train(settings: RunSettings) -> None:
             _check_output(out, script_args.overwrite, str(settings[2].model_name_or_path))
         data = _load_data(script_args)
         plan = plan_of_settings(settings)
+        # Neither torch nor transformers checks these before it computes with them.
+        at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
         meet()  # before the processes wait for each other in TRL
         with without_empty_folders(out):  # which transformers makes
             trainer = _make_trainer(settings, data)
-        replaced = _set_aside(out) if is_new and main_process else None
-        if replaced:
-            trainer.add_callback(_RemoveReplaced(replaced))
-        meet()
-        repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-        with (
-            _begun(out, main_process),
-            _restored_unless_begun(out, replaced),
-            full_disk_in_one_line(out),
-        ):
-            trainer.train(resume_from_checkpoint=checkpoint)
-            trainer.save_model(training_args.output_dir)
-            trainer.create_model_card(name)
+            replaced = _set_aside(out) if is_new and main_process else None
+            first_step = _FirstStep(replaced)
+            trainer.add_callback(first_step)
+            meet()
+            repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
+            with (
+                _begun(out, main_process),
+                _restored_unless_begun(out, replaced),
+                full_disk_in_one_line(out),
+            ):
+                with _refusals_in_one_line(first_step, checkpoint):
+                    trainer.train(resume_from_checkpoint=checkpoint)
+                if not trainer.state.global_step:
+                    raise InputError(
+                        "settings: they leave no step to train; change num_train_epochs, or the "
+                        "size of a batch"
+                    )
+                trainer.save_model(training_args.output_dir)
+                trainer.create_model_card(name)
         record = trainer.run_record()
     trainer.accelerator.end_training()
     if not main_process:
@@ -207,16 +215,40 @@ def _set_aside(out: Path) -> Path | None:
     return folder
 
 
-class _RemoveReplaced(TrainerCallback):  # type: ignore[misc]  # it has no types
-    """Removes a run that was set aside when the first step of its successor is about to begin."""
+class _FirstStep(TrainerCallback):  # type: ignore[misc]  # it has no types
+    """Removes a run that was set aside when the first step of its successor is about to begin.
 
-    def __init__(self, replaced: Path) -> None:
-        """Create a callback that removes a folder."""
+    Attributes:
+        has_begun: Whether it has, so that everything that steps need has been made.
+    """
+
+    def __init__(self, replaced: Path | None) -> None:
+        """Create a callback that removes a folder, if there is one."""
+        self.has_begun = False
         self._replaced = replaced
 
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Remove the folder, once what is made before the first step has been made."""
-        shutil.rmtree(self._replaced)
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        """Remove the folder before the first step."""
+        if self._replaced and not self.has_begun:
+            shutil.rmtree(self._replaced)
+        self.has_begun = True
+
+
+@contextmanager
+def _refusals_in_one_line(first_step: _FirstStep, checkpoint: str | None) -> Iterator[None]:
+    """Turn what libraries refuse before the first step of a new run into one line.
+
+    These are the settings of the optimizer, its schedule and the batches, and missing packages.
+
+    Raises:
+        InputError: A library refuses a setting.
+    """
+    try:
+        yield
+    except (ValueError, ArithmeticError, ImportError) as error:
+        if isinstance(error, InputError) or checkpoint or first_step.has_begun:
+            raise
+        raise InputError(f"settings: {first_line(error)}") from error
 
 
 @contextmanager

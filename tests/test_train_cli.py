@@ -9,6 +9,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from pragworld_train.cli import help_parser, main
 from pragworld_train.data import DEFAULT_GROUPS
 from pragworld_train.probes import load_probes
 from pragworld_train.run_record import SCHEMA
+from pragworld_train.trainer import LayerRegularizedSFTTrainer
 from pragworld_train.training_run import full_disk_in_one_line, last_checkpoint
 
 MODEL = str(tiny_folder())
@@ -229,6 +231,14 @@ def test_a_mistake_ends_the_command_without_a_traceback() -> None:
     assert process.stderr.splitlines()[-1] == (
         "ula_weight 0.001 needs useful layers; set useful_layers or layers"
     )
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.skipif(find_spec("deepspeed") is not None, reason="deepspeed is installed")
+def test_a_setting_whose_package_is_missing_is_one_line() -> None:
+    process = run_program("pragworld-train", "--model_name_or_path", MODEL, "--deepspeed", "x.json")
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[-1].startswith("settings: No package metadata was found")
     assert "Traceback" not in process.stderr
 
 
@@ -486,17 +496,19 @@ def test_a_run_is_not_removed_before_its_successor_can_start(
     assert contents(tmp_path) == before
 
 
-def test_a_run_is_restored_if_its_successor_fails_before_it_saves(tmp_path: Path) -> None:
+def test_a_run_is_restored_if_its_successor_fails_before_it_saves(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
     for name in ("README.md", "adapter_config.json", "pragworld_train.json", "checkpoint-best.pt"):
         (tmp_path / name).write_text("{}")
     (tmp_path / "checkpoint-1").mkdir()
     (tmp_path / "checkpoint-1" / "weights").write_text("w")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match="learning rate"):
-        main(tiny_run(tmp_path, "--overwrite", "--learning_rate", "-1"))
-    found = contents(tmp_path)
-    assert {path: found.get(path) for path in before} == before
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
+    for impossible in (("--learning_rate", "-1"), ("--num_train_epochs", "0", "--max_steps", "-1")):
+        refused(*tiny_run(tmp_path, "--overwrite", *impossible))
+        found = contents(tmp_path)
+        assert {path: found.get(path) for path in before} == before
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
     main(tiny_run(tmp_path, "--overwrite"))
     assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == [
         "checkpoint-1",
@@ -505,6 +517,37 @@ def test_a_run_is_restored_if_its_successor_fails_before_it_saves(tmp_path: Path
     ]
     assert not (tmp_path / "checkpoint-1" / "weights").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--learning_rate", "-1"), "settings: Invalid learning rate: -1.0"),
+        (("--adam_beta1", "2"), "settings: Invalid beta parameter at index 0: 2.0"),
+        (("--per_device_train_batch_size", "0"), "settings: batch_size should be a positive "),
+        (("--lr_scheduler_type", "cosine_with_min_lr"), "settings: One of min_lr or min_lr_rate "),
+        (("--max_steps", "-1", "--num_train_epochs", "0"), "settings: they leave no step to "),
+        (("--max_steps", "-1", "--num_train_epochs", "inf"), "settings: OverflowError: cannot "),
+        (("--gradient_accumulation_steps", "0"), "--gradient_accumulation_steps 0: must be at "),
+        (("--per_device_eval_batch_size", "0"), "--per_device_eval_batch_size 0: must be at "),
+    ],
+)
+def test_settings_that_cannot_be_trained_with_are_one_line_and_leave_nothing(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    assert refused(*tiny_run(tmp_path / "runs" / "out", *arguments)).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_after_the_first_step_has_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(LayerRegularizedSFTTrainer, "log", fail)
+    with pytest.raises(ValueError, match=r"^a bug$"):
+        main(tiny_run(tmp_path / "out", "--logging_steps", "1"))
 
 
 @pytest.mark.parametrize("further", [(), ("--resume_from_checkpoint", "last"), ("--overwrite",)])
