@@ -168,6 +168,12 @@ def test_sentences_end_at_stops_but_not_at_abbreviations() -> None:
         ("mile / gallon", "30 miles per gallon", 30),
         ("mile", "5 km", 3.106856),
         ("celsius", "20 celsius", 20),
+        ("cat", "12 cats", 12),
+        ("fare", "four fares", 4),
+        ("nan", "two nans", 2),
+        ("moct", "three mocts", 3),
+        ("mL", "2 litres", 2000),
+        ("kilometre", "3 miles", 4.828),
     ],
 )
 def test_units_are_converted(unit: str, text: str, value: float) -> None:

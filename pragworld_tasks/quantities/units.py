@@ -26,7 +26,7 @@ _SPELLINGS: dict[str, str] = {
     for unit, spellings in _FILE["spellings"].items()
     for spelling in spellings.split()
 }
-_ADVERBS, _CURRENCY_SIGNS = _FILE["adverbs"], _FILE["currency_signs"]
+_ADVERBS, _CURRENCY_SIGNS, _NOUNS = _FILE["adverbs"], _FILE["currency_signs"], _FILE["nouns"]
 _ARTICLE_RATE, _WHOLE = set(words("article_rate_words")), set(words("whole_target_words"))
 _IN_BRACKETS = 12  # characters of a number, or a range, in brackets
 
@@ -47,7 +47,7 @@ def _parsed(name: str) -> pint.Unit | None:
 
     try:
         return _registry().parse_units(name) if name.isidentifier() else None
-    except pint.UndefinedUnitError:
+    except (pint.errors.PintError, ValueError):  # no unit, a prefix where none can be, or `nan`
         return None
 
 
@@ -231,7 +231,7 @@ def parse_unit(name: str) -> TargetUnit:
     unit, per = match[2].strip().lower(), below.strip().lower() or None
     per = per and (_named(per) or per)
     known = _named(unit)
-    if not known and (symbol := _parsed(match[2].strip())):  # a name or symbol as written
+    if not known and unit not in _NOUNS and (symbol := _parsed(match[2].strip())):  # as written
         known = str(symbol) if match[2].strip() in (str(symbol), f"{symbol:~}") else None
     if known:
         return TargetUnit(known, size, per, "money" if known in _FILE["money"] else "measure")
