@@ -190,6 +190,66 @@ def test_a_substitution_contradicts_no_reply() -> None:
         assert question.split()[-2].strip("?") not in reply
 
 
+@pytest.mark.parametrize(
+    ("text", "lists"),
+    [
+        ("The chairs are in the truck. The lamps are in the van.", {}),
+        ("Where are the chairs?\nB: In the truck.\nA: Where did you see the lamps?\nB: They are in the van.", {}),
+        ("Where are the chairs?\nB: They are in the truck.\nA: Good.\nB: I put the lamps in the van.", {}),
+        ("Are the chairs in the truck?\nB: Yes.\nA: I am glad.\nB: The lamps are in the van.", {}),
+        ("Are the chairs in the van?\nB: No.\nA: I see.\nB: The lamps are in the van.", {}),
+        ("All the chairs are in the truck.\nB: Some of the lamps are in the van.", {}),
+        ("The chairs are white. The lamps are black.", {}),
+        ("Are the chairs here?\nB: Yes.\nA: Are the lamps here?", {}),
+        ("I don't want the chairs.\nB: I see.\nA: They look old. I want the lamps.", {}),
+        ("Where is Tom?\nB: He is in the den.\nA: Where is your friend Bill?\nB: He is in the hall.", {"agents": ["Tom", "Bill"]}),
+        ("Are the keys in the den?\nB: No.\nA: Are they in the hall?\nB: Yes.", {"locations": ["den", "hall"]}),
+    ],
+)  # fmt: skip
+def test_a_substitution_contradicts_nothing_that_is_said_of_the_other(
+    text: str, lists: dict[str, list[str]]
+) -> None:
+    names = lists or {"objects": ["chairs", "lamps"]}
+    words = [name for kind in names.values() for name in kind]
+    for altered in outcomes(variable_substitution, f"A: {text}", **names):
+        assert sum(word in altered for word in words) == 1
+        assert all(altered.count(word) <= text.count(word) for word in words)
+
+
+def test_a_substitution_takes_another_pair_where_one_would_contradict_itself() -> None:
+    text = "A: The chairs are in the truck.\nB: I see.\nA: The lamps are in the van. I like rugs."
+    altered = outcomes(variable_substitution, text, objects=["chairs", "lamps", "rugs"])
+    assert altered == {
+        text.replace("rugs", "lamps"),
+        text.replace("rugs", "chairs"),
+        text.replace("chairs", "rugs"),
+        text.replace("lamps", "rugs"),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Some of the chairs are in the truck. A few of the lamps are in the van.",
+        "The chairs are in the truck.\nB: The lamps cost ten dollars.",
+        "The chairs are in the truck or the van.\nB: I saw the lamps in the van.",
+        "Did you see the chairs in the den?\nB: I don't know.\nA: I see.\nB: The lamps are in the van.",
+    ],
+)
+def test_a_substitution_that_contradicts_nothing_is_made(text: str) -> None:
+    text = f"A: {text}"
+    assert outcomes(variable_substitution, text, objects=["chairs", "lamps"]) == {
+        text.replace("chairs", "lamps"),
+        text.replace("lamps", "chairs"),
+    }
+
+
+def test_a_place_that_is_only_there_is_not_searched_for_in_every_line_before() -> None:
+    text = "A: Where are they?" + "\nA: I put the chairs there and saw the lamps there." * 40
+    lists = {"objects": ["chairs", "lamps"]}
+    assert not outcomes(variable_substitution, text, **lists)  # would take years
+
+
 def test_a_sentence_over_two_lines_is_one_sentence() -> None:
     text = "A: You should eat apples\nand grapes.\nB: Pears?"
     lists = {"objects": ["apples", "grapes"]}

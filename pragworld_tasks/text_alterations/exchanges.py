@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import is_plural, number_forms, word_list
-from pragworld_tasks.text_alterations.noun_phrases import is_number
+from pragworld_tasks.text_alterations.noun_phrases import NEAR, PLURAL_VERBS, is_number
 from pragworld_tasks.text_alterations.nouns import (
     head_noun,
     is_one_word,
@@ -26,6 +26,7 @@ from pragworld_tasks.text_alterations.nouns import (
     sort_of_agent,
     usual_gender,
 )
+from pragworld_tasks.text_alterations.placements import Placement, placement
 from pragworld_tasks.text_alterations.tokens import (
     EntityKind,
     EntityMention,
@@ -43,12 +44,20 @@ _DETERMINERS = {*word_list("determiners"), *word_list("indefinite"), "a", "an", 
 
 @dataclass(frozen=True, slots=True)
 class _Site:
-    """A mention in its sentence: the places of its first and last word."""
+    """A mention in its sentence.
+
+    Attributes:
+        sentence: The sentence.
+        mention: The mention.
+        first, last: The places of its first and last word.
+        placement: Where the entity is, as the sentence and the reply to a question tell.
+    """
 
     sentence: Sentence
     mention: EntityMention
     first: int
     last: int
+    placement: Placement
 
     @property
     def determiner(self) -> str:
@@ -62,6 +71,18 @@ class _Site:
                 return ""
             place -= 1
         return ""
+
+    @property
+    def others(self) -> list[str]:
+        """The other words of the sentence in lower case."""
+        words = [word.lower for word in self.sentence.words]
+        return words[: self.first] + words[self.last + 1 :]
+
+    @property
+    def is_located(self) -> bool:
+        """Whether the sentence says or asks where the entity is, and not what it did."""
+        beside = self.sentence.before(self.first), self.sentence.after(self.last)
+        return not {*beside}.isdisjoint(("where's", *word_list("be")))
 
     @property
     def is_address(self) -> bool:
@@ -228,7 +249,9 @@ def _all_sites(conversation: Conversation) -> dict[tuple[EntityKind, str], list[
             if mention := sentence.mention_at(place):
                 places.setdefault(mention, []).append(place)
         for mention, found in places.items():
-            site = _Site(sentence, mention, found[0], found[-1])
+            first, last = found[0], found[-1]
+            placed = placement(conversation, sentence, first, last, mention.kind)
+            site = _Site(sentence, mention, first, last, placed)
             sites.setdefault((mention.kind, mention.entity), []).append(site)
     return sites
 
@@ -273,10 +296,11 @@ def _unlike_agents(
 
 
 def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str | None:
-    """Return an objection if a sentence has both entities, or the next sets one against the other.
+    """Return an objection if a sentence has both entities, or what is said of each sets them apart.
 
-    A sentence would mention one of them twice, or a reply would contradict its question: "do you
-    have a headache / no, but I have a headache". Nor may "a phone" be new after it was spoken of.
+    A sentence would mention one of them twice, a reply would contradict its question ("do you have
+    a headache / no, but I have a headache"), or the same lamps would be in the truck and in the
+    van. Nor may "a phone" be new after it was spoken of.
     """
     numbers = sentence_numbers(conversation.text, conversation.sentences)
     old, new = ({numbers[id(site.sentence)] for site in found} for found in sites.values())
@@ -289,23 +313,61 @@ def _together(conversation: Conversation, sites: dict[str, list[_Site]]) -> str 
     for first, second in itertools.product(*sites.values()):
         if _is_contrasted(conversation, first, second):
             return "one is set against the other"
+        if _is_told_alike(first, second):
+            return "the same is said of one and then of the other"
+        if _is_elsewhere(first, second):
+            return "one is said to be where or what the other is not"
     return None
 
 
 def _is_contrasted(conversation: Conversation, first: _Site, second: _Site) -> bool:
-    """Return whether a "no" or "but" stands between two mentions in the same or the next line."""
+    """Return whether a "no" or "but" stands between two mentions that are near each other."""
     early, late = sorted(
         (first.mention, second.mention), key=lambda site: (site.utterance, site.start)
     )
-    if late.utterance - early.utterance > 1:
+    if late.utterance - early.utterance > NEAR:
         return False
-    lines = conversation.text.split("\n")
-    if early.utterance == late.utterance:
-        between = lines[early.utterance][early.end : late.start]
-    else:
-        between = f"{lines[early.utterance][early.end :]} {lines[late.utterance][: late.start]}"
+    lines = conversation.text.split("\n")[: late.utterance + 1]
+    lines[-1] = lines[-1][: late.start]
+    lines[early.utterance] = lines[early.utterance][early.end :]
+    between = " ".join(lines[early.utterance :])
     words = re.findall(r"[\w'\u2019]+", between.lower().replace("\u2019", "'"))
     return bool({*word_list("contrasts")} & {*words}) or any("n't" in word for word in words)
+
+
+def _is_told_alike(first: _Site, second: _Site) -> bool:
+    """Return whether two sentences differ in little but the entity that they are about.
+
+    "Is the cat in? … Is the dog in?" would ask twice, and "The cat is white. The dog is black."
+    would contradict itself.
+    """
+    early, late = sorted((first, second), key=lambda site: (site.mention.utterance, site.first))
+    if early.others == late.others:
+        return True
+    if early.sentence.is_question or late.sentence.is_question:
+        return False
+    if early.placement.places and late.placement.places:
+        return False
+    verb, other = (site.sentence.after(site.last) for site in (early, late))
+    is_verb = verb not in ("", *word_list("after_nouns"))
+    is_near = late.mention.utterance - early.mention.utterance <= NEAR
+    return is_near and is_verb and PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
+
+
+def _is_elsewhere(first: _Site, second: _Site) -> bool:
+    """Return whether an entity is said to be where, or to be what, the other is not."""
+    is_statement = not first.sentence.is_question and not second.sentence.is_question
+    if is_statement and first.sentence.is_negative != second.sentence.is_negative:
+        return True
+    distance = abs(first.mention.utterance - second.mention.utterance)
+    if first.mention.kind == "locations":
+        # "Did you leave it in the den? / I left it there and went to the hall."
+        late = max(first, second, key=lambda site: site.mention.utterance)
+        return distance == 1 and "there" in late.others
+    are_located = distance <= NEAR and first.is_located and second.is_located
+    if first.mention.kind == "agents" and not are_located:
+        return False  # people go elsewhere
+    return first.placement.contradicts(second.placement)
 
 
 def _only_joined(conversation: Conversation, kind: EntityKind, old: str, new: str) -> str | None:

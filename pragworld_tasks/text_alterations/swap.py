@@ -32,8 +32,9 @@ def variable_substitution(
 
     The two are chosen as for a swap. If there is one remaining entity, it replaces one in focus.
     Two that a sentence mentions together are not chosen, because it would mention one of them
-    twice. If no two fit, a name or a noun of the same class that the conversation does not mention
-    replaces an entity, as the benchmark's authors did.
+    twice, and neither are two of which different things are said, such as where they are. If no
+    two fit, a name or a noun of the same class that the conversation does not mention replaces an
+    entity, as the benchmark's authors did.
 
     Returns:
         The altered conversation, or None if no word is known to fit.

@@ -176,6 +176,16 @@ class Sentence:
     is_question: bool
     mentions: tuple[EntityMention, ...]
 
+    @property
+    def is_negative(self) -> bool:
+        """Whether it denies something, apart from a "no" that it begins with."""
+        first = self.at(0) in word_list("no")
+        return any(
+            word.lower.endswith("n't")
+            or (word.lower in word_list("negative_words") and self.before(place) != "if")
+            for place, word in enumerate(self.words[first:], start=first)
+        )
+
     def at(self, place: int) -> str:
         """Return the word at a place in lower case, or "" beyond either end."""
         return self.words[place].lower if 0 <= place < len(self.words) else ""
