@@ -203,6 +203,10 @@ def test_a_substitution_contradicts_no_reply() -> None:
         ("Are the chairs here?\nB: Yes.\nA: Are the lamps here?", {}),
         ("I don't want the chairs.\nB: I see.\nA: They look old. I want the lamps.", {}),
         ("Where is Tom?\nB: He is in the den.\nA: Where is your friend Bill?\nB: He is in the hall.", {"agents": ["Tom", "Bill"]}),
+        ("Did you buy the chairs?\nB: Yes.\nA: And the lamps?", {}),
+        ("Did you buy the chairs?\nB: No.\nA: Or the lamps?", {}),
+        ("I bought the chairs last week.\nB: They are nice.\nA: Yes.\nB: What about the lamps?", {}),
+        ("Is Tom in the den?\nB: Yes.\nA: I see.\nB: Who is with him?\nA: Ann.\nB: What about Bill?", {"agents": ["Tom", "Bill"]}),
         ("Are the keys in the den?\nB: No.\nA: Are they in the hall?\nB: Yes.", {"locations": ["den", "hall"]}),
     ],
 )  # fmt: skip
@@ -285,6 +289,8 @@ def test_a_sentence_over_two_lines_is_one_sentence() -> None:
         "A: It is nice here.\nB: I've been here a few times.",
         "A: Did you look?\nB: I can't find the pen or the key.",
         "A: Noah has a car, he's coming.",
+        "A: Did you see the cat?\nB: No, I didn't.\nA: Or the dog?",
+        "A: Is the cat here?\nB: Yes, it is.\nA: What about the dog?\nB: The dog is here, too.",
     ],
 )
 def test_what_others_take_up_is_not_negated(text: str) -> None:
@@ -518,6 +524,23 @@ def test_parts_of_other_things_change(text: str, altered: set[str]) -> None:
 )
 def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:
     assert not outcomes(connective_change, f"A: {text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "may_offer"),
+    [
+        ("Is the cat here?\nB: Yes, it is.\nA: And the dog?", False),
+        ("Where is the cat? And the dog?", False),
+        ("I saw the cat.\nB: And the dog?", False),
+        ("Is the cat here?\nB: No, it isn't.\nA: And the dog?", True),
+        ("Did you see the cat? And the dog?", True),
+    ],
+)
+def test_a_fragment_offers_something_else_only_where_that_is_open(
+    text: str, may_offer: bool
+) -> None:
+    altered = outcomes(connective_change, f"A: {text}", objects=["dog"])
+    assert altered == ({f"A: {text}".replace("And", "Or")} if may_offer else set())
 
 
 def test_a_verb_agrees_with_joined_nouns_that_have_adjectives() -> None:

@@ -33,7 +33,7 @@ from pragworld_tasks.text_alterations.tokens import (
     Sentence,
     label_end,
 )
-from pragworld_tasks.text_alterations.turns import sentence_numbers
+from pragworld_tasks.text_alterations.turns import continues_question, sentence_numbers
 
 _AFTER_NOUNS = {
     *(*word_list("after_nouns"), *word_list("after_objects"), *word_list("auxiliaries")),
@@ -338,11 +338,11 @@ def _is_contrasted(conversation: Conversation, first: _Site, second: _Site) -> b
 def _is_told_alike(first: _Site, second: _Site) -> bool:
     """Return whether two sentences differ in little but the entity that they are about.
 
-    "Is the cat in? … Is the dog in?" would ask twice, and "The cat is white. The dog is black."
-    would contradict itself.
+    "Is the cat in? … Is the dog in?" would ask twice, as would "Is the cat in? … Or the dog?", and
+    "The cat is white. The dog is black." would contradict itself.
     """
     early, late = sorted((first, second), key=lambda site: (site.mention.utterance, site.first))
-    if early.others == late.others:
+    if early.others == late.others or continues_question(late.sentence):
         return True
     if early.sentence.is_question or late.sentence.is_question:
         return False

@@ -177,9 +177,7 @@ def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> 
     are" is no reply to it either.
     """
     first, second = sorted((sentence, other), key=lambda each: each.utterance)
-    reply = ""
-    if second.utterance == first.utterance + 1:
-        reply = next(iter(re.findall(r"\w+", second.line[label_end(second.line) :].lower())), "")
+    reply = _first_word(second) if second.utterance == first.utterance + 1 else ""
     if reply in word_list("no"):
         return True
     forms = question_form(first), question_form(second)
@@ -190,6 +188,11 @@ def _contradicts(sentence: Sentence, other: Sentence, word: str, share: str) -> 
     if sentence is first and share in ("most", "many", "half"):
         return True
     return reply in word_list("yes") and (word == "some") == (sentence is first)
+
+
+def _first_word(sentence: Sentence) -> str:
+    """Return the first word of the utterance with a sentence, in lower case."""
+    return next(iter(re.findall(r"\w+", sentence.line[label_end(sentence.line) :].lower())), "")
 
 
 _OTHER_QUANTIFIERS = {"many": "some", "several": "many", "most": "some"}
@@ -283,6 +286,8 @@ def _connective(conversation: Conversation, sentence: Sentence, place: int) -> A
     if f"{before} {after}" in ENGLISH["fixed_pairs"]:
         return None
     if is_number(after) or (before and is_number(before)):
+        return None
+    if place == 0 and not _can_offer(conversation, sentence):
         return None
     if word == "and" and any(map(is_number, sentence.all_before(place)[-3:])):
         return None  # "two brothers and a sister"
@@ -407,6 +412,15 @@ def _joined_nouns(sentence: Sentence, place: int, start: int) -> str | None:
     if following in verbs and verbs & {*sentence.all_before(place)}:
         return None  # "my boss is friendly and my office is big"
     return "nouns" if following in {*fits, *verbs} else None
+
+
+def _can_offer(conversation: Conversation, sentence: Sentence) -> bool:
+    """Return whether "Or the dog?" may follow what is before it: not after "Yes." or "Where …?"."""
+    place = conversation.sentences.index(sentence)
+    if place == 0:
+        return True
+    before = conversation.sentences[place - 1]
+    return question_form(before) in ("yes or no", "other") or _first_word(before) in word_list("no")
 
 
 def _adjectives(sentence: Sentence, place: int) -> int:

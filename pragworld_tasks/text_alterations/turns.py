@@ -21,6 +21,7 @@ class TurnSentence:
         later: The sentences after it in the turn.
         previous: The last sentence of the turn before, or None.
         next: The first sentence of the turn after, or None.
+        reply_to_next: The first sentence of the turn after that one, or None.
         is_whole: Whether no line break divides it.
     """
 
@@ -29,6 +30,7 @@ class TurnSentence:
     later: tuple[Sentence, ...]
     previous: Sentence | None
     next: Sentence | None
+    reply_to_next: Sentence | None
     is_whole: bool
 
     @property
@@ -61,7 +63,11 @@ class TurnSentence:
         """Whether something after the sentence may depend on what it says."""
         if self.later:  # the next turn takes up the last of them
             return any(not _stands_alone(sentence) for sentence in self.later)
-        return self.next is not None and _takes_up(self.next)
+        if self.next is None:
+            return False
+        # "… / What about the dog? / It is here, too."
+        reply = self.reply_to_next if continues_question(self.next) else None
+        return _takes_up(self.next) or (reply is not None and _adds(reply))
 
 
 def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSentence]:
@@ -80,6 +86,7 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
         turns[turn_of_line[sentence.utterance]].append(sentence)
     turns = [turn for turn in turns if turn]
     for number, turn in enumerate(turns):
+        next_turns = [*(later[0] for later in turns[number + 1 : number + 3]), None, None]
         for place, sentence in enumerate(turn):
             before = turn[place - 1] if place else None
             after = turn[place + 1] if place + 1 < len(turn) else None
@@ -90,7 +97,8 @@ def turn_sentences(text: str, sentences: Sequence[Sentence]) -> Iterator[TurnSen
                 tuple(turn[:place]),
                 tuple(turn[place + 1 :]),
                 turns[number - 1][-1] if number else None,
-                turns[number + 1][0] if number + 1 < len(turns) else None,
+                next_turns[0],
+                next_turns[1],
                 not continues and not goes_on,
             )
 
@@ -133,6 +141,15 @@ def question_form(sentence: Sentence) -> str:
     return "yes or no"
 
 
+def continues_question(sentence: Sentence) -> bool:
+    """Return whether a question asks of something else what was asked: "Or …?", "What about …?"."""
+    words = [word.lower for word in sentence.words]
+    if not sentence.is_question:
+        return False
+    is_fragment = not {*word_list("auxiliaries")} & {*words}
+    return words[0] == "or" or (is_fragment and (words[0] == "and" or "about" in words[:3]))
+
+
 def _stands_alone(sentence: Sentence) -> bool:
     """Return whether a sentence after another in a turn is a question of its own."""
     words = [word.lower for word in sentence.words]
@@ -152,7 +169,13 @@ def _takes_up(sentence: Sentence) -> bool:
         return True
     if question_form(sentence) == "wh" and not _names_something(sentence):
         return True
-    return bool({*words} & {*word_list("follow_up_words")})
+    return _adds(sentence)
+
+
+def _adds(sentence: Sentence) -> bool:
+    """Return whether a sentence says of something what was said of another: "It is here, too"."""
+    words = {word.lower for word in sentence.words}
+    return not words.isdisjoint(word_list("follow_up_words"))
 
 
 def _names_something(sentence: Sentence) -> bool:
