@@ -128,7 +128,7 @@ def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> boo
         if abs(other.utterance - sentence.utterance) > NEAR:
             continue
         for spot, share in enumerate(word.lower for word in other.words):
-            if (other is sentence and spot == place) or not _is_share_word(other, spot):
+            if (other is sentence and spot == place) or not is_share_word(other, spot):
                 continue
             if share in word_list("exceptions"):
                 return True
@@ -149,7 +149,7 @@ _AFTER_SHARES = (
 )
 
 
-def _is_share_word(sentence: Sentence, place: int) -> bool:
+def is_share_word(sentence: Sentence, place: int) -> bool:
     """Return whether the word at a place stands for a part, or for what is left of the whole."""
     word, before, after = sentence.at(place), sentence.before(place), sentence.after(place)
     if word in ("rest", "remainder") and before != "the":

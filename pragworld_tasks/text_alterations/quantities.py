@@ -27,6 +27,7 @@ from pragworld_tasks.text_alterations.noun_phrases import (
     is_number,
     noun_at,
 )
+from pragworld_tasks.text_alterations.quantifiers import is_share_word
 from pragworld_tasks.text_alterations.tokens import (
     AllowedChange,
     AlteredConversation,
@@ -42,6 +43,7 @@ _MARKED = re.compile(r"[#.:/+\-\u2013]$|\b[Nn]o\.\s*$")
 _LISTED_AFTER = re.compile(r"\s*(?:,\s*(?:(?:and|or)\s+)?[$£€]?|(?:and|or)\s+[$£€])\d")
 _LISTED_BEFORE = re.compile(r"\d\s*(?:,\s*(?:(?:and|or)\s+)?[$£€]?|(?:and|or)\s+[$£€])$")
 _ABOUT = word_list("about")
+_AFTER_BARE_NUMBERS = ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS)
 
 
 _ENUMERATION = re.compile(ENGLISH["enumeration"], re.IGNORECASE)
@@ -294,8 +296,10 @@ def _fresh_numbers(
         return []  # "We have four. Two are here. Two are there."
     low = max((number for number in near if number < value), default=0)
     high = min((number for number in near if number > value), default=sys.maxsize)
-    stays_several = value > 1 and _is_taken_up(conversation, sentence, last)
-    low = max(low, 1) if stays_several else low
+    if _is_taken_up(conversation, sentence, last, plural=value > 1):
+        if value == 1:
+            return []
+        low = max(low, 1)
     fresh = [
         [number for number in numbers if low < number < high and number not in taken]
         for numbers in _new_numbers(sentence, first, last)
@@ -303,21 +307,31 @@ def _fresh_numbers(
     return [numbers for numbers in fresh if numbers]
 
 
-def _is_taken_up(conversation: Conversation, sentence: Sentence, last: int) -> bool:
-    """Return whether "they" or "the roses" goes on about things that a number introduces."""
-    _, plural = number_forms(counted_noun(conversation, sentence, last))
-    if sentence.after(last) == "of" or plural not in sentence.all_after(last):
+def _is_taken_up(
+    conversation: Conversation, sentence: Sentence, last: int, *, plural: bool
+) -> bool:
+    """Return whether something goes on about the things, or the thing, that a number introduces.
+
+    For several things that is "they", "the roses", or "some of them", for one "it" or "the rose".
+    """
+    noun = number_forms(counted_noun(conversation, sentence, last))[plural]
+    is_bare = sentence.after(last) in _AFTER_BARE_NUMBERS
+    if sentence.after(last) == "of" or not (is_bare or noun in sentence.all_after(last)):
         return False
+    pronouns = word_list("together" if plural else "single")
     first = conversation.sentences.index(sentence)
     for number, other in enumerate(conversation.sentences):
-        is_near = other.utterance <= sentence.utterance + NEAR
-        for place in range(len(other.words)):
+        is_near = other.utterance <= sentence.utterance + NEAR if plural else number <= first + 1
+        for place, word in enumerate(word.lower for word in other.words):
             is_later = (number, place) > (first, last)
-            word = other.at(place)
-            if word == plural and other.before(place) in word_list("definite_before"):
+            if word == noun and other.before(place) in word_list("definite_before"):
                 return is_later
-            if word in word_list("together") and is_later and is_near:
+            if not is_later or not is_near:
+                continue
+            if word in pronouns:
                 return True
+            if plural and is_share_word(other, place):
+                return counted_noun(conversation, other, place) in ("", number_forms(noun)[0])
     return False
 
 
@@ -384,7 +398,7 @@ def _noun(sentence: Sentence, last: int, *, plural: bool) -> tuple[int, list[Rep
         if whole in word_list("determiners") and (noun := noun_at(sentence, last + 3, plural=True)):
             return noun[0], []
         return (last + 2, []) if whole in ("them", "us", "you", "these", "those") else None
-    if sentence.after(last) in ("", *word_list("after_nouns"), *PLURAL_VERBS, *SINGULAR_VERBS):
+    if sentence.after(last) in _AFTER_BARE_NUMBERS:
         return last, []
     noun = noun_at(sentence, last + 1, plural=not plural)
     if noun is None:
