@@ -440,6 +440,27 @@ def test_what_is_taken_up_as_one_thing_stays_one(text: str, may_be_several: bool
     assert bool(outcomes(quantity_change, f"A: {text}", **lists)) is may_be_several
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("The bank blocked four cards, but not the third one.", "five six seven eight"),
+        ("I lost four cards.\nB: Where is the fourth?", "five six seven eight"),
+        ("I wrote three cards. The last one was long.", "four five six"),
+        ("There are three cards.\nB: The 2nd card is mine.", "four five six"),
+        ("We have two cards and want a third.", ""),
+        ("I bought two cards on the 13th.", "one three four"),
+        (
+            "We have four cards.\nB: The third floor is closed.",
+            "one two three five six seven eight",
+        ),
+    ],
+)
+def test_what_an_ordinal_counts_into_only_grows(text: str, numbers: str) -> None:
+    altered = outcomes(quantity_change, f"A: {text}", objects=["cards"])
+    words = {re.search(r"\w+(?= cards?\b)", result)[0] for result in altered}  # type: ignore[index]
+    assert words == {*numbers.split()}
+
+
 # Quantifiers and connectives ----------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from pragworld_tasks.text_alterations.inflection import (
     number_forms,
     number_words,
     read_number,
+    read_ordinal,
 )
 from pragworld_tasks.text_alterations.negation import negation
 from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
@@ -552,6 +553,21 @@ def test_numbers_in_words_are_read_back(number: int) -> None:
 def test_words_that_are_no_one_number() -> None:
     for text in ("nineteen eighty", "five fifty", "hundred", "two and", "a", "1.5", "9:00", ""):
         assert read_number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        ("third", 3),
+        ("21st", 21),
+        ("forty-second", 42),
+        ("two", None),
+        ("thirdly", None),
+        ("", None),
+    ],
+)
+def test_ordinals(word: str, number: int | None) -> None:
+    assert read_ordinal(word) == number
 
 
 # Files and the front door -------------------------------------------------------------------------

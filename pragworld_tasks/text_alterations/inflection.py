@@ -103,7 +103,7 @@ def article(word: str) -> str:
 
 # Numbers ------------------------------------------------------------------------------------------
 
-_ONES, _TENS = word_list("ones"), word_list("tens")
+_ONES, _TENS, _ORDINALS = word_list("ones"), word_list("tens"), word_list("ordinals")
 _VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
     word: value for value, word in enumerate(_ONES)
 }
@@ -156,6 +156,19 @@ def read_number(text: str) -> int | None:
     if value >= 1_000_000 or re.split(r" and |[\s-]", number_words(value)) != words:
         return None
     return value
+
+
+def read_ordinal(word: str) -> int | None:
+    """Return the number that an ordinal in lower case stands for: "third", "21st", "forty-second".
+
+    Anything else gives None.
+    """
+    if digits := re.fullmatch(r"(\d{1,6})(?:st|nd|rd|th)", word):
+        return int(digits[1])
+    tens, _, ones = word.rpartition("-")
+    if ones not in _ORDINALS:
+        return None
+    return _ORDINALS.index(ones) + _VALUES.get(tens, 0)
 
 
 # Letter case --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pragworld_tasks.text_alterations.inflection import (
     number_forms,
     number_words,
     read_number,
+    read_ordinal,
     word_list,
 )
 from pragworld_tasks.text_alterations.noun_phrases import (
@@ -296,6 +297,10 @@ def _fresh_numbers(
         return []  # "We have four. Two are here. Two are there."
     low = max((number for number in near if number < value), default=0)
     high = min((number for number in near if number > value), default=sys.maxsize)
+    if ordinal := _greatest_ordinal(conversation, sentence, last):
+        if ordinal > value:
+            return []  # "We have two. We want a third."
+        low = max(low, value)  # with "but not the third", "four cards" may only be more
     if _is_taken_up(conversation, sentence, last, plural=value > 1):
         if value == 1:
             return []
@@ -333,6 +338,28 @@ def _is_taken_up(
             if plural and is_share_word(other, place):
                 return counted_noun(conversation, other, place) in ("", number_forms(noun)[0])
     return False
+
+
+def _greatest_ordinal(conversation: Conversation, sentence: Sentence, last: int) -> int:
+    """Return the greatest ordinal near a number that may be of the same things, or 0.
+
+    "The third", "the third one" and "the third card" are of four cards, "the third floor" is not.
+    "The last" is at least the second.
+    """
+    noun = number_forms(counted_noun(conversation, sentence, last))[0]
+    alone = ("one", *_AFTER_BARE_NUMBERS)
+    return max(
+        (
+            2 if word.lower == "last" else read_ordinal(word.lower) or 0
+            for other in conversation.sentences
+            if abs(other.utterance - sentence.utterance) <= NEAR
+            for place, word in enumerate(other.words)
+            if other.before(place) in ("a", *word_list("definite_before"))
+            and other.before(place - 1) != "on"  # a date
+            and (other.after(place) in alone or noun in other.all_after(place)[:2])
+        ),
+        default=0,
+    )
 
 
 def _number(sentence: Sentence, first: int, last: int) -> int:
