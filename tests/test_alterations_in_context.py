@@ -628,6 +628,30 @@ def test_no_clause_after_what_does_not_exist() -> None:
         assert "pear, which" not in altered
 
 
+@pytest.mark.parametrize(
+    ("text", "is_denied"),
+    [
+        ("Is the book on the table?\nB: No, the book isn't there. It is late now.", True),
+        ("I don't have the book. It is late now.", True),
+        ("Where is the book?\nB: The book is not there. It is late now.", True),
+        ("Do you have a book?\nB: No, but I have a lot of time.", True),
+        ("Is there a book?\nB: No.\nA: Then we can leave now.", True),
+        ("Is the book here?\nB: I don't know.\nA: Then we can leave now.", False),
+        ("Is the book here?\nB: No, it is in the hall today.", False),
+        ("The book isn't here.\nB: I saw the book in the hall.", False),
+    ],
+)
+def test_nothing_is_said_of_what_is_denied(text: str, is_denied: bool) -> None:
+    altered = outcomes(inconsistent_data, f"A: {text}", objects=["book"])
+    assert altered
+    said = [
+        result
+        for result in altered
+        if "book, which" in result or result.lower().count("book") > text.lower().count("book")
+    ]
+    assert bool(said) is not is_denied
+
+
 # Characters that look like others ---------------------------------------------------------------
 
 

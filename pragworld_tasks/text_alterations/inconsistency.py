@@ -1,7 +1,7 @@
 """Inconsistent data, which the PragWorld paper's authors made by hand (section 4)."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, word_list
@@ -15,6 +15,8 @@ from pragworld_tasks.text_alterations.tokens import (
 )
 from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
+# Words with which a sentence says whether something is there, or whether somebody has it.
+_BEING = {*word_list("be"), "there's", "have", "has", "had", "haven't", "hasn't", "hadn't", "got"}
 _AFTER_OBJECTS = {*word_list("after_objects"), *PLURAL_VERBS, *SINGULAR_VERBS}
 
 
@@ -31,21 +33,55 @@ def inconsistent_data(conversation: Conversation, rng: random.Random) -> Altered
         The altered conversation, or None if there is no statement that anything can be added to.
     """
     spots = list(turn_sentences(conversation.text, conversation.sentences))
+    denied = _denied(spots)
     places = [
         (spot.sentence, mention, end)
         for spot in spots
         if not spot.sentence.is_question and spot.is_whole
         for mention in spot.sentence.mentions
+        if mention.entity not in denied
         if (end := _clause_end(spot.sentence, mention)) is not None
     ]
     if places:
         sentence, mention, end = rng.choice(places)
         return _with_clause(conversation, rng, sentence, mention, end)
-    return _with_sentence(conversation, rng, spots)
+    return _with_sentence(conversation, rng, spots, denied)
+
+
+def _denied(spots: Sequence[TurnSentence]) -> set[str]:
+    """Return the entities that are said not to be somewhere, or not to exist, and never to be."""
+    denied, affirmed = set[str](), set[str]()
+    for spot in spots:
+        sentence = spot.sentence
+        places = range(len(sentence.words))
+        entities = {mention.entity for place in places if (mention := sentence.mention_at(place))}
+        says_whether = not _BEING.isdisjoint(word.lower for word in sentence.words)
+        if sentence.is_question:
+            is_denied = spot.next is not None and _denies(spot.next)
+        elif sentence.is_negative:
+            is_denied = True
+        else:
+            affirmed |= entities
+            continue
+        if is_denied and says_whether:
+            denied |= entities
+    return denied - affirmed
+
+
+def _denies(reply: Sentence) -> bool:
+    """Return whether a reply denies what was asked, and does not tell where else something is."""
+    words = {word.lower for word in reply.words}
+    if not words.isdisjoint(word_list("opinions")):
+        return False  # "I don't know"
+    goes_on = not words.isdisjoint((*word_list("single"), *word_list("together")))
+    return reply.is_negative or (reply.at(0) in word_list("no") and not goes_on)
 
 
 def _with_sentence(
-    conversation: Conversation, rng: random.Random, spots: Sequence[TurnSentence]
+    conversation: Conversation,
+    rng: random.Random,
+    spots: Sequence[TurnSentence],
+    denied: Collection[str],
 ) -> AlteredConversation | None:
     """Add a sentence after a statement that ends a turn."""
     ends = [spot for spot in spots if _can_be_followed(spot)]
@@ -60,6 +96,8 @@ def _with_sentence(
                 continue  # not yet mentioned
             distance = 0 if sentence is spot.sentence else 1 if lines <= 4 else 10
             for rank, mention in _topics(sentence):
+                if mention.entity in denied:
+                    continue
                 topics.setdefault(rank + distance, []).append((spot.sentence, mention))
     changes = False
     if topics:
@@ -85,8 +123,7 @@ def _with_sentence(
 
 def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
     """Return what a sentence mentions and another may be about, with ranks: 0 is best."""
-    words = [word.lower for word in sentence.words]
-    if any(word.endswith("n't") or word in word_list("negative_words") for word in words):
+    if sentence.is_negative:
         return []
     topics = []
     for place in range(len(sentence.words)):
@@ -155,6 +192,8 @@ def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
     """Return what ends a clause after a mention, "," or ""; None if a clause cannot follow it."""
     if mention.kind != "objects" or mention.ending or not is_tangible(mention.entity):
         return None
+    if sentence.is_negative:
+        return None  # "I don't have a car"
     places = [
         place
         for place, word in enumerate(sentence.words)
@@ -164,10 +203,6 @@ def _clause_end(sentence: Sentence, mention: EntityMention) -> str | None:
         return None
     first, last = places[0], places[-1]
     ahead = [sentence.before(first), sentence.before(first - 1) if sentence.joined(first) else ""]
-    words = [word.lower for word in sentence.words]
-    is_negative = any(word.endswith("n't") or word in word_list("negative_words") for word in words)
-    if is_negative and (mention.indefinite or not {*ahead} & {*word_list("determiners")}):
-        return None  # "I don't have a car"
     if {*ahead} & {*word_list("indefinite")} or (ahead[0] == "of" and not mention.is_plural):
         return None
     if not mention.is_plural and not (
