@@ -24,7 +24,7 @@ from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import without_empty_folders
+from pragworld_tasks.files import refusing, without_empty_folders
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
@@ -73,7 +73,9 @@ def train(settings: RunSettings) -> None:
         # Neither torch nor transformers checks these before it computes with them.
         at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
         meet()  # before the processes wait for each other in TRL
-        with without_empty_folders(out):  # which transformers makes
+        with without_empty_folders(out):
+            with refusing(out):  # transformers would make it while it loads the model
+                out.mkdir(parents=True, exist_ok=True)
             trainer = _make_trainer(settings, data)
             replaced = _set_aside(out) if is_new and main_process else None
             first_step = _FirstStep(replaced)
@@ -268,7 +270,6 @@ def _restored_unless_begun(out: Path, replaced: Path | None) -> Iterator[None]:
 def _begun(out: Path, main_process: bool) -> Iterator[None]:
     """Mark a folder as that of a run until the run is saved, in case it is killed before."""
     if main_process:
-        out.mkdir(parents=True, exist_ok=True)
         (out / _BEGUN).touch()
     try:
         yield

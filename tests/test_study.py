@@ -15,9 +15,11 @@ import pytest
 import yaml
 
 from pragworld_interp.report_files import read_layers
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import sampled_documents
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
+from pragworld_train.experiments import study as study_module
 from pragworld_train.experiments.probing import read_probe_report
 from pragworld_train.lm_eval_process import sample_files
 
@@ -159,6 +161,23 @@ def test_what_is_there_is_checked_before_any_step_runs(
     assert [path.name for path in (out / "base").iterdir()] == ["config.yaml"]
 
 
+def test_a_study_stops_at_the_first_step_that_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run would begin before the error is shown, and train for hours."""
+
+    def fail(*_: object) -> None:
+        raise InputError("lm_eval: out of memory")
+
+    ran: list[str] = []
+    monkeypatch.setattr(study_module, "run_lm_eval", fail)
+    monkeypatch.setattr(study_module, "run_logged", lambda *words: ran.append(words[2]))
+    assert refusal(capsys, [*command(tmp_path / "out")[3:], "--jobs", "1"]) == (
+        "lm_eval: out of memory"
+    )
+    assert ran == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -176,6 +195,10 @@ def test_what_is_there_is_checked_before_any_step_runs(
         ((*MODEL, "--retain", "arc_easy"), "^--retain: not a setting of a study; leave it out$"),
         ((*MODEL, "--evaluate_groups", "0"), "^--evaluate_groups 0: must be at least 1$"),
         ((*MODEL, "--jobs", "0"), "^--jobs 0: must be at least 1$"),
+        (
+            (*MODEL, "--arms", "sft", "--dataset_config", '{"domains": ["conversation"]}'),
+            "^the domain 'conversation' has no split 'test_vocabulary'; use ",
+        ),
     ],
 )
 def test_impossible_studies_are_refused(

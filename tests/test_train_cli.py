@@ -539,6 +539,14 @@ def test_settings_that_cannot_be_trained_with_are_one_line_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(
+    tmp_path: Path, refused: Callable[..., str]
+) -> None:
+    (tmp_path / "file").touch()
+    for out, reason in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "x", "Not a dir")):
+        assert refused(*tiny_run(out)).startswith(f"{out} cannot be written ({reason}")
+
+
 def test_an_error_after_the_first_step_has_its_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

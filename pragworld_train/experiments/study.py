@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import yaml
@@ -24,6 +25,7 @@ from tqdm import tqdm
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_json, write_whole
 from pragworld_train.arguments import RunSettings, changed_settings, parse_settings
@@ -43,6 +45,7 @@ from pragworld_train.run_record import RUN_FILE
 
 _SCHEMA = {"schema": "pragworld-study", "version": 1}
 _TASKS = ["pragworld_generated_mc", "pragworld_generated_perplexity"]
+_SPLITS = ("test", "test_vocabulary")  # that all runs are evaluated on
 # Settings that a study makes itself, or that would do the same to every run.
 _REFUSED = (
     *("seed", "evaluate", "evaluate_tasks", "retain", "resume_from_checkpoint"),
@@ -94,7 +97,11 @@ def run_study(words: Sequence[str], arms: Sequence[str], seeds: Sequence[int], j
         tqdm(total=len(steps), desc="study", unit="step", disable=None) as progress,
         ThreadPoolExecutor(jobs) as pool,
     ):
-        list(pool.map(lambda run: _complete(study, run, progress), runs))
+        ended = Event()
+        try:
+            list(pool.map(lambda run: _complete(study, run, progress, ended), runs))
+        finally:  # before the pool waits for the steps that are running
+            ended.set()
     script_args, training_args, _ = settings
     useful, harmful = training_args.amplified, training_args.suppressed
     report = make_study_report(runs, useful, harmful, script_args.held_out_alteration)
@@ -162,6 +169,8 @@ def _plan_runs(
         script_args.dataset_train_split,
         script_args.held_out_alteration,
     ).documents
+    for split in _SPLITS:  # not every domain has both
+        GeneratorSettings.from_metadata({**evaluation_metadata(script_args), "split": split})
     generator = json.loads(script_args.dataset_config)
     useful, harmful = training_args.amplified, training_args.suppressed
     plain = {"ula_weight": 0.0, "hls_weight": 0.0}
@@ -286,19 +295,25 @@ def _steps(study: Study, run: StudyRun) -> list[_Step]:
     trained = [] if run.arm == BASE else [_Step(out / RUN_FILE, train, lambda: check_training(out))]
     return [
         *trained,
-        evaluate("test", [*_TASKS, *manual]),
-        evaluate("test_vocabulary", _TASKS[:1]),
+        evaluate(_SPLITS[0], [*_TASKS, *manual]),
+        evaluate(_SPLITS[1], _TASKS[:1]),
         _Step(layers, ablate, lambda: check_layers(layers, model, metadata)),
         _Step(probes, fit, lambda: check_probes(probes, model, groups)),
     ]
 
 
-def _complete(study: Study, run: StudyRun, progress: "tqdm[Any]") -> None:
-    """Work on the steps of a run whose results are missing."""
+def _complete(study: Study, run: StudyRun, progress: "tqdm[Any]", ended: Event) -> None:
+    """Work on the steps of a run whose results are missing, until the study has ended."""
     with _locked(run.folder) as lock:
         for step in _steps(study, run):
-            if not step.result.exists():
-                step.work(lock)
+            if ended.is_set():
+                return
+            try:
+                if not step.result.exists():
+                    step.work(lock)
+            except BaseException:  # which would be raised after the runs before this one
+                ended.set()
+                raise
             progress.update()
 
 
