@@ -282,8 +282,8 @@ def _add_generate(commands: Commands) -> None:
     command.add_argument(
         "--split",
         default="train",
-        help="train (the default), validation, test, test_vocabulary (words that no other split "
-        "has) or test_long (longer dialogues than any other's)",
+        help="train (the default), validation, test, test_vocabulary (things that no other split "
+        "is about) or test_long (longer dialogues than any other's)",
     )
     command.add_argument(
         "--domains",

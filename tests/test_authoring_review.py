@@ -95,7 +95,7 @@ def _label(
         variant=variant,
         votes=tuple(votes),
         answer=answer,
-        basis=None,
+        basis="entailed" if answer else None,
         given=given,
         reason="" if answer else "the members do not agree",
     )
@@ -790,8 +790,16 @@ def test_two_files_of_one_reviewer_are_refused(folder: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("is_reviewed", [False, True])
 @pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answer": "no", "basis": "excluded", "reason": ""},
+        {"basis": "undetermined"},
+        {"reason": "rejected in review"},
+    ],
+)
 def test_a_label_that_was_edited_is_refused(
-    folder: Path, tmp_path: Path, is_reviewed: bool, number: int
+    folder: Path, tmp_path: Path, is_reviewed: bool, number: int, change: dict[str, str]
 ) -> None:
     """The first one has votes for yes, the second one has none that settle it."""
     ann = _write(tmp_path / "ann.json", _file("Ann", {(0, 0): "yes", (0, 1): "yes"}))
@@ -799,7 +807,7 @@ def test_a_label_that_was_edited_is_refused(
         main(["author-review", str(folder), "--apply", str(ann)])
     path = folder / "labels.jsonl"
     labels = [json.loads(line) for line in path.read_text().splitlines()]
-    labels[number].update(answer="no", basis="excluded", reason="")
+    labels[number].update(change)
     path.write_text("".join(json.dumps(label) + "\n" for label in labels))
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with refused(rf"{path}: the label of conversation 0, variant {number} was edited: it is not"):

@@ -24,7 +24,7 @@ from pragworld_tasks.evaluation.metrics import bootstrap_intervals
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
-from pragworld_tasks.evaluation.task_metrics import to_records
+from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
 from pragworld_tasks.harness import generated_tracking_dataset
 from pragworld_tasks.leaderboard.private_values import public_values
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
@@ -88,6 +88,8 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
         response = f"({record['answer']})\nBecause."
         if record["row"] == 1:
             response = "No." if record["answer"] == "yes" else "Yes."
+        elif record["row"] == 2:
+            response = ""
         lines.append(
             {
                 "doc": record,
@@ -98,10 +100,10 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
                         "arg_1": {"do_sample": False, "max_gen_toks": 1024},
                     }
                 },
-                "resps": [["" if record["row"] == 2 else response]],
-                "filtered_resps": ["" if record["row"] == 2 else response],
+                "resps": [[response]],
+                "filtered_resps": [response],
                 "filter": "none",
-                "unreadable": 0.0,
+                **score_response(record, [response]),
             }
         )
     path = out / f"samples_pragworld_generated_{DATE}.jsonl"
@@ -510,6 +512,7 @@ def to_likelier(submission: Path, documents: list[Document]) -> None:
         line.update(
             resps=[[pair] for pair in likelihoods],
             filtered_resps=likelihoods,
+            **score_likelihoods(line["doc"], [(-1.5, False), (-0.5, True)]),
             arguments={
                 f"gen_args_{number}": {"arg_0": prompt, "arg_1": f" {label}"}
                 for number, label in enumerate(("yes", "no"))
@@ -551,6 +554,12 @@ def prompt_after(text: str) -> Callable[[Any], None]:
         (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
         (1, put("target", value="maybe"), "row 1 .*: 'target' is 'maybe', but the gold answer is"),
         (1, put("comment", value="me"), "row 1 .* has 'comment', which lm-eval does not log"),
+        (1, put("acc", value=0.5), r"row 1 .*: 'acc' is 0.5, but by the response [01]\.0"),
+        (
+            1,
+            put("robust_acc", value=[0, 0, 1, 1.0]),
+            "row 1 .*: 'robust_acc' is .* by the response",
+        ),
         (0, put(*PROMPT, value="Is it raining?"), "the prompt is not that of pragworld_generated"),
         (1, put(*PROMPT, value="Is it raining?"), "row 1: the prompt is not that of pragworld_gen"),
         (1, put(*PROMPT, value={"role": "user"}), "row 1: the prompt is not that of pragworld_gen"),
@@ -676,6 +685,7 @@ def test_the_messages_of_a_chat_are_read(
         (put("model", "name", value="someone/other"), "of the model someone/other . someone/adap"),
         (put("model", "adapter", value=None), "but its environment.model_args load someone/base"),
         (put("environment", "model_args", value={}), "model_args load none"),
+        (put("model", "quantization", value=None), r"environment.model_args load .* \+ 4bit"),
         (put("model", "revision", value="/data/me/x y\n"), "model.revision: '/data/me/x y"),
         (put("model", "dtype", value="a" * 201), "model.dtype: 'aaa.* at most 200"),
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
@@ -743,7 +753,7 @@ def test_models_of_hubs_and_of_apis_can_be_submitted(
     submission: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     def change(content: Any) -> None:
-        content["model"] |= {"name": name, "adapter": None}
+        content["model"] |= {"name": name, "adapter": None, "quantization": None}
         content["environment"]["model_args"] = {"model": name}
 
     edit_record(submission, change)

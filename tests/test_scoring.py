@@ -438,7 +438,8 @@ def test_one_document_counts_once() -> None:
 def test_answers_are_yes_or_no_and_as_many_as_documents() -> None:
     documents = generate_documents(groups=2)
     answers: list[Any] = [document.answer for document in documents]
-    for gold, given in (("Yes", "yes"), (None, None), ("yes", "Yes")):
+    wrong: tuple[tuple[Any, Any], ...] = (("Yes", "yes"), (None, None), ("yes", "Yes"))
+    for gold, given in wrong:
         changed: Any = {"answer": gold}
         with pytest.raises(InputError, match=f"row 0: the gold answer is {gold!r}, and the ans"):
             score(

@@ -186,8 +186,8 @@ def check_unedited(
     for label, before, by_votes, after in zip(
         labels, panel, settled, reviewed_labels(panel, reviews), strict=True
     ):
-        is_settled = len(before.votes) == members and before.answer == by_votes.answer
-        if not is_settled or label != after:
+        states = {(one.answer, one.basis, one.reason == REJECTED) for one in (before, by_votes)}
+        if len(before.votes) != members or len(states) > 1 or label != after:
             raise InputError(
                 f"{path}: the label of conversation {label.conversation}, variant {label.variant} "
                 "was edited: it is not what votes and reviews make it; rerun `author` with "

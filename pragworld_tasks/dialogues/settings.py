@@ -57,7 +57,7 @@ class GeneratorSettings:
         groups: Number of groups, at least 1.
         seed: Any integer. Another seed gives other dialogues.
         split: The dialogues of `train`, `validation` and `test` are disjoint, whatever their
-            seeds. `test_vocabulary` uses words that no other split has. `test_long` has longer
+            seeds. `test_vocabulary` is about what no other split is about. `test_long` has longer
             dialogues than any other split.
         domains: The domains to draw from. All dialogues are composed anew but those of the domain
             "conversation", which vary the details of written conversations, each for one split.

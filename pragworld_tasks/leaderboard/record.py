@@ -439,12 +439,17 @@ def _first_of(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'the file':.200}: {first['msg']}"
 
 
+def quantization_of(arguments: Mapping[str, Any]) -> str | None:
+    """Return the quantization that lm-eval's model arguments ask for, or None."""
+    for name in ("4bit", "8bit"):
+        if str(arguments.get(f"load_in_{name}")) == "True":
+            return name
+    return arguments.get("quantization")
+
+
 def _model_of(content: Mapping[str, Any]) -> ModelRecord:
     config = content["config"]
     arguments = _model_arguments(config.get("model_args"))
-    quantization = [
-        name for name in ("4bit", "8bit") if str(arguments.get(f"load_in_{name}")) == "True"
-    ]
     name, adapter = model_and_adapter(arguments)
     parameters = config.get("model_num_parameters")
     return ModelRecord(
@@ -454,7 +459,7 @@ def _model_of(content: Mapping[str, Any]) -> ModelRecord:
         dtype=str(config["model_dtype"]).removeprefix("torch.")
         if config.get("model_dtype")
         else None,
-        quantization=quantization[0] if quantization else arguments.get("quantization"),
+        quantization=quantization_of(arguments),
         chat_template=content.get("chat_template") is not None,  # "" where a server applies its own
         parameters=parameters if parameters and parameters > 0 else None,  # -1: lm-eval can't tell
     )

@@ -5,6 +5,7 @@ metric is computed again from the samples, and the documents, prompts, answers a
 record have to be those in the samples.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,6 +25,7 @@ from pragworld_tasks.leaderboard.record import (
     RunRecord,
     generator_settings,
     model_and_adapter,
+    quantization_of,
     read_record,
 )
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
@@ -47,12 +49,14 @@ class _Task:
         write_prompt: returns the prompt to a document.
         choices: the continuations that are compared; empty where the model writes its answer.
         metrics: names of its metrics.
+        score: returns the items of a document by metric, from what the model said.
     """
 
     name: str
     write_prompt: Callable[[Mapping[str, Any]], str]
     choices: Sequence[str]
     metrics: frozenset[str]
+    score: Callable[[Mapping[str, Any], Sequence[Any]], Mapping[str, Any]]
 
 
 def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Path]:
@@ -133,14 +137,17 @@ def _check_source(record: RunRecord, path: Path) -> None:
     if record.source != "lm-eval":
         raise InputError(f"{path}: from {record.source}; a submission is a run of lm_eval")
     _check_public(record, str(path))
-    model, adapter = record.model.name, record.model.adapter
-    loaded = model_and_adapter(record.environment.model_args)
-    if (model, adapter) != loaded:
-        raise InputError(
-            f"{path}: the record is of the model {_joined(model, adapter):.80}, but its "
-            f"environment.model_args load {_joined(*loaded):.80}; write it again with "
-            "`pragworld-tasks record`"
-        )
+    model, arguments = record.model, record.environment.model_args
+    for recorded, loaded in (
+        ((model.name, model.adapter), model_and_adapter(arguments)),
+        ((model.name, model.quantization), (model.name, quantization_of(arguments))),
+    ):
+        if recorded != loaded:
+            raise InputError(
+                f"{path}: the record is of the model {_joined(*recorded):.80}, but its "
+                f"environment.model_args load {_joined(*loaded):.80}; write it again with "
+                "`pragworld-tasks record`"
+            )
 
 
 def _check_public(record: RunRecord, place: str) -> None:
@@ -245,6 +252,15 @@ def _check_requests(record: RunRecord, documents: Sequence[Document], samples: P
                 f"'target' is {target!r:.40}, but the gold answer is {document['answer']!r}"
             )
         _check_responses(where, sample)
+        results = sample["filtered_resps"]
+        if task.choices:  # lm-eval logs log-likelihoods as text
+            results = [(float(likelihood), is_greedy) for likelihood, is_greedy in results]
+        items = json.loads(json.dumps(task.score(document, results)))  # JSON has no tuples
+        for name in sorted(task.metrics & sample.keys()):
+            if sample[name] != items.get(name):
+                where.refuse(
+                    f"{name!r} is {sample[name]!r:.40}, but by the response {items.get(name)!r:.40}"
+                )
         requests = sample.get("arguments")
         if not isinstance(requests, Mapping) or not requests:
             where.refuse("no 'arguments'; submit the samples as lm-eval wrote them")
@@ -338,4 +354,4 @@ def _task_of(record: RunRecord, samples: Path) -> _Task:
     ):
         raise InputError(f"{samples}: {task} is not a task with questions")
     metrics = frozenset(metric["metric"] for metric in settings["metric_list"])
-    return _Task(task, settings["doc_to_text"], choices, metrics)
+    return _Task(task, settings["doc_to_text"], choices, metrics, settings["process_results"])
