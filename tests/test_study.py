@@ -161,6 +161,14 @@ def test_what_is_there_is_checked_before_any_step_runs(
     assert [path.name for path in (out / "base").iterdir()] == ["config.yaml"]
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    said = refusal(capsys, command(tmp_path / "file")[3:])
+    assert said.startswith(f"{tmp_path / 'file' / 'base'} cannot be written (Not a directory);")
+
+
 def test_a_study_stops_at_the_first_step_that_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +203,7 @@ def test_a_study_stops_at_the_first_step_that_fails(
         ((*MODEL, "--retain", "arc_easy"), "^--retain: not a setting of a study; leave it out$"),
         ((*MODEL, "--evaluate_groups", "0"), "^--evaluate_groups 0: must be at least 1$"),
         ((*MODEL, "--jobs", "0"), "^--jobs 0: must be at least 1$"),
+        ((*MODEL, "--seeds", "1", "-1"), "^--seeds 1 -1: must be from 0 to 4294967295$"),
         (
             (*MODEL, "--arms", "sft", "--dataset_config", '{"domains": ["conversation"]}'),
             "^the domain 'conversation' has no split 'test_vocabulary'; use ",

@@ -27,7 +27,7 @@ from pragworld_tasks.data import sources
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_json, write_whole
+from pragworld_tasks.files import refusing, write_json, write_whole
 from pragworld_train.arguments import RunSettings, changed_settings, parse_settings
 from pragworld_train.config import check_model
 from pragworld_train.data import load_document_set
@@ -136,6 +136,8 @@ def _check(
         raise InputError("--dataset_name: a study trains on generated dialogues; leave it out")
     if len({*seeds}) < len(seeds):
         raise InputError(f"--seeds {' '.join(map(str, seeds))}: must all be different")
+    if not all(0 <= seed < 2**32 for seed in seeds):
+        raise InputError(f"--seeds {' '.join(map(str, seeds))}: must be from 0 to {2**32 - 1}")
     if len({*arms}) < len(arms):
         raise InputError(f"--arms {' '.join(arms)}: must all be different")
     for layers, weight, regularized in (
@@ -215,7 +217,8 @@ def _plan_runs(
 def _write_plan(runs: Sequence[StudyRun]) -> None:
     """Write the settings of every run, or refuse a folder in which they are others."""
     for run in runs:
-        run.folder.mkdir(parents=True, exist_ok=True)
+        with refusing(run.folder):
+            run.folder.mkdir(parents=True, exist_ok=True)
         path = run.folder / "config.yaml"
         text = yaml.safe_dump(run.settings, sort_keys=True)
         if path.is_file() and path.read_text(encoding="utf-8") != text:
