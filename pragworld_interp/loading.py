@@ -25,6 +25,16 @@ from pragworld_tasks.errors import InputError
 
 Quantization = Literal["4bit", "8bit"]
 
+# What transformers and peft read from a folder. Reports of earlier sweeps, which may be in the same
+# folder, are not among it.
+_WEIGHTS = ("*.safetensors",)
+_OTHER_FILES = (
+    *("config.json", "adapter_config.json", "*.py"),
+    *("tokenizer*", "special_tokens_map.json", "added_tokens.json", "tekken.json"),
+    *("vocab.*", "merges.txt", "*.model", "*.tiktoken"),
+    *("chat_template*", "additional_chat_templates/*"),
+)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -239,19 +249,32 @@ def _attention_error(model: Model, error: Exception) -> InputError:
     )
 
 
-def weight_files(model: Model) -> dict[str, tuple[int, int]]:
-    """Return the size and the modification time of local weight files, by path.
+def local_files(folders: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return the size and the modification time of the files that a model is read from, by path.
 
-    The weights in a folder can change between runs; a journal records this to notice. Models on the
-    hub have no entries.
+    They can change between runs; a journal records this to notice. Models on the hub have none.
+
+    Args:
+        folders: The folders of the model, its base model and its adapter; names on the hub are
+            left out.
+
+    Returns:
+        The weights, and the files of the configuration, the tokenizer and code.
     """
-    folders = [Path(name) for name in (model.name, model.adapter) if name and Path(name).is_dir()]
-    files = [file for folder in folders for file in sorted(folder.glob("*.safetensors"))]
-    return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+    unique = dict.fromkeys(map(Path, folders))
+    return {
+        kind: {
+            str(file): (file.stat().st_size, file.stat().st_mtime_ns)
+            for folder in unique
+            for file in sorted({file for pattern in patterns for file in folder.glob(pattern)})
+            if file.is_file()
+        }
+        for kind, patterns in (("weights", _WEIGHTS), ("files", _OTHER_FILES))
+    }
 
 
-def weight_digests(files: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 digests of weight files, by path.
+def file_digests(files: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 digests of files, by path.
 
     Copies of a file on several machines have the same one, whenever they were made.
     """

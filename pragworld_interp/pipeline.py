@@ -100,7 +100,9 @@ def prepare_sweep(
         raise InputError("--engine pyvene takes whole models; leave out --tensor-parallel")
     decoder, identity = loading.load_decoder(model)
     sweep = inputs_of(decoder, identity, documents, generator, engine, budget)
-    sweep.run_identity["weights"] = loading.weight_files(model)
+    # An adapter's folder may be given as the model, without the base model that is in another one.
+    names = (model.name, decoder.model.name_or_path, model.adapter)
+    sweep.run_identity.update(loading.local_files(name for name in names if name))
     return sweep
 
 
@@ -443,7 +445,7 @@ def _write_shard(
     """Write the file of a shard, and print its name."""
     run = {
         **run_identity,
-        "weights": loading.weight_digests(run_identity["weights"]),
+        **{kind: loading.file_digests(run_identity[kind]) for kind in ("weights", "files")},
         "versions": {name: version(name) for name in ("pragworld", "torch", "transformers")},
     }
     write_shard(out, SweepShard(command, shard, len(results), run), results)

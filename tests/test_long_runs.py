@@ -13,10 +13,12 @@ from unittest import mock
 
 import pytest
 import torch
-from command_runs import Program, run_in_two_processes, run_program
+from command_runs import Program, refused, run_in_two_processes, run_program
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
 from warm_client import KILLED
 
-from pragworld_interp import runs
+from pragworld_interp import ablation, runs
 from pragworld_interp.cli import main
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
@@ -152,6 +154,67 @@ def test_a_run_does_not_resume_with_other_weights(tmp_path: Path) -> None:
     again = run_program("pragworld-interp", *command)
     assert again.returncode == 2
     assert "written with weights" in again.stderr
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that interrupts a sweep of a model after its first unit."""
+
+    def run(model: Path, *options: str) -> list[str]:
+        data = ("--split", "generated", "--metadata", '{"groups": 3}', "--batch-tokens", "1")
+        out = tmp_path / "out" / "layers.json"
+        command = ["ablate", "--model", str(model), *data, *options, "--out", str(out)]
+        once = mock.Mock(
+            wraps=ablation.ablated_logits, side_effect=[mock.DEFAULT, KeyboardInterrupt]
+        )
+        with monkeypatch.context() as patched:
+            patched.setattr(ablation, "ablated_logits", once)
+            with pytest.raises(SystemExit, match="130"):
+                main(command)
+        journal = out.parent / ".layers.json.journal-0"
+        assert journal.read_bytes().count(b"\n") > 1
+        return command
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", None),
+        ("tokenizer.json", None),
+        ("tokenizer_config.json", None),
+        ("chat_template.jinja", "{{ messages[0]['content'] }} no"),
+    ],
+)
+def test_a_run_does_not_resume_with_other_files_of_the_model(
+    name: str, text: str | None, interrupted: Any, tmp_path: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(tiny_folder(), model)
+    (model / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n")
+    command = interrupted(model, "--chat-template")
+    (model / "layers.json").write_text("{}")  # what another sweep wrote is no part of the model
+    file = model / name
+    file.write_text(text or file.read_text() + "\n")
+    with refused(rf"written with files\.{file} \["):
+        main(command)
+
+
+def test_a_run_does_not_resume_with_another_base_model_of_an_adapter(
+    interrupted: Any, tmp_path: Path
+) -> None:
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    shutil.copytree(tiny_folder(), base)
+    network = AutoModelForCausalLM.from_pretrained(base)
+    get_peft_model(network, LoraConfig(target_modules=["q_proj"])).save_pretrained(adapter)
+    for file in tiny_folder().glob("tokenizer*"):
+        shutil.copy(file, adapter)
+    command = interrupted(adapter)
+    weights = base / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
+    with refused(rf"written with weights\.{weights} \["):
+        main(command)
 
 
 def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]:
