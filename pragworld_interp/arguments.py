@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.documents import Answer, Document, has_alterations
+from pragworld_tasks.data.own_documents import check_documents
+from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 
 
@@ -53,10 +56,14 @@ def to_items(name: str, values: Any, kind: type) -> list[Any]:
 
 
 def check_one_split(documents: Sequence[Document]) -> None:
-    """Refuse documents that are not some or all of those of one split.
+    """Refuse documents that are not some or all of those of one split, or contradict each other.
+
+    Variants may be without their original. The effects that are annotated in the released splits
+    contradict their labels in places.
 
     Raises:
-        InputError: They are of several splits, or one occurs twice.
+        InputError: They are of several splits, one occurs twice, an answer is neither yes nor no, a
+            group has several originals, or an effect or an alteration contradicts the rest.
     """
     splits = sorted({document.split for document in documents})
     if len(splits) > 1:
@@ -64,8 +71,25 @@ def check_one_split(documents: Sequence[Document]) -> None:
             f"documents of splits {' and '.join(splits)}, but groups are numbered within a split; "
             "give those of one split"
         )
+    place = f"split {splits[0]}"
     (row, count), *_ = Counter(document.row for document in documents).most_common(1)
     if count > 1:
-        raise InputError(
-            f"split {splits[0]}, row {row}: the document occurs twice; give each document once"
-        )
+        raise InputError(f"{place}, row {row}: the document occurs twice; give each document once")
+    for document in documents:
+        if document.answer not in get_args(Answer):
+            raise InputError(
+                f"{place}, row {document.row}: the answer is {document.answer!r:.40}; must be "
+                "'yes' or 'no'"
+            )
+    if not has_alterations(splits[0]):
+        return
+    originals = Counter(document.group for document in documents if document.is_original)
+    for group, count in originals.most_common(1):
+        if count > 1:
+            raise InputError(
+                f"{place}: group {group} has {count} originals; a group is one original and its "
+                "altered variants, so give the others groups of their own"
+            )
+    if not is_released(splits[0]):
+        with_original = [document for document in documents if document.group in originals]
+        check_documents(Path(place), with_original)

@@ -72,8 +72,8 @@ def ablate(
 
     Raises:
         InputError: There is nothing to sweep on, a setting does not exist, documents are not of one
-            split or labels not different tokens, the model cannot be swept, a prompt is too long,
-            logits are not finite, or the memory does not suffice.
+            split or contradict each other, labels are not different tokens, the model cannot be
+            swept, a prompt is too long, logits are not finite, or the memory does not suffice.
 
     Examples:
         >>> import pragworld_tasks as pt

@@ -35,9 +35,12 @@ from pragworld_interp import (
     recompute_report,
     trace,
 )
+from pragworld_interp.arguments import check_one_split
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import from_model
 from pragworld_interp.loading import Model, load_decoder, model_identity
+from pragworld_tasks.dialogues.settings import TrackingSettings
+from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
@@ -239,13 +242,59 @@ def test_unknown_settings_of_figures_are_refused(report: Ablated) -> None:
 
 def test_documents_are_of_one_split_and_there_once(loaded: tuple[Any, Any]) -> None:
     other = [dataclasses.replace(document, split="manual") for document in DOCUMENTS]
-    with pytest.raises(
-        InputError, match=r"documents of splits generated and manual, .* each split"
-    ):
+    with pytest.raises(InputError, match=r"documents of splits generated and manual, .* one split"):
         ablate(*loaded, DOCUMENTS + other)
     row = DOCUMENTS[1].row
     with pytest.raises(InputError, match=f"split generated, row {row}: .* twice; .* once"):
         ablate(*loaded, [*DOCUMENTS, DOCUMENTS[1]])
+
+
+VARIANT = next(document for document in DOCUMENTS if not document.is_original)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"answer": "Yes"}, f"row {VARIANT.row}: the answer is 'Yes'; must be 'yes' or 'no'"),
+        ({"answer": None}, f"row {VARIANT.row}: the answer is None; must be"),
+        (
+            {"is_original": True, "alteration": None, "effect": None},
+            f": group {VARIANT.group} has 2 originals; a group is one original and its altered",
+        ),
+        (
+            {"effect": {"flip": "invariant", "invariant": "flip"}[str(VARIANT.effect)]},
+            rf"row {VARIANT.row}: effect '.*' contradicts the answers",
+        ),
+        ({"alteration": "Swap"}, f"row {VARIANT.row}: unknown alteration 'Swap'; must be one of"),
+        ({"alteration": None, "effect": None}, f"row {VARIANT.row}: an altered variant without"),
+    ],
+)
+def test_documents_that_contradict_each_other_are_refused(
+    changes: dict[str, Any], error: str, loaded: tuple[Any, Any]
+) -> None:
+    changed: Any = dataclasses.replace(VARIANT, **changes)
+    documents = [changed if document is VARIANT else document for document in DOCUMENTS]
+    for sweep in (ablate, patch):
+        with pytest.raises(InputError, match=f"^split generated(, )?{error}"):
+            sweep(*loaded, documents)
+    with pytest.raises(InputError, match=f"^split generated(, )?{error}"):
+        trace(*loaded, documents, VARIANT.row)
+
+
+def test_documents_of_entity_tracking_and_variants_alone_are_swept(
+    loaded: tuple[Any, Any],
+) -> None:
+    tracking = list(tracking_documents(TrackingSettings(groups=1)))[:3]
+    assert ablate(*loaded, tracking, layers=[0]).plain.accuracy.total == 3
+    assert ablate(*loaded, [VARIANT], layers=[0]).plain.accuracy.total == 1
+
+
+@pytest.mark.parametrize("split", ["manual", "entity_tracking"])
+def test_released_documents_are_accepted(
+    split: Any, released: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    check_one_split(pt.load(split))
 
 
 def test_patching_names_which_half_of_the_pairs_is_missing(loaded: tuple[Any, Any]) -> None:
