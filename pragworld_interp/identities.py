@@ -50,7 +50,7 @@ class ModelIdentity:
         dtype: The type of the weights during the sweep.
         layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; those of all prompts of
-            a user's own.
+            a user's own. As text, or as the vocabulary has them where two have the same text.
         chat_template: Whether prompts went through the model's chat template.
         quantization: The quantization of the weights, if any.
     """

@@ -166,14 +166,17 @@ def model_identity(
         chat_template: Whether prompts go through the tokenizer's chat template.
         quantization: The quantization of the weights, if any.
     """
-    decode = decoder.tokenizer.decode
+    tokenizer = decoder.tokenizer
+    labels = [tokenizer.decode([label]) for label in decoder.labels]
+    if len({*labels}) < len(labels):  # SentencePiece decodes ▁Bob without the space, as Bob
+        labels = tokenizer.convert_ids_to_tokens([*decoder.labels])
     return ModelIdentity(
         name=name,
         revision=revision,
         adapter=_adapter_identity(decoder.model, adapter),
         dtype=str(decoder.dtype).removeprefix("torch."),
         layers=len(decoder.blocks),
-        labels=tuple(decode([label]) for label in decoder.labels),
+        labels=tuple(labels),
         chat_template=chat_template,
         quantization=quantization,
     )

@@ -16,7 +16,7 @@ from peft import LoraConfig, PromptTuningConfig, get_peft_model
 from peft.tuners.lora import LoraLayer
 from places import ROOT
 from small_models import small_model
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import (
     PreTrainedTokenizerFast,
@@ -388,6 +388,34 @@ def test_labels_may_differ_between_prompts(loaded: tuple[Any, Any], tmp_path: Pa
     fewer = ablate(*loaded, prompts=STORIES, labels=pairs, answers=ANSWERS)
     for document, of_all in zip(fewer.documents, own.documents, strict=True):
         assert all(p >= q - 1e-6 for p, q in zip(document.gold, of_all.gold, strict=True))
+
+
+def test_labels_that_differ_in_the_space_before_them_are_told_apart(tmp_path: Path) -> None:
+    words = ("<unk>", "▁Bob", "Bob", "▁Alice", "Alice", "▁Who", "?", "▁(")
+    tokenizer = Tokenizer(
+        WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(prepend_scheme="always"),
+            *(pre_tokenizers.Split(sign, "isolated") for sign in ("?", "▁(")),
+        ]
+    )
+    # As that of Llama 2, which leaves out the first space.
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    sentencepiece = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
+    report = ablate(
+        small_model("llama"),
+        sentencepiece,
+        prompts=["Who?", "Who? ("],
+        labels=["Bob", "Alice"],
+        answers=["Bob", "Alice"],
+    )
+    assert report.model.labels == ("▁Bob", "Bob", "▁Alice", "Alice")
+    report.write(tmp_path / "layers.json")
+    assert read_layers(tmp_path / "layers.json") == report
 
 
 def test_sweeps_on_other_labels_are_not_compared(loaded: tuple[Any, Any]) -> None:
