@@ -1,6 +1,6 @@
 """Sweeps of a model that is in memory: `ablate`, `patch` and `trace` of the package."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def ablate(
     prompts: Iterable[str] | None = None,
     labels: Iterable[str] | Iterable[Iterable[str]] = (),
     answers: Iterable[str] = (),
-    groups: Iterable[object] | None = None,
+    groups: Iterable[Hashable] | None = None,
     module: Module = "mlp",
     replacement: Replacement = "zero",
     seed: int = 0,
@@ -115,7 +115,7 @@ def patch(
     prompts: Iterable[str] | None = None,
     labels: Iterable[str] | Iterable[Iterable[str]] = (),
     answers: Iterable[str] = (),
-    groups: Iterable[object] | None = None,
+    groups: Iterable[Hashable] | None = None,
     positions: str = "all",
     method: Method = "exact",
     check_pairs: int = CHECKED_PAIRS,
@@ -162,6 +162,7 @@ def patch(
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
     check_choice("method", method, Method)
+    check_pairs = to_integer("check_pairs", check_pairs)
     if check_pairs < 0:
         raise InputError(f"check_pairs={check_pairs}: must be at least 0")
     own = _own_data(prompts, labels, answers, groups)
@@ -242,14 +243,14 @@ class _OwnData:
     prompts: list[str]
     labels: list[list[str]]
     answers: list[str]
-    groups: list[object]
+    groups: list[Hashable]
 
 
 def _own_data(
     prompts: Iterable[str] | None,
     labels: Iterable[str] | Iterable[Iterable[str]],
     answers: Iterable[str],
-    groups: Iterable[object] | None,
+    groups: Iterable[Hashable] | None,
 ) -> _OwnData | None:
     """Return the data of prompts; None without any."""
     texts = to_items("prompts", () if prompts is None else prompts, str)
@@ -268,6 +269,12 @@ def _own_data(
         raise InputError(
             "labels, answers and groups go with prompts; leave them out, or give prompts"
         )
+    for number, group in enumerate(own.groups):
+        if not isinstance(group, Hashable):
+            raise InputError(
+                f"groups[{number}] is of type {type(group).__name__}; give each group a number or "
+                "a text"
+            )
     for name in ("labels", "answers", "groups"):
         if (count := len(getattr(own, name))) != len(texts):
             raise InputError(f"there are {len(texts)} prompts, but {count} {name}; give as many")
@@ -347,7 +354,7 @@ def _own_prompts(
     ]
     everything = sorted({token for row in tokens for token in row})
     columns = {token: column for column, token in enumerate(everything)}
-    numbers: dict[object, int] = {}
+    numbers: dict[Hashable, int] = {}
     prompts = []
     for row, (prompt, answer, group) in enumerate(
         zip(own.prompts, own.answers, own.groups, strict=True)
@@ -365,10 +372,11 @@ def _tokens(
     tokenizer: Any, number: int, text: str, labels: Sequence[str], answer: str, chat_template: bool
 ) -> list[int]:
     """Return the tokens of a prompt's labels, that of the right one first."""
-    if answer not in labels or len(labels) < 2:
+    if answer not in labels or len(labels) < 2 or len({*labels}) < len(labels):
         raise InputError(
             f"prompt {number}: the answer is {answer!r}, the labels are {', '.join(labels)!r}; "
-            "there must be at least two labels, and the answer must be one of them"
+            "there must be at least two different labels, each once, and the answer must be one of "
+            "them"
         )
     ordered = [answer, *(label for label in labels if label != answer)]
     space = "" if chat_template or text[-1:].isspace() or text[-1:] in ("", *"([{") else " "

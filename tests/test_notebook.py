@@ -222,6 +222,8 @@ def test_reports_show_themselves(report: Ablated, loaded: tuple[Any, Any], tmp_p
         ("patch", {"positions": "dialog"}, "positions='dialog': must be all, dialogue, "),
         ("ablate", {"batch_tokens": 0}, "batch_tokens=0: must be at least 1"),
         ("patch", {"batch_tokens": -1}, "batch_tokens=-1: must be at least 1"),
+        ("patch", {"check_pairs": "3"}, "^check_pairs='3': must be an integer, not str"),
+        ("patch", {"check_pairs": 2.5}, "^check_pairs=2.5: must be an integer, not float"),
         ("ablate", {"chat_template": True}, "has no chat template; leave out chat_template=True"),
     ],
 )
@@ -466,7 +468,13 @@ def test_pairs_of_one_group_have_no_intervals(loaded: tuple[Any, Any]) -> None:
         ({"groups": [1, 2, 3]}, "there are 2 prompts, but 3 groups"),
         ({"labels": [NAMES]}, "there are 2 prompts, but 1 labels"),
         ({"answers": ["Bob", "Max"]}, "prompt 1: the answer is 'Max', the labels are"),
-        ({"labels": ["Bob"]}, "prompt 0: .* there must be at least two labels"),
+        ({"labels": ["Bob"]}, "prompt 0: .* there must be at least two diff"),
+        ({"labels": ["Bob", "Bob"]}, "prompt 0: .* there must be at least two different labels, e"),
+        ({"labels": ["Bob", "Alice", "Bob"]}, "prompt 0: .* labels, each once"),
+        (
+            {"groups": [[0], [0]]},
+            r"^groups\[0\] is of type list; give each group a number or a tex",
+        ),
         ({"labels": ["Bob", "Alice Bob"]}, "prompt 0: the labels 'Bob, Alice Bob' must be differe"),
         ({"documents": DOCUMENTS}, "a sweep needs either documents or prompts"),
         (
@@ -481,6 +489,19 @@ def test_prompts_that_contradict_their_labels_are_refused(
     own = {"prompts": STORIES[:2], "labels": NAMES, "answers": ["Bob", "Bob"], **changes}
     with pytest.raises(InputError, match=error):
         ablate(*loaded, **own)
+
+
+def test_half_a_character_is_replaced_as_in_files(loaded: tuple[Any, Any]) -> None:
+    half, whole = ("Bob \ud83d met Alice.", "Bob \N{REPLACEMENT CHARACTER} met Alice.")
+    own: dict[str, Any] = {"labels": ["Alice", "Bob"], "answers": ["Bob"], "layers": [0]}
+    reports = [ablate(*loaded, prompts=[text], **own) for text in (half, whole)]
+    assert reports[0] == reports[1]
+    variant = dataclasses.replace(VARIANT, context=half)
+    assert ablate(*loaded, [variant], layers=[0]).plain.accuracy.total == 1
+    with pytest.raises(InputError, match=r"^split generated, row 0: 'context' is "):
+        ablate(*loaded, [dataclasses.replace(DOCUMENTS[0], context=half)])
+    with pytest.raises(InputError, match=r"^prompt 0: the labels .* must be different single"):
+        ablate(*loaded, prompts=["Who?"], labels=["Bob", "\ud83d"], answers=["Bob"])
 
 
 def test_documents_and_prompts_may_come_from_iterators(loaded: tuple[Any, Any]) -> None:
