@@ -4,11 +4,11 @@ A layer report follows from its probabilities. It is computed from them again wh
 a file that says something else is refused.
 """
 
-import itertools
 import math
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
 from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
@@ -20,10 +20,12 @@ from pragworld_interp.patching_report import (
     Method,
     PairEffect,
     PatchedProbability,
+    PatchingReport,
 )
 from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.reports import Ablated, Patched, patching_panels
 from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode
+from pragworld_tasks.data.documents import ALTERATIONS, Answer
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json, read_json_lines
 
@@ -43,8 +45,10 @@ def read_layers(path: str | Path) -> Ablated:
     check_schema(path, content, SCHEMA, SCHEMA_VERSION)
     try:
         report: Ablated = decode(Ablated, content, "")
-        _check_consistency(report)
+        check_layer_report(report)
         report = recompute_report(report)
+        if unknown := content.keys() - report.to_json():
+            raise UnfitError(f"unknown {min(unknown)!r:.40}")
     except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}: {error}; write the file again") from error
     for place, value, computed in _contradictions(content, report.to_json(), ""):
@@ -77,33 +81,93 @@ def read_patching(path: str | Path) -> Patched:
     except (UnfitError, OverflowError) as error:
         raise InputError(f"{path}, line 1: {error}; write the file again") from error
     pairs: list[PairEffect] = []
-    known: set[tuple[int, int]] = set()
     for where, record in rest:
-        record.pop("kept", None)  # written for people; it follows from the rest
         try:
             pair: PairEffect = decode(PairEffect, record, "")
         except (UnfitError, OverflowError) as error:
             where.refuse(f"{error}; write the file again")
-        if len(pair.patched) != model.layers:
-            where.refuse(f"the pair has {len(pair.patched)} layers, the model {model.layers}")
-        if not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
-            where.refuse("the pair has a number that is not a probability; write the file again")
-        rows = pair.original, pair.altered
-        if rows in known or min(rows) < 0 or rows[0] == rows[1]:
-            where.refuse(f"rows {rows[0]} and {rows[1]} are no pair, or here twice; write it again")
-        known.add(rows)
+        if record.get("kept", pair.kept) != pair.kept:  # written for people
+            where.refuse(
+                f"kept is {record['kept']!s:.40}, but the probabilities of the pair give "
+                f"{pair.kept}; write the file again"
+            )
         pairs.append(pair)
     if head.get("pairs") != len(pairs):
         raise InputError(
             f"{path}: {len(pairs)} pairs, but line 1 states {head.get('pairs')}; is the file cut "
             "off?"
         )
-    if len(set(itertools.chain(*known))) > data.documents:
-        raise InputError(
-            f"{path}: line 1 states {data.documents} documents, but the pairs are of more; write "
-            "the file again"
-        )
-    return Patched(model, data, positions, tuple(pairs), method, agreement)
+    report = Patched(model, data, positions, tuple(pairs), method, agreement)
+    for (where, _), problem in zip(rest, pair_problems(report), strict=True):
+        if problem:
+            where.refuse(f"{problem}; write the file again")
+    try:
+        check_patching_report(report)
+    except UnfitError as error:
+        raise InputError(f"{path}: {error}; write the file again") from error
+    return report
+
+
+def check_patching_report(report: PatchingReport) -> None:
+    """Raise `UnfitError` if parts of a report contradict each other."""
+    if len({*report.model.labels}) < 2:
+        raise UnfitError(f"model.labels has {len({*report.model.labels})} values, not at least 2")
+    for problem in pair_problems(report):
+        if problem:
+            raise UnfitError(problem)
+    counts = {
+        "documents": len({row for pair in report.pairs for row in (pair.original, pair.altered)}),
+        "groups": len({pair.group for pair in report.pairs}),
+    }
+    for what, count in counts.items():
+        stated = getattr(report.data, what)
+        if stated < max(1, count):
+            raise UnfitError(f"line 1 states {stated} {what}, but the pairs are of more")
+
+
+def pair_problems(report: PatchingReport) -> Iterator[str | None]:
+    """Yield for each pair what contradicts the model, the documents or the pairs before it."""
+    known: set[tuple[int, int]] = set()
+    groups: dict[int, int] = {}
+    originals: dict[int, int] = {}
+    layers = report.model.layers
+    for pair in report.pairs:
+        rows = pair.original, pair.altered
+        if len(pair.patched) != layers:
+            yield f"the pair has {len(pair.patched)} layers, the model {layers}"
+        elif not all(0 <= p <= 1 for p in (pair.original_run, pair.altered_run, *pair.patched)):
+            yield "the pair has a number that is not a probability"
+        elif rows in known or min(rows) < 0 or rows[0] == rows[1]:
+            yield f"rows {rows[0]} and {rows[1]} are no pair, or here twice"
+        elif any(groups.setdefault(row, pair.group) != pair.group for row in rows):
+            yield f"rows {rows[0]} and {rows[1]} are in group {pair.group} and in another one"
+        elif originals.setdefault(pair.group, pair.original) != pair.original:
+            yield (
+                f"group {pair.group} has the originals {originals[pair.group]} and {pair.original}"
+            )
+        elif pair.alteration not in (None, *ALTERATIONS):
+            yield f"alteration is {pair.alteration!r:.40}, not one of {', '.join(ALTERATIONS)}"
+        else:
+            yield _answer_problem(pair.answer, report.model, report.data)
+        known.add(rows)
+
+
+def _answer_problem(answer: str, model: ModelIdentity, data: DataIdentity) -> str | None:
+    """Return why an answer is none of the labels; None if it is one."""
+    if data.split != "own":
+        labels: Sequence[str] = get_args(Answer)
+        is_label = answer in labels
+    else:
+        # Of prompts of a user's own, whose tokenizer may change their case or their accents.
+        labels = model.labels
+        is_label = any(_plain_letters(answer) in _plain_letters(label) for label in labels)
+    return None if is_label else f"answer is {answer!r:.40}, not one of {', '.join(labels)!r:.80}"
+
+
+def _plain_letters(text: str) -> str:
+    """Return a text without spaces around it, accents or capital letters."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(c for c in decomposed if not unicodedata.combining(c)).casefold().strip()
 
 
 def _is_share(agreement: Agreement) -> bool:
@@ -161,7 +225,7 @@ def read_patching_panels(
     return patching_panels(reports, by_alteration)
 
 
-def _check_consistency(report: LayerReport) -> None:
+def check_layer_report(report: LayerReport) -> None:
     """Raise `UnfitError` if parts of a report contradict each other, or cannot be computed with."""
     if problem := settings_problem(report.settings):
         raise UnfitError(problem)
@@ -202,6 +266,8 @@ def _check_consistency(report: LayerReport) -> None:
         if is_head != has_heads or (target.head is not None and not is_head):
             raise UnfitError(f"layers[{number}].target.head is {target.head}")
     for number, document in enumerate(report.documents):
+        if problem := _answer_problem(document.answer, report.model, report.data):
+            raise UnfitError(f"documents[{number}].{problem}")
         if len(document.gold) != 1 + len(targets):
             raise UnfitError(
                 f"documents[{number}].gold has {len(document.gold)} numbers instead of "

@@ -564,6 +564,12 @@ def test_what_random_draws_gave_is_computed_again(tmp_path: Path) -> None:
         (("intervention", "seed"), 5, "intervention.seed is 5, with replacement zero"),
         (("intervention", "replacement"), "resample", "seed is None, with replacement resample"),
         (("model", "labels"), ["no", "no"], "model.labels has 1 values, not at least 2, each once"),
+        (
+            ("documents", 1, "answer"),
+            "banana",
+            "documents[1].answer is 'banana', not one of 'yes, no'",
+        ),
+        (("extra",), 1, "unknown 'extra'; write the file again"),
     ],
 )
 def test_what_no_sweep_writes_is_refused(
@@ -575,27 +581,43 @@ def test_what_no_sweep_writes_is_refused(
         read_layers(path)
 
 
+def _to(**values: Any) -> Callable[[list[dict[str, Any]]], None]:
+    return lambda lines: lines[1].update(values)
+
+
 @pytest.mark.parametrize(
-    "edit",
+    ("edit", "message"),
     [
-        lambda lines: lines.__setitem__(2, lines[1]),
-        lambda lines: lines[1].update(altered=lines[1]["original"]),
-        lambda lines: lines[1].update(original=-1),
+        (lambda lines: lines.__setitem__(2, lines[1]), "are no pair, or here twice"),
+        (lambda lines: lines[1].update(altered=lines[1]["original"]), "are no pair, or here twice"),
+        (_to(original=-1), "are no pair, or here twice"),
+        (lambda lines: lines[1].update(kept=not lines[1]["kept"]), "kept is .*, but the probabil"),
+        (_to(kept="yes"), "kept is yes, but the probabilities of the pair give"),
+        (_to(answer="banana"), "answer is 'banana', not one of 'yes, no'"),
+        (_to(alteration="Banana"), "alteration is 'Banana', not one of Negation, Variable"),
+        (_to(group=100), "rows .* are in group .* and in another one"),
+        (lambda lines: [line.update(group=0) for line in lines[1:]], "group 0 has the originals"),
+        (_to(original=999), "group .* has the originals 999 and "),
+        (
+            lambda lines: lines[0]["data"].update(documents=3),
+            "line 1 states 3 documents, but the p",
+        ),
+        (
+            lambda lines: lines[0]["data"].update(groups=1),
+            "line 1 states 1 groups, but the pairs a",
+        ),
+        (lambda lines: lines[0]["data"].update(groups=-5), "line 1 states -5 groups"),
+        (lambda lines: lines[0]["model"].update(labels=[]), "model.labels has 0 values, not at l"),
     ],
 )
-def test_pairs_that_are_none_or_there_twice_are_refused(
-    edit: Callable[[list[dict[str, Any]]], None], tmp_path: Path
+def test_pairs_that_contradict_the_rest_are_refused(
+    edit: Callable[[list[dict[str, Any]]], None], message: str, tmp_path: Path
 ) -> None:
     lines = [json.loads(line) for line in (EXAMPLES / "patching.jsonl").read_text().splitlines()]
     edit(lines)
     path = tmp_path / "patching.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match="are no pair, or here twice"):
-        read_patching(path)
-    lines = [json.loads(line) for line in (EXAMPLES / "patching.jsonl").read_text().splitlines()]
-    lines[0]["data"]["documents"] = 3
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(InputError, match="line 1 states 3 documents, but the pairs are of more"):
+    with pytest.raises(InputError, match=f"^{path}.*{message}.*; write the file again$"):
         read_patching(path)
 
 
