@@ -251,6 +251,12 @@ def _in_rows(
     )
 
 
+def count_pairs(group: PromptGroup) -> int:
+    """Return how many pairs a group has: its altered variants, if their original is there."""
+    variants = sum(not document.is_original for document in group.documents)
+    return variants if variants < len(group.documents) else 0
+
+
 def patching_pairs(group: PromptGroup, positions: str) -> list[PatchingPair]:
     """Return each altered variant of a group with its original; empty without an original.
 

@@ -281,7 +281,7 @@ def patch_layers(
             positions, the engine is not installed, the journal is of another run or corrupt, logits
             are not finite, or the memory does not suffice.
     """
-    if not any(patching.patching_pairs(group, "all") for group in sweep.groups):
+    if not any(map(patching.count_pairs, sweep.groups)):
         split = f"split {sweep.data.split}"
         if all(document.is_original for group in sweep.groups for document in group.documents):
             raise InputError(f"{split} has no altered variants to patch from; choose another split")
@@ -294,7 +294,12 @@ def patch_layers(
     work = _patching_work(sweep, positions, method)
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
     units = _own_units(units, shard)
-    run_identity = {**sweep.run_identity, "positions": positions, "method": method}
+    run_identity = {
+        **sweep.run_identity,
+        "positions": positions,
+        "method": method,
+        "pairs": sum(map(patching.count_pairs, sweep.groups)),  # for `sweep_shards.merge_shards`
+    }
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]

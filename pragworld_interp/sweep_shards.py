@@ -14,6 +14,7 @@ from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.layer_report import DocumentResult, Intervention, SweepSettings
 from pragworld_interp.layer_statistics import report_from_results
 from pragworld_interp.patching_report import Method, PairEffect
+from pragworld_interp.report_files import check_layer_report, check_patching_report
 from pragworld_interp.reports import Ablated, Patched
 from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode, encode
 from pragworld_interp.targets import Target
@@ -87,7 +88,7 @@ def merge_shards(paths: Sequence[str | Path]) -> Ablated | Patched:
 
     Raises:
         InputError: A file is missing, malformed, cut off or of another version, or the files are
-            not all shards of one run, each once.
+            not all shards of one run, each once, or contradict each other.
     """
     read = [(path, *_read_shard(path)) for path in map(Path, paths)]
     first, *_ = check_shards(
@@ -97,13 +98,20 @@ def merge_shards(paths: Sequence[str | Path]) -> Ablated | Patched:
     joined = sorted(
         (result for _, _, own in read for result in own), key=lambda result: result.group
     )
-    run = _run_of(next(head for path, head, _ in read if path == first))
-    if isinstance(run, _Patching):
-        return Patched(run.model, run.data, run.positions, tuple(joined), run.method)
+    head = next(head for path, head, _ in read if path == first)
+    run = _run_of(head)
     try:
+        if isinstance(run, _Patching):
+            stated = head.run.get("pairs", len(joined))  # older shards do not say
+            if len(joined) != stated:
+                raise UnfitError(f"there are {len(joined)} pairs, but the run has {stated}")
+            patched = Patched(run.model, run.data, run.positions, tuple(joined), run.method)
+            check_patching_report(patched)
+            return patched
         report = report_from_results(
             tuple(joined), run.model, run.data, run.intervention, SweepSettings(), run.targets
         )
+        check_layer_report(report)
     except ValueError as error:
         raise InputError(f"{first} and the other shards: {error}; write them again") from error
     return Ablated(**vars(report))

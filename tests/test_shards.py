@@ -139,6 +139,28 @@ def test_merged_shards_of_patch_are_the_report(tmp_path: Path) -> None:
     assert (tmp_path / "merged").read_bytes() == (EXAMPLES / "patching.jsonl").read_bytes()
 
 
+def test_shards_with_the_same_rows_are_refused(ablated: list[Path]) -> None:
+    row = json.loads(ablated[0].read_text().splitlines()[1])["row"]
+    head, line, *rest = ablated[1].read_text().splitlines()
+    ablated[1].write_text("\n".join([head, json.dumps({**json.loads(line), "row": row}), *rest]))
+    with pytest.raises(InputError, match=r"shard-1-of-3 and the other shards: a row is .* twice"):
+        merge_shards(ablated)
+
+
+def test_shards_without_some_of_the_pairs_or_with_the_same_are_refused(tmp_path: Path) -> None:
+    report = read_patching(EXAMPLES / "patching.jsonl")
+    run = {name: encode(getattr(report, name)) for name in ("model", "data", "positions", "method")}
+    run["pairs"] = len(report.pairs)
+    head = SweepShard("patch", Shard(1, 3), 0, run)
+    merge_shards(write_shards(tmp_path, head, report.pairs))
+    error = rf"shard-1-of-3 and the other shards: there are {len(report.pairs) - 1} pairs, but"
+    with pytest.raises(InputError, match=error):
+        merge_shards(write_shards(tmp_path, head, report.pairs[:-1]))
+    same = replace(report.pairs[0], group=report.pairs[0].group + 1)  # which is in another shard
+    with pytest.raises(InputError, match=r"rows .* are no pair, or here twice; write them again"):
+        merge_shards(write_shards(tmp_path, head, [*report.pairs[:-1], same]))
+
+
 def head_changed(path: Path, change: Callable[[Any], object]) -> None:
     head, _, rest = path.read_text().partition("\n")
     content = json.loads(head)
