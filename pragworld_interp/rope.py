@@ -30,7 +30,9 @@ def rope_limit(model: Any) -> int | None:
 def longest_prompt(model: nn.Module) -> int | None:
     """Return how many tokens a model supports; None if its config does not say."""
     config = model.config.get_text_config()  # type: ignore[operator, union-attr]
-    most: int | None = getattr(config, "max_position_embeddings", None)
+    # Most configs map names of their own to the first one, but MPT's does not.
+    names = ("max_position_embeddings", "max_seq_len")
+    most: int | None = next(filter(None, (getattr(config, name, None) for name in names)), None)
     scales = [
         parameters.get("factor", 1.0)
         for module in model.modules()

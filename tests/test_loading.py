@@ -26,6 +26,7 @@ from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.packing import pad_prompts
 from pragworld_interp.positions import PromptParts
+from pragworld_interp.rope import longest_prompt
 from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -494,3 +495,17 @@ def test_a_prompt_that_is_too_long_is_named(chat_template: bool, tmp_path: Path)
         match=r"^split generated, row 3: the prompt has \d+ tokens, but the model supports 300; ",
     ):
         tokenize_prompts(decoder, subset, chat_template)
+
+
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        (transformers.GPT2Config(n_embd=8, n_layer=1, n_head=2, n_positions=200), 200),
+        (transformers.MptConfig(d_model=8, n_layers=1, n_heads=2, max_seq_len=200), 200),
+        (transformers.BloomConfig(hidden_size=8, n_layer=1, n_head=2), None),
+    ],
+)
+def test_the_longest_prompt_is_known_whatever_the_config_calls_it(
+    config: Any, most: int | None
+) -> None:
+    assert longest_prompt(AutoModelForCausalLM.from_config(config)) == most
