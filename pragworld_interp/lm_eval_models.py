@@ -189,8 +189,8 @@ class AblatedLM(HFLM):
         *args: Any,
         ablate: str | None = None,
         layers: str | None = None,
-        role: Role = "harmful",
-        by: By = "sign",
+        role: Role | None = None,
+        by: By | None = None,
         **kwargs: Any,
     ) -> None:
         """Load the model as `hf` does, and ablate layers of it.
@@ -199,8 +199,9 @@ class AblatedLM(HFLM):
             *args: Those of `hf`.
             ablate: The module and its layers, from 0: "mlp:5,7" or "attention:0-3".
             layers: A file that `pragworld-interp ablate` wrote, instead.
-            role: "useful" or "harmful": which layers of that file.
-            by: Whether the sign of the change in accuracy or the evidence decides.
+            role: "useful" or "harmful": which layers of that file; None for the harmful ones.
+            by: Whether the sign of the change in accuracy or the evidence decides; None for the
+                sign.
             **kwargs: Those of `hf`.
         """
         with _mistakes_in_one_line():
@@ -250,13 +251,19 @@ def _zeros(_: nn.Module, __: Any, output: Any) -> Any:
 
 
 def _chosen_layers(
-    ablate: str | None, layers: str | None, role: Role, by: By
+    ablate: str | None, layers: str | None, role: Role | None, by: By | None
 ) -> tuple[Module, list[int], ModelIdentity | None]:
     """Return the module to ablate, the layers to do so in, and the model of their report."""
     if ablate is not None and layers is None:
+        if role is not None or by is not None:
+            raise InputError(
+                f"ablate={ablate}: role= and by= choose layers of a report; leave them out, or "
+                "give layers=layers.json instead of ablate="
+            )
         return (*parse_ablation(ablate), None)
     if ablate is not None or layers is None:
         raise InputError("hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json")
+    role, by = role or "harmful", by or "sign"
     report = read_layers(Path(layers))
     if report.intervention.replacement != "zero":
         raise InputError(

@@ -271,6 +271,14 @@ def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
     [
         ({}, "hf-ablated needs one of ablate=mlp:5,7 and layers=layers.json"),
         ({"ablate": "mlp:1", "layers": "layers.json"}, "needs one of"),
+        (
+            {"ablate": "mlp:1", "role": "useful"},
+            "ablate=mlp:1: role= and by= choose layers of a rep",
+        ),
+        (
+            {"ablate": "mlp:1", "by": "sign"},
+            "ablate=mlp:1: role= and by= choose layers of a report",
+        ),
         ({"ablate": "norm:1"}, "ablate=norm:1: must name a module and layers, such as mlp:5,7"),
         ({"ablate": "mlp:"}, "ablate=mlp:: must name"),
         ({"ablate": "mlp:2-1"}, "ablate=mlp:2-1: must name"),
