@@ -83,6 +83,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     }
     # A folder with nothing but an adapter is a model too: transformers finds the base model.
     check_folder("model", model.name, "config.json", "adapter_config.json")
+    check_revision(model.name, model.revision)
     if model.adapter:
         check_folder("adapter", model.adapter, "adapter_config.json")
         check_folder("adapter", model.adapter, "adapter_model.safetensors", "adapter_model.bin")
@@ -331,6 +332,19 @@ def check_folder(kind: str, name: str, *alternatives: str) -> None:
         raise InputError(f"{kind} {name}: the folder has no {alternatives[0]}")
     if not folder.is_dir() and (folder.exists() or name.startswith((".", "/"))):
         raise InputError(f"{kind} {name}: there is no such folder")
+
+
+def check_revision(name: str, revision: str | None) -> None:
+    """Check that no revision is named of a folder, for which transformers would ignore it.
+
+    Raises:
+        InputError: One is.
+    """
+    if revision is not None and Path(name).is_dir():
+        raise InputError(
+            f"model {name}: a folder has no revisions, but revision {revision} is given; leave it "
+            "out, or name a model on the hub"
+        )
 
 
 def first_line(error: Exception) -> str:

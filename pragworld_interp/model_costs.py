@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.pytorch_utils import Conv1D
 
 from pragworld_interp.decoder import Decoder, find_blocks, sliding_window
-from pragworld_interp.loading import check_folder, first_line
+from pragworld_interp.loading import check_folder, check_revision, first_line
 from pragworld_interp.modules import cache_name
 from pragworld_tasks.errors import InputError
 
@@ -103,9 +103,11 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
     """Return the configuration of a model on the Hugging Face hub or in a folder.
 
     Raises:
-        InputError: The model does not exist or its configuration cannot be read.
+        InputError: The model does not exist, its configuration cannot be read, or a revision of a
+            folder is named.
     """
     check_folder("model", name, "config.json")
+    check_revision(name, revision)
     try:
         return AutoConfig.from_pretrained(
             name, revision=revision, trust_remote_code=trust_remote_code

@@ -25,6 +25,7 @@ from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.packing import pad_prompts
+from pragworld_interp.plan import plan_model
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.rope import longest_prompt
 from pragworld_interp.targets import every_layer
@@ -342,6 +343,13 @@ def test_a_masked_language_model_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_is_not_there_is_refused_in_one_line(name: str) -> None:
     assert refused(Model(name)).startswith(f"model {name}: ")
     assert refused(Model(TINY, adapter=name)).startswith(f"adapter {name}: ")
+
+
+def test_a_folder_has_no_revisions() -> None:
+    refusal = f"model {TINY}: a folder has no revisions, but revision v1 is given; leave it out, or"
+    assert refused(Model(TINY, revision="v1")).startswith(refusal)
+    with pytest.raises(InputError, match=f"^{refusal}"):
+        plan_model(TINY, DOCUMENTS, revision="v1")
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_line() -> None:
