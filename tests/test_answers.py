@@ -126,6 +126,10 @@ def test_answers_as_models_write_them(response: str, answer: str) -> None:
         "**Yes** is not correct.",
         "No is definitely not the right answer.",
         '"Yes" cannot be the answer.',
+        '"Yes" is the wrong answer.',
+        'The answer "yes" is not quite right.',
+        "Yes won't be correct.",
+        '"No" is not necessarily true.',
         "Hm.\nThe answer is: yes.\nThe answer is: no.",
     ],
 )

@@ -1,6 +1,7 @@
 """Test documents of a user's own: their file, the lm-eval tasks, and every command that takes it."""
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -263,11 +264,17 @@ def test_columns_may_be_written_in_any_case_but_only_once(tmp_path: Path) -> Non
     header, _, rest = text.partition("\n")
     path.write_text(f"{header.lower()}\n{rest}")
     assert read_documents(path) == documents
+    with path.open("w", newline="") as stream:
+        rows = csv.reader(io.StringIO(text, newline=""))
+        csv.writer(stream).writerows(
+            [*row, "x" if number else "answer"] for number, row in enumerate(rows)
+        )
+    assert read_documents(path) == documents  # a model's, say
     path.write_text(text.replace("Question", "Answer", 1))
     with pytest.raises(InputError, match=r"mine.csv, line 1: no column 'Question'"):
         read_documents(path)
     path.write_text(
-        "".join(f"{line},no\n" for line in text.splitlines()).replace(",no", ",answer", 1)
+        "".join(f"{line},no\n" for line in text.splitlines()).replace(",no", ",Answer", 1)
     )
     with pytest.raises(InputError, match=r"mine.csv, line 1: two columns 'Answer'; remove one"):
         read_documents(path)

@@ -685,7 +685,10 @@ def test_the_messages_of_a_chat_are_read(
         (put("model", "name", value="someone/other"), "of the model someone/other . someone/adap"),
         (put("model", "adapter", value=None), "but its environment.model_args load someone/base"),
         (put("environment", "model_args", value={}), "model_args load none"),
-        (put("model", "quantization", value=None), r"environment.model_args load .* \+ 4bit"),
+        (
+            put("model", "quantization", value=None),
+            "quantization: None, but .*model_args give 4bit",
+        ),
         (put("model", "revision", value="/data/me/x y\n"), "model.revision: '/data/me/x y"),
         (put("model", "dtype", value="a" * 201), "model.dtype: 'aaa.* at most 200"),
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),

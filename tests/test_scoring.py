@@ -294,6 +294,10 @@ SAID = (
         ([{"doc": {**DOC, "question": "Is it?"}, **YES}], "the response is to another question"),
         ([{"question": "Is it?", **YES}], "the response is to another question than that of row 0"),
         ([{"context": ["A: Hi"], **YES}], "the response is to another context than that of row 0"),
+        (
+            [{"context": MANUAL[0].context.replace("\n", " \r\n"), "question": None, **YES}],
+            "1 responses",
+        ),
         ([{"readings": []}], "'readings' is [], not a list of yes, no and unknown"),
         ([{"doc": {**DOC, "context": "A: Hi"}, **YES}], "the response is to another context"),
         ([{"doc": "x", **YES}], "not a sample of a pragworld task; pass those of a task on this"),
@@ -450,7 +454,9 @@ def test_answers_are_yes_or_no_and_as_many_as_documents() -> None:
         Predictions(answers, answers[1:]),
         Predictions(answers, answers, responses=answers[1:]),
     ):
-        with pytest.raises(InputError, match=rf"{len(answers) - 1} responses for {len(answers)} "):
+        with pytest.raises(
+            InputError, match=rf"{len(answers) - 1} responses .*for {len(answers)} "
+        ):
             score(documents, short)
 
 

@@ -77,7 +77,7 @@ def documents_digest(documents: Sequence[Document]) -> str:
 
     Two runs with the same digest were measured on the same documents with the same labels.
     """
-    return _digest([one.context, one.question, one.answer] for one in documents)
+    return _digest([document.context, document.question, document.answer] for document in documents)
 
 
 def texts_digest(documents: Sequence[Document]) -> str:
@@ -85,7 +85,7 @@ def texts_digest(documents: Sequence[Document]) -> str:
 
     Responses with the same digest answer the same prompts, whatever the gold answers are.
     """
-    return _digest([one.context, one.question] for one in documents)
+    return _digest([document.context, document.question] for document in documents)
 
 
 def _digest(contents: Iterable[list[str]]) -> str:

@@ -218,7 +218,11 @@ def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
         if not fields:
             continue
         if header is None:
-            header = [_NAMES.get(name.strip().lower(), name.strip()) for name in fields]
+            names = [name.strip() for name in fields]
+            header = [
+                known if (known := _NAMES.get(name.lower())) and known not in names else name
+                for name in names
+            ]
             for name in _NAMES.values():
                 if name in _COLUMNS and name not in header:
                     raise InputError(

@@ -299,11 +299,12 @@ def score(
         _check_originals(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
-    for part in (responses.ours, responses.released, responses.responses, responses.yes):
+    for name in ("ours", "released", "responses", "yes"):
+        part = getattr(responses, name)
         if part is not None and len(part) != len(documents):
             raise InputError(
-                f"{len(part)} responses for {len(documents)} documents; pass one response for each "
-                "document, in their order"
+                f"{len(part)} responses ({name!r}) for {len(documents)} documents; pass one "
+                "response for each document, in their order"
             )
     _check_answers(documents, responses)
     digest = texts_digest(documents)
@@ -311,7 +312,7 @@ def score(
         raise InputError(
             f"the responses are to other contexts and questions than those to score (digest "
             f"{responses.texts_digest:.12} instead of {digest:.12}); pass the documents that they "
-            "answer, in the same order"
+            "answer, in the same order, or with texts_digest=None the responses to some of these"
         )
     return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
 

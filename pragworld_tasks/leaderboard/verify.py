@@ -137,17 +137,20 @@ def _check_source(record: RunRecord, path: Path) -> None:
     if record.source != "lm-eval":
         raise InputError(f"{path}: from {record.source}; a submission is a run of lm_eval")
     _check_public(record, str(path))
-    model, arguments = record.model, record.environment.model_args
-    for recorded, loaded in (
-        ((model.name, model.adapter), model_and_adapter(arguments)),
-        ((model.name, model.quantization), (model.name, quantization_of(arguments))),
-    ):
-        if recorded != loaded:
-            raise InputError(
-                f"{path}: the record is of the model {_joined(*recorded):.80}, but its "
-                f"environment.model_args load {_joined(*loaded):.80}; write it again with "
-                "`pragworld-tasks record`"
-            )
+    recorded, arguments = record.model, record.environment.model_args
+    loaded, quantization = model_and_adapter(arguments), quantization_of(arguments)
+    if (recorded.name, recorded.adapter) != loaded:
+        raise InputError(
+            f"{path}: the record is of the model {_joined(recorded.name, recorded.adapter):.80}, "
+            f"but its environment.model_args load {_joined(*loaded):.80}; write it again with "
+            "`pragworld-tasks record`"
+        )
+    if recorded.quantization != quantization:
+        raise InputError(
+            f"{path}: model.quantization: {recorded.quantization!s:.80}, but the record's "
+            f"environment.model_args give {quantization!s:.80}; write it again with "
+            "`pragworld-tasks record`"
+        )
 
 
 def _check_public(record: RunRecord, place: str) -> None:
