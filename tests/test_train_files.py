@@ -124,6 +124,30 @@ def test_an_adapter_is_not_resumed_on_other_base_weights(tmp_path: Path) -> None
     make_trainer(fresh_model(), args, make_rows(8), peft_config=lora()).train(True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("size", [0, 7, 8, 37])
+def test_a_digest_depends_on_the_bits_of_weights_alone(dtype: torch.dtype, size: int) -> None:
+    def digest(tensor: torch.Tensor) -> str | None:
+        weight = torch.nn.Parameter(tensor, requires_grad=False)
+        return digest_base_weights(torch.nn.ParameterList([weight]))
+
+    values = torch.arange(1, size + 1).repeat(3, 1).to(dtype)
+    expected = digest(values)
+    behind_another = torch.cat([torch.zeros(1, dtype=dtype), values.flatten()])[1:]
+    for same in (behind_another.view(3, size), values.T.contiguous().T):
+        assert digest(same) == expected
+    if size:
+        values[-1, -1] += 1
+        assert digest(values) != expected
+
+
+def test_a_digest_copies_no_weights() -> None:
+    weight = torch.nn.Parameter(torch.ones(2**20, dtype=torch.bfloat16), requires_grad=False)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        digest_base_weights(torch.nn.ParameterList([weight]))
+    assert sum(max(event.cpu_memory_usage, 0) for event in profile.events()) < 2**10
+
+
 def test_checkpoints_of_all_weights_replace_those_that_a_run_starts_from(
     checkpoint: Path,
 ) -> None:
