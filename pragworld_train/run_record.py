@@ -54,6 +54,7 @@ _FREE = (
     ),
 )
 _FREE_LAYERS = ("report", "selection", "gradient_share_steps")
+_DIGEST = "base_weights_digest"  # earlier versions of pragworld don't record it
 _LAYER_FIELDS = tuple(LayerSettings.__dataclass_fields__)
 
 
@@ -91,7 +92,7 @@ def make_record(
             "quantization": getattr(quantization, "to_dict", lambda: quantization)(),
             "weights": sum(count for count, _ in weights),
             "trained_weights": sum(count for count, trained in weights if trained),
-            "base_weights_digest": base_weights,
+            _DIGEST: base_weights,
         },
         "adapter": None if adapter is None else adapter.to_dict(),
         "data": data,
@@ -172,6 +173,8 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
                 yield f"{_short(first, part)}, not {_short(second, part)}"
             continue
         for name in sorted({*first, *second}):
+            if name == _DIGEST and None in (first.get(name), second.get(name)):
+                continue  # not known, or of all weights trained
             free = {"training": _FREE, "layers": _FREE_LAYERS}.get(part, ())
             if first.get(name) != second.get(name) and not name.startswith(free):
                 yield f"{name} {_short(first.get(name))}, not {_short(second.get(name))}"
@@ -198,11 +201,13 @@ def digest_base_weights(model: Any) -> str | None:
             tensors of its own kind do not count.
 
     Returns:
-        The digest; None if all weights are trained, so that checkpoints have all of them.
+        The digest; None if all weights are trained, so that checkpoints have all of them, or if
+        DeepSpeed's ZeRO-3 partitioned the weights when they were loaded, so that they are empty.
     """
-    fixed = [weight.data for weight in model.parameters() if not weight.requires_grad]
-    if not fixed:
+    parameters = [weight for weight in model.parameters() if not weight.requires_grad]
+    if not parameters or any(hasattr(weight, "ds_id") for weight in parameters):
         return None
+    fixed = [weight.data for weight in parameters]
     sums = [
         _sum_of_bits(weight)
         for weight in fixed

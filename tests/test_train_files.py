@@ -148,6 +148,26 @@ def test_a_digest_copies_no_weights() -> None:
     assert sum(max(event.cpu_memory_usage, 0) for event in profile.events()) < 2**10
 
 
+@pytest.mark.parametrize("is_partitioned", [True, False])
+def test_an_adapter_is_resumed_where_a_digest_of_base_weights_is_not_known(
+    is_partitioned: bool, tmp_path: Path
+) -> None:
+    """Earlier versions didn't record it, and weights that ZeRO-3 partitions have none."""
+    args = settings(tmp_path, **SAVED)
+    trained(fresh_model(), args, make_rows(8), peft_config=lora())
+    model = fresh_model()
+    if is_partitioned:
+        model.get_input_embeddings().weight.ds_id = 0
+    else:
+        path = tmp_path / "checkpoint-1" / RUN_FILE
+        record = json.loads(path.read_text())
+        del record["model"]["base_weights_digest"]
+        path.write_text(json.dumps(record))
+    trainer = make_trainer(model, args, make_rows(8), peft_config=lora())
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert (trainer.run_record()["model"]["base_weights_digest"] is None) == is_partitioned
+
+
 def test_checkpoints_of_all_weights_replace_those_that_a_run_starts_from(
     checkpoint: Path,
 ) -> None:
