@@ -96,6 +96,7 @@ def train(settings: RunSettings) -> None:
                     )
                 trainer.save_model(training_args.output_dir)
                 trainer.create_model_card(name)
+                first_step.remove_replaced()  # if the checkpoint left no step
         record = trainer.run_record()
     trainer.accelerator.end_training()
     if not main_process:
@@ -231,9 +232,13 @@ class _FirstStep(TrainerCallback):  # type: ignore[misc]  # it has no types
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Remove the folder before the first step."""
-        if self._replaced and not self.has_begun:
-            shutil.rmtree(self._replaced)
+        self.remove_replaced()
         self.has_begun = True
+
+    def remove_replaced(self) -> None:
+        """Remove the folder if it is still there."""
+        if self._replaced and self._replaced.is_dir():
+            shutil.rmtree(self._replaced)
 
 
 @contextmanager

@@ -519,6 +519,17 @@ def test_a_run_is_restored_if_its_successor_fails_before_it_saves(
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("_")]
 
 
+def test_a_run_is_replaced_by_a_checkpoint_that_leaves_no_step(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    main(tiny_run(first))
+    second.mkdir()
+    (second / "pragworld_train.json").write_text("{}")
+    resume = ("--resume_from_checkpoint", str(first / "checkpoint-2"))
+    main(tiny_run(second, "--overwrite", *resume))
+    assert json.loads((second / "pragworld_train.json").read_text())["steps"] == 2
+    assert not [path for path in second.iterdir() if path.name.startswith("_")]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
