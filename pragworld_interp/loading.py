@@ -337,10 +337,12 @@ def check_folder(kind: str, name: str, *alternatives: str) -> None:
 def check_revision(name: str, revision: str | None) -> None:
     """Check that no revision is named of a folder, for which transformers would ignore it.
 
+    "main" may be, which is the default on the hub.
+
     Raises:
-        InputError: One is.
+        InputError: Another one is.
     """
-    if revision is not None and Path(name).is_dir():
+    if revision not in (None, "main") and Path(name).is_dir():
         raise InputError(
             f"model {name}: a folder has no revisions, but revision {revision} is given; leave it "
             "out, or name a model on the hub"

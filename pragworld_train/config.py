@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import AutoConfig
 from trl import SFTConfig
 
 from pragworld_interp.identities import is_same_model
-from pragworld_interp.loading import check_folder, first_line
+from pragworld_interp.model_costs import load_config
 from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import LayerSettings
 
@@ -56,21 +55,6 @@ class LayerRegularizedSFTConfig(LayerSettings, SFTConfig):
         self.resolve_layers()
 
 
-def load_model_config(name: str, revision: str | None, trust_remote_code: bool) -> Any:
-    """Return the configuration of a model without loading its weights.
-
-    Raises:
-        InputError: The model does not exist or its configuration cannot be read.
-    """
-    check_folder("model", name, "config.json", "adapter_config.json")
-    try:
-        return AutoConfig.from_pretrained(
-            name, revision=revision, trust_remote_code=trust_remote_code
-        )
-    except (OSError, ValueError) as error:
-        raise InputError(f"model {name}: {first_line(error)}") from error
-
-
 def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
     """Check that the layers in the settings fit a model, and return how many layers it has.
 
@@ -84,7 +68,7 @@ def check_model(args: LayerRegularizedSFTConfig, model: Any) -> int:
     """
     if isinstance(model, str):
         options = dict(args.model_init_kwargs or {})
-        config = load_model_config(
+        config = load_config(
             model,
             options.get("revision"),
             bool(options.get("trust_remote_code", args.trust_remote_code)),

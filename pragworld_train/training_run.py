@@ -19,6 +19,7 @@ from transformers.trainer_callback import TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line
+from pragworld_interp.model_costs import load_config
 from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import at_least, launched_processes
@@ -26,7 +27,7 @@ from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import refusing, without_empty_folders
 from pragworld_train.arguments import RunSettings, TrainArguments
-from pragworld_train.config import LayerRegularizedSFTConfig, load_model_config
+from pragworld_train.config import LayerRegularizedSFTConfig
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
 from pragworld_train.evaluation import (
     evaluate_before_and_after,
@@ -340,7 +341,7 @@ def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedS
     if training_args.eval_strategy != "no":
         evaluated = data.other_split(script_args.dataset_test_split)
         eval_dataset = to_dataset(evaluated.documents, script_args.chat_template)
-    load_model_config(name, model_args.model_revision, training_args.trust_remote_code)
+    load_config(name, model_args.model_revision, training_args.trust_remote_code)
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
         "attn_implementation": model_args.attn_implementation,

@@ -23,7 +23,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.loading import Model, load_decoder
+from pragworld_interp.loading import Model, check_revision, load_decoder
 from pragworld_interp.packing import pad_prompts
 from pragworld_interp.plan import plan_model
 from pragworld_interp.positions import PromptParts
@@ -350,6 +350,7 @@ def test_a_folder_has_no_revisions() -> None:
     assert refused(Model(TINY, revision="v1")).startswith(refusal)
     with pytest.raises(InputError, match=f"^{refusal}"):
         plan_model(TINY, DOCUMENTS, revision="v1")
+    check_revision(TINY, "main")  # the default on the hub
 
 
 def test_a_device_that_is_not_there_is_refused_in_one_line() -> None:

@@ -208,6 +208,10 @@ def test_a_study_stops_at_the_first_step_that_fails(
             (*MODEL, "--arms", "sft", "--dataset_config", '{"domains": ["conversation"]}'),
             "^the domain 'conversation' has no split 'test_vocabulary'; use ",
         ),
+        (
+            (*MODEL, *LAYERS, *WEIGHTS, "--model_revision", "v1"),
+            "^model .*: a folder has no revisions, but revision v1 is given; leave it out, or name",
+        ),
     ],
 )
 def test_impossible_studies_are_refused(

@@ -484,6 +484,7 @@ def test_the_model_to_train_and_files_of_no_run_are_never_replaced(
     [
         (("--model_name_or_path", "/nowhere/model"), "no such folder"),
         (("--useful_layers", "99"), "useful layer 99: the model has layers 0 to 4 only"),
+        (("--model_revision", "v1"), "a folder has no revisions, but revision v1 is given"),
     ],
 )
 def test_a_run_is_not_removed_before_its_successor_can_start(
