@@ -244,19 +244,20 @@ class _FirstStep(TrainerCallback):  # type: ignore[misc]  # it has no types
 
 @contextmanager
 def _refusals_in_one_line(first_step: _FirstStep, checkpoint: str | None) -> Iterator[None]:
-    """Turn what libraries refuse before the first step of a new run into one line.
+    """Turn an error before the first step of a new run into one line.
 
-    These are the settings of the optimizer, its schedule and the batches, and missing packages.
+    Libraries refuse settings of the optimizer, its schedule and the batches there, and missing
+    packages. Errors of the data and the collator come there as well.
 
     Raises:
-        InputError: A library refuses a setting.
+        InputError: There is one.
     """
     try:
         yield
     except (ValueError, ArithmeticError, ImportError) as error:
         if isinstance(error, InputError) or checkpoint or first_step.has_begun:
             raise
-        raise InputError(f"settings: {first_line(error)}") from error
+        raise InputError(f"before the first step: {first_line(error)}") from error
 
 
 @contextmanager

@@ -534,12 +534,21 @@ def test_a_run_is_replaced_by_a_checkpoint_that_leaves_no_step(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--learning_rate", "-1"), "settings: Invalid learning rate: -1.0"),
-        (("--adam_beta1", "2"), "settings: Invalid beta parameter at index 0: 2.0"),
-        (("--per_device_train_batch_size", "0"), "settings: batch_size should be a positive "),
-        (("--lr_scheduler_type", "cosine_with_min_lr"), "settings: One of min_lr or min_lr_rate "),
+        (("--learning_rate", "-1"), "before the first step: Invalid learning rate: -1.0"),
+        (("--adam_beta1", "2"), "before the first step: Invalid beta parameter at index 0: 2.0"),
+        (
+            ("--per_device_train_batch_size", "0"),
+            "before the first step: batch_size should be a positive ",
+        ),
+        (
+            ("--lr_scheduler_type", "cosine_with_min_lr"),
+            "before the first step: One of min_lr or min_lr_rate ",
+        ),
         (("--max_steps", "-1", "--num_train_epochs", "0"), "settings: they leave no step to "),
-        (("--max_steps", "-1", "--num_train_epochs", "inf"), "settings: OverflowError: cannot "),
+        (
+            ("--max_steps", "-1", "--num_train_epochs", "inf"),
+            "before the first step: OverflowError: cannot ",
+        ),
         (("--gradient_accumulation_steps", "0"), "--gradient_accumulation_steps 0: must be at "),
         (("--per_device_eval_batch_size", "0"), "--per_device_eval_batch_size 0: must be at "),
     ],
