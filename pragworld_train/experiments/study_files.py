@@ -51,11 +51,11 @@ def check_evaluation(
             _refuse(samples, "lm-eval's results are not beside it", out)
         content = read_json(results)
         try:
-            said = {**content["configs"][task]["metadata"], **content["config"]["model_args"]}
+            recorded = {**content["configs"][task]["metadata"], **content["config"]["model_args"]}
             metrics = content["results"][task]
         except (KeyError, TypeError):
             _refuse(results, f"not the results of lm-eval on {task}", out)
-        _compare(results, out, said, expected)
+        _compare(results, out, recorded, expected)
         for name, value in _sampled_metrics(samples).items():
             stated = metrics.get(f"{name},none", value)
             if not np.isclose(stated, value, rtol=1e-6, equal_nan=True):
@@ -75,10 +75,10 @@ def check_layers(path: Path, model: Model, metadata: Mapping[str, Any]) -> None:
     settings = asdict(GeneratorSettings.from_metadata({**metadata, "split": "test"}))
     content = read_json(path)
     try:
-        said = {**_model_of(content), **content["data"]["generator"]}
+        recorded = {**_model_of(content), **content["data"]["generator"]}
     except (KeyError, TypeError):
         _refuse(path, "not a report of generated documents", path)
-    _compare(path, path, said, {**_names(model), **plain_values(settings)})
+    _compare(path, path, recorded, {**_names(model), **plain_values(settings)})
 
 
 def check_probes(path: Path, model: Model, groups: int) -> None:
@@ -89,10 +89,10 @@ def check_probes(path: Path, model: Model, groups: int) -> None:
     """
     content = read_json(path)
     try:
-        said = {**_model_of(content), "groups": len({*content["groups"]})}
+        recorded = {**_model_of(content), "groups": len({*content["groups"]})}
     except (KeyError, TypeError):
         _refuse(path, "not a report of probes", path)
-    _compare(path, path, said, {**_names(model), "groups": groups})
+    _compare(path, path, recorded, {**_names(model), "groups": groups})
 
 
 def _names(model: Model) -> dict[str, str | None]:
@@ -124,13 +124,13 @@ def _sampled_metrics(samples: Path) -> dict[str, float]:
 
 
 def _compare(
-    path: Path, made_anew: Path, said: Mapping[str, Any], expected: Mapping[str, Any]
+    path: Path, to_remove: Path, recorded: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
     """Refuse a file that says something else of itself than is expected."""
     for name, value in expected.items():
-        if said.get(name) != value:
-            _refuse(path, f"its {name} is {said.get(name)}, not {value}", made_anew)
+        if recorded.get(name) != value:
+            _refuse(path, f"its {name} is {recorded.get(name)}, not {value}", to_remove)
 
 
-def _refuse(path: Path, reason: str, made_anew: Path) -> NoReturn:
-    raise InputError(f"{path}: {reason}; remove {made_anew}, and rerun the command to make it anew")
+def _refuse(path: Path, reason: str, to_remove: Path) -> NoReturn:
+    raise InputError(f"{path}: {reason}; remove {to_remove}, and rerun the command to make it anew")
