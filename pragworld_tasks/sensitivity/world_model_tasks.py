@@ -98,17 +98,17 @@ def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise InputError(
             f"world_model_own: 'unit' is {unit!r}; it must be a word, such as \"hour\""
         )
-    _check_unit(unit)
+    _warn_of_misspelt_unit(unit)
     base = read_paraphrases(path)[0].text
     texts = [wording.text for wording in read_paraphrases_of(base, path)]
     return prompt_records(OpenQuestion(path.stem, base, slot_values, unit), texts)
 
 
-def _check_unit(unit: str) -> None:
-    """Refuse, before the model is run, what is no unit, or a noun that is spelt almost like one.
+def _warn_of_misspelt_unit(unit: str) -> None:
+    """Warn, once in a process, of a noun that is spelt almost like a unit.
 
     Raises:
-        InputError: It is.
+        InputError: It is no unit, and no noun either.
     """
     from pragworld_tasks.quantities.units import parse_period, parse_unit
 
@@ -118,8 +118,10 @@ def _check_unit(unit: str) -> None:
         nouns.append(target.per)
     for noun in nouns:
         if similar := _similar_unit(noun):
-            raise InputError(
-                f"world_model_own: 'unit' has {noun!r}, which is no unit; did you mean {similar!r}?"
+            warning_once(
+                logger,
+                f"world_model_own: 'unit' has {noun!r}, which is no unit, so it is taken "
+                f"for things to count; did you mean {similar!r}?",
             )
 
 
@@ -130,13 +132,12 @@ def _similar_unit(noun: str) -> str | None:
     same first one (`houres`); `tour`, `mouth`, `client` and `smile` are nouns.
     """
     spellings = read_package_toml("pragworld_tasks.quantities", "units.toml")["spellings"]
-    units: list[str] = [*spellings, "meter", "liter"]
     singular = noun.removesuffix("s")
-    for unit in difflib.get_close_matches(singular, units, cutoff=0.75):
+    for unit in difflib.get_close_matches(singular, spellings, cutoff=0.75):
         closeness = difflib.SequenceMatcher(None, unit, singular).ratio()
         has_other_letters = closeness > 0.82 and len(singular) >= 5 and noun[0] == unit[0]
         if sorted(singular) == sorted(unit) or has_other_letters:
-            return unit
+            return str(unit)
     return None
 
 
