@@ -590,7 +590,8 @@ def test_wordings_that_make_no_difference_have_no_interval_by_drawing_wordings(
         assert shares["ps"]["value"] == pytest.approx(1)
         assert {shares[name]["low"] for name in shares} == {None}
     assert (
-        "ps, as, mu, mvs (unbiased) without interval: all paraphrases have the same values" in text
+        "ps, as, mu, mvs (unbiased) without interval: all resampled data have the same values"
+        in text
     )
 
 

@@ -449,7 +449,7 @@ def test_the_same_seed_gives_the_same_draws(redraw: Any) -> None:
 def test_intervals_are_quantiles_of_the_draws_moved_to_what_was_found() -> None:
     draws = np.append(np.arange(101) / 100, np.nan)
     found = Components(*np.array([1.0, 0.3, 0.5, 0.2]))
-    drawn = Components(draws, draws, draws / 2, draws)
+    drawn = Components(draws, draws, draws[::-1] / 2, draws)
     shown, wider = estimates(found, drawn), estimates(found, drawn, widened=2.0)
     assert list(shown) == list(NAMES)
     assert shown["ps"].value == wider["ps"].value == 0.3
@@ -469,6 +469,18 @@ def test_draws_that_are_all_the_same_make_no_interval() -> None:
         assert [shown[name].value for name in ("ps", "as", "mu")] == [0.3, 0.5, 0.2]
         for estimate in shown.values():
             assert np.isnan([*estimate.interval, estimate.standard_error]).all()
+
+
+def test_draws_of_each_name_decide_whether_it_has_an_interval() -> None:
+    found = decompose([0, 1, 1, 0], intents=[0, 1, 0, 1], paraphrases=[0, 0, 1, 1]).unbiased
+    assert math.isnan(found["variance"].standard_error)  # 1/4 in all draws
+    assert found["ps"].interval.low < found["ps"].value < found["ps"].interval.high
+
+    noise = np.arange(101) / 1e16
+    drawn = Components(1e20 * (1 + noise), noise, 0.5 + np.arange(101) / 1000, noise)
+    shown = estimates(Components(*np.array([1e20, 0.0, 0.5, 0.5])), drawn)
+    without = {name for name in NAMES if math.isnan(shown[name].standard_error)}
+    assert without == {"variance", "ps", "mu", "mvs"}
 
 
 def test_few_paraphrases_make_wider_intervals() -> None:

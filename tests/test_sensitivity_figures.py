@@ -141,7 +141,7 @@ def test_a_panel_without_a_readable_response_says_so(
 
 def test_marks_at_the_edge_are_whole(drawn: dict[str, Figure], tmp_path: Path) -> None:
     """MVS of 1 and the floor of AS beside a PS of 1."""
-    report = draw(tmp_path, sampled("travel_commute", purpose=1e3, wording=0, chance=1e-3))
+    report = draw(tmp_path, sampled("travel_commute", purpose=1e3, wording=0.01, chance=0.01))
     (domain,) = report.domains
     assert domain.published["mvs"].value == pytest.approx(1)
     for name in ("mvs", "shares"):

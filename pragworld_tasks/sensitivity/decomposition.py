@@ -244,8 +244,8 @@ def estimates(
     The draws are shifted so that their mean is the estimate. Without that, they are centred on the
     responses at hand, including chance: the published estimator adds the chance of the draws (its
     interval would miss the estimate), and the unbiased one subtracts what it corrects for. Draws
-    that are all the same, as those of one response to each prompt, do not show how sure estimates
-    are, so there are no intervals.
+    that are all the same but for rounding, as those of one response to each prompt, do not show how
+    sure an estimate is, so it has no interval.
 
     Args:
         observed: The components of the responses.
@@ -255,10 +255,14 @@ def estimates(
             all shares by the published estimator.
     """
     by_name = {}
-    all_same = bool((drawn.variance == drawn.variance[:1]).all())
     for name, value, draws in zip(NAMES, _in_order(observed), _in_order(drawn), strict=True):
         draws = draws[~np.isnan(draws)]
-        if not draws.size or np.isnan(value) or all_same:
+        whole = 0.0 if name == "variance" else 1.0  # of which the others are shares
+        if (
+            not draws.size
+            or np.isnan(value)
+            or np.ptp(draws) <= 1e-12 * np.abs(draws).max(initial=whole)
+        ):
             by_name[name] = UNDEFINED._replace(value=float(value))
             continue
         ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - draws.mean()

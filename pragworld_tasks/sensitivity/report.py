@@ -120,12 +120,10 @@ class TaskReport:
                 yield f"{', '.join(names)} ({estimator}) undefined: {reason}"
             estimates = getattr(self.decomposition, estimator)
             if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
-                reason = (
-                    self._not_resampled(estimator)
-                    if _lacks_error(estimates["variance"])
-                    else "they are undefined in all resampled data"
+                yield (
+                    f"{', '.join(unsure)} ({estimator}) without interval: "
+                    f"{self._same_draws(estimator)}"
                 )
-                yield f"{', '.join(unsure)} ({estimator}) without interval: {reason}"
         prompts = self.samples.prompts
         without = sum(all(value is None for value in prompt.values) for prompt in prompts)
         if without:
@@ -137,9 +135,12 @@ class TaskReport:
                 "a cached response"
             )
 
-    def _not_resampled(self, estimator: str) -> str:
-        """Return why resampled data are all the same, or there are none."""
+    def _same_draws(self, estimator: str) -> str:
+        """Return why the draws of some shares do not differ, or there are none."""
+        all_same = "all resampled data have the same values"
         if estimator == "published":
+            if any(len({*prompt.values} - {None}) > 1 for prompt in self.samples.prompts):
+                return all_same
             return "no prompt has two responses with different values"
         readable: dict[int, set[int]] = {}
         for prompt in self.samples.prompts:
@@ -147,7 +148,7 @@ class TaskReport:
                 readable.setdefault(prompt.paraphrase, set()).add(prompt.intent)
         if len({*map(frozenset, readable.values())}) == len(readable):
             return "no two paraphrases have readable responses to the same intents"
-        return "all paraphrases have the same values"
+        return all_same
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
