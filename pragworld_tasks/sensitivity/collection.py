@@ -157,7 +157,8 @@ def _collect_task(
 
 def _in_complete_chunks(lines: Sequence[tuple[str, int]]) -> list[bool]:
     """Tell which lines, by their chunks and documents, to keep: one of each in complete chunks."""
-    documents = {name: name.partition(": ")[2].split(",") for name, _ in lines}  # see `Chunk.name`
+    names = {name for name, _ in lines}
+    documents = {name: {*name.partition(": ")[2].split(",")} for name in names}  # see `Chunk.name`
     own = {line for line in lines if str(line[1]) in documents[line[0]]}
     sizes = Counter(name for name, _ in own)
     places = {line: place for place, line in reversed([*enumerate(lines)])}
