@@ -581,6 +581,19 @@ def test_what_no_sweep_writes_is_refused(
         read_layers(path)
 
 
+def test_answers_of_own_prompts_need_not_be_as_the_tokenizer_shows_them(tmp_path: Path) -> None:
+    """A tokenizer may map characters, such as ✓ to `true`."""
+    report = make_report(make_documents([1, 1], "own"), np.full((2, 2), 0.2))
+    answered = [dataclasses.replace(document, answer="✓") for document in report.documents]
+    report = dataclasses.replace(report, documents=tuple(answered))
+    report.write(tmp_path / "layers.json")
+    assert read_layers(tmp_path / "layers.json").documents == report.documents
+    content = changed(report.to_json(), "documents", 1, "answer", value="")
+    (tmp_path / "layers.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"documents\[1\]\.answer is empty"):
+        read_layers(tmp_path / "layers.json")
+
+
 def _to(**values: Any) -> Callable[[list[dict[str, Any]]], None]:
     return lambda lines: lines[1].update(values)
 
