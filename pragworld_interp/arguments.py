@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from pathlib import Path
 from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Answer, Document, has_alterations
@@ -58,7 +57,7 @@ def to_items(name: str, values: Any, kind: type) -> list[Any]:
     return [*map(whole_characters, items)] if kind is str else items
 
 
-def check_one_split(documents: Sequence[Document]) -> None:
+def check_sweepable(documents: Sequence[Document]) -> None:
     """Refuse documents that are not some or all of those of one split, or contradict each other.
 
     Variants may be without their original. The effects that are annotated in the released splits
@@ -95,4 +94,4 @@ def check_one_split(documents: Sequence[Document]) -> None:
             )
     if not is_released(splits[0]):
         with_original = [document for document in documents if document.group in originals]
-        check_documents(Path(place), with_original)
+        check_documents(place, with_original)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pragworld_interp import pipeline
-from pragworld_interp.arguments import check_one_split, to_integer, to_items, to_size
+from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
 from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.identities import OwnPrompt
 from pragworld_interp.layer_report import Intervention, Replacement, check_choice
@@ -218,7 +218,7 @@ def trace(
     """
     listed = to_items("documents", () if documents is None else documents, Document)
     if listed:
-        check_one_split(listed)
+        check_sweepable(listed)
         if row is None:
             raise InputError("row=None: give the row of an altered variant among the documents")
         row = to_integer("row", row)
@@ -295,7 +295,7 @@ def _prepared(
     if bool(listed) == bool(own):
         raise InputError("a sweep needs either documents or prompts; give one of them")
     if listed:
-        check_one_split(listed)
+        check_sweepable(listed)
     if batch_tokens is not None:
         batch_tokens = to_size("batch_tokens", batch_tokens)
     if not hasattr(tokenizer, "convert_ids_to_tokens"):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from transformers import AutoTokenizer
 
-from pragworld_interp.arguments import check_one_split, to_items, to_size
+from pragworld_interp.arguments import check_sweepable, to_items, to_size
 from pragworld_interp.devices import DEVICES, Device
 from pragworld_interp.layer_report import check_choice
 from pragworld_interp.loading import check_folder, first_line
@@ -230,7 +230,7 @@ def plan_model(
     documents = to_items("documents", documents, Document)
     if not documents:
         raise InputError("documents is empty; give at least one document")
-    check_one_split(documents)
+    check_sweepable(documents)
     check_choice("dtype", dtype, Dtype)
     batch_size = to_size("batch_size", batch_size)
     batch_tokens = to_size("batch_tokens", batch_tokens)

@@ -27,7 +27,7 @@ class Where:
     A file that is not text has rows only.
     """
 
-    path: Path
+    path: str | Path
     row: int
     line: int | None
 

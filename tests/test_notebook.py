@@ -35,7 +35,7 @@ from pragworld_interp import (
     recompute_report,
     trace,
 )
-from pragworld_interp.arguments import check_one_split
+from pragworld_interp.arguments import check_sweepable
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import from_model
 from pragworld_interp.loading import Model, load_decoder, model_identity
@@ -296,7 +296,7 @@ def test_released_documents_are_accepted(
     split: Any, released: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(released))
-    check_one_split(pt.load(split))
+    check_sweepable(pt.load(split))
 
 
 def test_patching_names_which_half_of_the_pairs_is_missing(loaded: tuple[Any, Any]) -> None:

@@ -70,7 +70,7 @@ def read_documents(path: str | Path) -> list[Document]:
     return [_to_document(line, numbers[line.group], originals[line.group]) for line in lines]
 
 
-def check_documents(path: Path, documents: Iterable[Document]) -> None:
+def check_documents(place: str | Path, documents: Iterable[Document]) -> None:
     """Check that documents with alterations do not contradict each other.
 
     Raises:
@@ -78,7 +78,7 @@ def check_documents(path: Path, documents: Iterable[Document]) -> None:
             contradicts the other fields. The message names the row.
     """
     lines = [
-        _read_line(Where(path, document.row, None), asdict(document)) for document in documents
+        _read_line(Where(place, document.row, None), asdict(document)) for document in documents
     ]
     originals = _originals(lines)
     for line, document in zip(lines, documents, strict=True):
