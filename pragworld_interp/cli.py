@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from pragworld_interp.devices import DEVICES
+from pragworld_interp.identities import Dtype
 from pragworld_interp.layer_report import By, Intervention, Replacement
 from pragworld_interp.patching_report import CHECKED_PAIRS, Method
 from pragworld_interp.patching_report import SCHEMA as PATCHING
@@ -321,7 +322,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     add("--model", required=True, help="name on the Hugging Face hub, or a folder")
     add("--revision", help="branch, tag or commit on the hub; default: main")
     add("--adapter", help="name or folder of a PEFT adapter on top; default: none")
-    dtypes = ("auto", "float32", "bfloat16", "float16")
+    dtypes = get_args(Dtype)
     add("--dtype", default="auto", choices=dtypes, help="default: auto, the type of the weights")
     add(
         "--device-map",
@@ -618,7 +619,7 @@ def _add_plan(commands: Commands) -> None:
     add("--model", required=True, help="name on the Hugging Face hub, or a folder with config.json")
     add("--revision", help="branch, tag or commit on the hub; default: main")
     add("--tokenizer", metavar="NAME", help="name or folder of a tokenizer; default: the model's")
-    dtypes = ("auto", "float32", "bfloat16", "float16")
+    dtypes = get_args(Dtype)
     add("--dtype", default="auto", choices=dtypes, help="default: auto, the type of the weights")
     add("--chat-template", action="store_true", help="apply the chat template to prompts")
     add("--trust-remote-code", action="store_true", help="run code that comes with the model")

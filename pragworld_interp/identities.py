@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pragworld_tasks.data.documents import Document, Effect, Split
 
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]  # of weights; auto: as they are stored
+
 
 @dataclass(frozen=True)
 class OwnPrompt:

@@ -4,13 +4,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from transformers import AutoTokenizer
 
 from pragworld_interp.arguments import check_sweepable, to_items, to_size
 from pragworld_interp.devices import DEVICES, Device
+from pragworld_interp.identities import Dtype
 from pragworld_interp.layer_report import check_choice
 from pragworld_interp.loading import check_folder, first_line
 from pragworld_interp.model_costs import ModelCosts, load_config, model_costs
@@ -19,7 +20,6 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_count, markdown_table
 
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 _USABLE = 0.9  # of a device's memory; the rest is for its context and for fragments
 
 
