@@ -58,8 +58,8 @@ def _sections(audit: AuthoringAudit) -> Iterable[str]:
     left_out = len(audit.left_out)
     yield (
         f"{audit.documents} documents of {audit.conversations} conversations: {audit.labelled} "
-        f"have a label ({audit.yes} of them yes), {len(audit.in_review)} are in review, "
-        f"{audit.rejected} were rejected in review. {audit.groups} groups have a label for the "
+        f"with a label ({audit.yes} of them yes), {len(audit.in_review)} in review, "
+        f"{audit.rejected} rejected in review. {audit.groups} groups have a label for the "
         "original and for at least one variant. Reviewers decided about "
         f"{audit.reviewed} documents. `documents.jsonl` has {audit.written} documents"
         + (f"; {left_out} more have a label, but are left out (see below)" if left_out else "")
