@@ -109,7 +109,9 @@ class LayerSettings:
         by, report = self.layer_selection, self.layer_report()
         if report is not None:
             try:
-                useful, harmful = (report.selected_layers(r, by) for r in ("useful", "harmful"))
+                useful, harmful = (
+                    report.selected_layers(role, by) for role in ("useful", "harmful")
+                )
             except InputError as error:
                 raise InputError(f"layers {self.layers}: {error}") from error
         for name, role, layers in (

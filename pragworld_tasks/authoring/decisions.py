@@ -186,8 +186,11 @@ def check_unedited(
     for label, before, by_votes, after in zip(
         labels, panel, settled, reviewed_labels(panel, reviews), strict=True
     ):
-        states = {(one.answer, one.basis, one.reason == REJECTED) for one in (before, by_votes)}
-        if len(before.votes) != members or len(states) > 1 or label != after:
+        settled_as, was = (
+            (of_panel.answer, of_panel.basis, of_panel.reason == REJECTED)
+            for of_panel in (by_votes, before)
+        )
+        if len(before.votes) != members or was != settled_as or label != after:
             raise InputError(
                 f"{path}: the label of conversation {label.conversation}, variant {label.variant} "
                 "was edited: it is not what votes and reviews make it; rerun `author` with "

@@ -96,7 +96,12 @@ def extract(
         counts.update(kinds)
     missing = "%s: %d of %d values are missing: %s "
     if number := kinds["unreadable"]:
-        example = next(r for r in replies if r and read_extracted(r)[1] == "unreadable")
+        unreadable = (
+            reply
+            for reply, (_, kind) in zip(replies, extracted, strict=True)
+            if kind == "unreadable"
+        )
+        example = next(unreadable)
         logger.warning(
             missing + "replied neither a number nor None (for example %.80r)",
             *(question.name, number, len(extracted), endpoint.model, example),
