@@ -454,9 +454,7 @@ def test_answers_are_yes_or_no_and_as_many_as_documents() -> None:
         Predictions(answers, answers[1:]),
         Predictions(answers, answers, responses=answers[1:]),
     ):
-        with pytest.raises(
-            InputError, match=rf"{len(answers) - 1} responses .*for {len(answers)} "
-        ):
+        with pytest.raises(InputError, match=rf"{len(answers) - 1} responses for {len(answers)} "):
             score(documents, short)
 
 

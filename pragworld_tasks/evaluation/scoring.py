@@ -302,9 +302,10 @@ def score(
     for name in ("ours", "released", "responses", "yes"):
         part = getattr(responses, name)
         if part is not None and len(part) != len(documents):
+            where = "" if name == "ours" else f", also in the predictions' {name!r}"
             raise InputError(
-                f"{len(part)} responses ({name!r}) for {len(documents)} documents; pass one "
-                "response for each document, in their order"
+                f"{len(part)} responses for {len(documents)} documents; pass one response for each "
+                f"document, in their order{where}"
             )
     _check_answers(documents, responses)
     digest = texts_digest(documents)
