@@ -175,7 +175,8 @@ def at_least(options: object, **least: int) -> None:
         InputError: An option is too small, or, from Python, not a whole number.
     """
     for name, needed in least.items():
-        if not isinstance(getattr(options, name), int):
-            raise InputError(f"--{name} {getattr(options, name)!r}: must be a whole number")
-        if (given := getattr(options, name)) < needed:
+        given = getattr(options, name)
+        if not isinstance(given, int):
+            raise InputError(f"--{name} {given!r}: must be a whole number")
+        if given < needed:
             raise InputError(f"--{name} {given}: must be at least {needed}")
