@@ -47,7 +47,9 @@ def test_all_prompts_of_a_question_differ(name: str) -> None:
 
 def test_blind_readers_find_the_paraphrases_natural() -> None:
     """What they did not find natural is no longer shipped."""
-    lines = (Path(__file__).parent / "paraphrases" / "ratings.jsonl").read_text(encoding="utf-8")
+    lines = (Path(__file__).parents[1] / "paraphrases" / "ratings.jsonl").read_text(
+        encoding="utf-8"
+    )
     ratings = [rating for line in lines.splitlines() if (rating := json.loads(line))["sample"] == 2]
     assert len(ratings) == 150
     for reader in (0, 1):

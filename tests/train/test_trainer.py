@@ -47,7 +47,7 @@ from pragworld_train.data import to_dataset
 from pragworld_train.hooks import find_positions, token_mask
 from pragworld_train.probes import PROBES_FILE, load_probes
 
-TINY = Path(__file__).parents[1] / "pragworld_tasks" / "tiny"
+TINY = Path(__file__).parents[2] / "pragworld_tasks" / "tiny"
 ROWS = make_rows(8)
 LENGTHS = [len(ids) for ids in ROWS["input_ids"]]
 

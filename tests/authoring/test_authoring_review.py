@@ -294,9 +294,9 @@ def test_documents_are_reviewed_by_keyboard_alone(page: Any, folder: Path) -> No
         (document.context, document.answer, document.basis)
         for document in read_documents(folder / "documents.jsonl")
     ] == [
-        (_records().variants[0].context, "yes", None),
+        (_records().variants[0].context, "yes", "entailed"),
         (_records().variants[1].context, "no", "excluded"),
-        (_records().variants[2].context, "yes", None),
+        (_records().variants[2].context, "yes", "entailed"),
         (_records().variants[3].context, "no", "undetermined"),
     ]
 

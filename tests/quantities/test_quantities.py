@@ -21,7 +21,7 @@ from pragworld_tasks.quantities.units import parse_unit
 from pragworld_tasks.quantities.wording import find_cues
 from pragworld_tasks.sensitivity.open_questions import fill_slot, questions
 
-ANSWERS = Path(__file__).parent / "answers"
+ANSWERS = Path(__file__).parents[1] / "answers"
 TOLERANCE = 0.01  # relative
 
 

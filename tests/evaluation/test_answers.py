@@ -204,7 +204,7 @@ def test_answers_as_careful_people_read_them(response: str, answer: str | None) 
 
 def judged(name: str) -> list[tuple[str, str | None]]:
     """Responses with the answer that a person reads in them."""
-    lines = (Path(__file__).parent / "answers" / name).read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[1] / "answers" / name).read_text(encoding="utf-8").splitlines()
     return [(record["response"], record["answer"]) for record in map(json.loads, lines)]
 
 

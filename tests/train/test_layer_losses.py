@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SEEDS = (11, 12, 13, 14)
 
 
