@@ -1,9 +1,8 @@
 """Find the useful and harmful layers of any Hugging Face decoder.
 
 Import names from here; each is loaded when it is first used. Only `ablate`, `patch` and `trace`,
-which sweep a model in memory, and `plan_model` and `RunPlan` need torch, and only figures need
-matplotlib. The command `pragworld-interp` loads models by name, resumes interrupted sweeps, and
-runs on several devices.
+which sweep a model in memory, need torch, and only figures need matplotlib. The command
+`pragworld-interp` loads models by name, resumes interrupted sweeps, and runs on several devices.
 
 >>> from pragworld_interp import EXAMPLES, read_layers
 >>> report = read_layers(EXAMPLES / "layers.json")
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from pragworld_interp.layer_statistics import recompute_report
     from pragworld_interp.notebook import ablate, patch, trace
     from pragworld_interp.patching_report import PatchingReport, average_effects
-    from pragworld_interp.plan import RunPlan, plan_model
     from pragworld_interp.power import Detectable, detectable_before_sweep
     from pragworld_interp.report_files import (
         read_layer_files,
@@ -47,7 +45,6 @@ __all__ = [
     "LayerReport",
     "Patched",
     "PatchingReport",
-    "RunPlan",
     "SweepSettings",
     "Target",
     "TraceReport",
@@ -61,7 +58,6 @@ __all__ = [
     "merge_shards",
     "patch",
     "patching_figure",
-    "plan_model",
     "read_layer_files",
     "read_layers",
     "read_patching",
@@ -84,7 +80,6 @@ __getattr__, __dir__ = lazy_exports(
         "LayerReport": "layer_report:LayerReport",
         "Patched": "reports:Patched",
         "PatchingReport": "patching_report:PatchingReport",
-        "RunPlan": "plan:RunPlan",
         "SweepSettings": "layer_report:SweepSettings",
         "Target": "targets:Target",
         "TraceReport": "trace_report:TraceReport",
@@ -98,7 +93,6 @@ __getattr__, __dir__ = lazy_exports(
         "merge_shards": "sweep_shards:merge_shards",
         "patch": "notebook:patch",
         "patching_figure": "figures:patching_figure",
-        "plan_model": "plan:plan_model",
         "read_layer_files": "report_files:read_layer_files",
         "read_layers": "report_files:read_layers",
         "read_patching": "report_files:read_patching",

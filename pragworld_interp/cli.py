@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.devices import DEVICES
 from pragworld_interp.identities import Dtype
 from pragworld_interp.layer_report import By, Intervention, Replacement
 from pragworld_interp.patching_report import CHECKED_PAIRS, Method
@@ -84,7 +83,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_plot(commands)
     _add_compare(commands)
     _add_power(commands)
-    _add_plan(commands)
     _add_lm_eval(commands)
     return parser
 
@@ -599,92 +597,6 @@ def _power(options: argparse.Namespace) -> None:
         raise InputError(f"--layers {options.layers}: must be at least 1")
     documents, _ = _documents(options)
     print(power_text(documents, options.layers))
-
-
-# Plan ---------------------------------------------------------------------------------------------
-
-
-def _add_plan(commands: Commands) -> None:
-    command = add_command(
-        commands,
-        "plan",
-        _plan,
-        "show what each command costs on documents, without loading the model's weights",
-        description="Prints the tokens, the FLOPs and the memory of evaluation, sweeps and "
-        "training, and the devices and the time that they need. Tokens and FLOPs are counted; "
-        "memory and time are estimates. Only the model's configuration and tokenizer are read.",
-        example="pragworld-interp plan --model Qwen/Qwen2.5-0.5B-Instruct --split manual",
-    )
-    add = command.add_argument_group("model").add_argument
-    add("--model", required=True, help="name on the Hugging Face hub, or a folder with config.json")
-    add("--revision", help="branch, tag or commit on the hub; default: main")
-    add("--tokenizer", metavar="NAME", help="name or folder of a tokenizer; default: the model's")
-    dtypes = get_args(Dtype)
-    add("--dtype", default="auto", choices=dtypes, help="default: auto, the type of the weights")
-    add("--chat-template", action="store_true", help="apply the chat template to prompts")
-    add("--trust-remote-code", action="store_true", help="run code that comes with the model")
-    add_data = _add_data(command)
-    add_data("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
-    add = command.add_argument_group("run").add_argument
-    add(
-        "--batch-tokens",
-        type=int,
-        default=32768,
-        metavar="N",
-        help="tokens that go through a layer at a time in sweeps; default: 32768",
-    )
-    add(
-        "--batch-size",
-        type=int,
-        default=1,
-        metavar="N",
-        help="prompts at a time in lm-eval's hf; default: 1, as in lm-eval",
-    )
-    add(
-        "--device",
-        nargs="+",
-        default=["a100", "h100", "rtx4090"],
-        choices=DEVICES,
-        help=f"devices to estimate the time on: {', '.join(DEVICES)}; default: a100 h100 rtx4090",
-        metavar="NAME",
-    )
-    add(
-        "--utilization",
-        type=float,
-        default=0.4,
-        metavar="SHARE",
-        help="share of a device's peak that is reached, above 0 and at most 1; default: 0.4",
-    )
-    add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-    add("--overwrite", action="store_true", help="replace the file of --json")
-
-
-def _plan(options: argparse.Namespace) -> None:
-    _check_sizes(options, "limit", "batch_tokens", "batch_size")
-    if not 0 < options.utilization <= 1:
-        raise InputError(f"--utilization {options.utilization}: must be above 0 and at most 1")
-    if options.json:
-        check_output(options.json, options.overwrite)
-    documents = _limited(_documents(options)[0], options.limit)
-    with _needs_packages("`plan` needs"):
-        from pragworld_interp.plan import plan_model
-
-    plan = plan_model(
-        options.model,
-        documents,
-        revision=options.revision,
-        tokenizer=options.tokenizer,
-        dtype=options.dtype,
-        chat_template=options.chat_template,
-        trust_remote_code=options.trust_remote_code,
-        batch_size=options.batch_size,
-        batch_tokens=options.batch_tokens,
-        devices=options.device,
-        utilization=options.utilization,
-    )
-    print(plan.to_text(), end="")
-    if options.json:
-        write_json(options.json, plan.to_json())
 
 
 # lm-eval ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_interp.decoder import (
     Decoder,
@@ -317,6 +317,23 @@ def _with_adapter(network: Any, adapter: str) -> Any:
             f"adapter {adapter}: it was trained for another model; this one has no {min(surplus)}"
         )
     return network
+
+
+def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
+    """Return the configuration of a model on the Hugging Face hub or in a folder.
+
+    Raises:
+        InputError: The model does not exist, its configuration cannot be read, or a revision of a
+            folder is named.
+    """
+    check_folder("model", name, "config.json")
+    check_revision(name, revision)
+    try:
+        return AutoConfig.from_pretrained(
+            name, revision=revision, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        raise InputError(f"model {name}: {first_line(error)}") from error
 
 
 def check_folder(kind: str, name: str, *alternatives: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from trl import SFTConfig
 
 from pragworld_interp.identities import is_same_model
-from pragworld_interp.model_costs import load_config
+from pragworld_interp.loading import load_config
 from pragworld_tasks.errors import InputError
 from pragworld_train.layer_settings import LayerSettings
 

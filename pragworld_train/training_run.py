@@ -18,8 +18,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
-from pragworld_interp.loading import first_line
-from pragworld_interp.model_costs import load_config
+from pragworld_interp.loading import first_line, load_config
 from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import at_least, launched_processes

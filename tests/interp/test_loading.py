@@ -25,7 +25,6 @@ from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, check_revision, load_decoder
 from pragworld_interp.packing import pad_prompts
-from pragworld_interp.plan import plan_model
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.rope import longest_prompt
 from pragworld_interp.targets import every_layer
@@ -348,8 +347,6 @@ def test_a_name_that_is_not_there_is_refused_in_one_line(name: str) -> None:
 def test_a_folder_has_no_revisions() -> None:
     refusal = f"model {TINY}: a folder has no revisions, but revision v1 is given; leave it out, or"
     assert refused(Model(TINY, revision="v1")).startswith(refusal)
-    with pytest.raises(InputError, match=f"^{refusal}"):
-        plan_model(TINY, DOCUMENTS, revision="v1")
     check_revision(TINY, "main")  # the default on the hub
 
 

@@ -16,7 +16,6 @@ import yaml
 from command_runs import programs, run_program
 from places import ROOT, SAMPLES
 
-from pragworld_interp.devices import DEVICES
 from pragworld_tasks.tiny import tiny_folder
 
 STUDY = ROOT / "examples" / "run_study.sh"
@@ -112,16 +111,6 @@ def test_the_skypilot_file_runs_the_study() -> None:
     assert str(STUDY.relative_to(ROOT)) in content["run"]
     for part in ("setup", "run"):
         subprocess.run(["bash", "-n"], input=content[part], text=True, check=True)
-
-
-def test_plan_knows_the_devices_of_the_examples() -> None:
-    names = {*yaml.safe_load(SKYPILOT.read_text())["resources"]["accelerators"]}
-    for path in (HUB_JOB, ROOT / "docs" / "cluster.md"):
-        flavors = re.findall(r"--flavor ([\w-]+)", path.read_text())
-        assert flavors, path
-        # A device, and how many of them or the size of the machine: l4x1, a100-large.
-        names |= {re.sub(r"x\d+$|-.*", "", flavor) for flavor in flavors}
-    assert {name.lower() for name in names} <= {*DEVICES}
 
 
 def test_the_hub_accepts_the_job() -> None:
