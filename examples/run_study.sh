@@ -11,7 +11,7 @@
 #
 # Settings and their defaults:
 #
-#   SHARDS=4                             steps that divide each evaluation and each sweep
+#   SHARDS=4                             steps that divide each sweep
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft'                   further options of pragworld-train
@@ -39,7 +39,7 @@ step() {
 
 # Run lm_eval with a folder for its results, which have to be there: if it cannot write them, it only
 # logs that.
-evaluate_shard() {
+run_lm_eval() {
   lm_eval --output_path "$1" --log_samples "${@:2}"
   if ! find "$1" -name 'samples_*.jsonl' -size +0 | grep -q . ||
     ! find "$1" -name 'results_*.json' -size +0 | grep -q .; then
@@ -48,16 +48,10 @@ evaluate_shard() {
   fi
 }
 
-# Evaluate a model in shards: its name in OUT, and lm-eval's arguments for it.
+# Evaluate a model: its name in OUT, and lm-eval's arguments for it.
 evaluate() {
-  local number shard
-  for number in $(seq "$SHARDS"); do
-    shard=evaluations/$1/shard-$number
-    step "$shard" evaluate_shard "$work/$shard" --model hf --model_args "$2" \
-      --include_path "$tasks" --tasks "$TASKS" --batch_size 16 \
-      ${CHAT_TEMPLATE:+--apply_chat_template} --metadata "{\"shard\": \"$number/$SHARDS\"}"
-  done
-  step "results/$1" pragworld-tasks merge "$OUT/evaluations/$1"/shard-* --out "$work/results/$1"
+  step "results/$1" run_lm_eval "$work/results/$1" --model hf --model_args "$2" \
+    --include_path "$tasks" --tasks "$TASKS" --batch_size 16 ${CHAT_TEMPLATE:+--apply_chat_template}
 }
 
 # Sweep a model's layers in shards: its name in OUT, and the model.

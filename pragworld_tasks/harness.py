@@ -37,7 +37,6 @@ from pragworld_tasks.evaluation.task_metrics import (
     share_stderr,
     to_records,
 )
-from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.world_model_tasks import (
     all_responses,
     estimate,
@@ -49,7 +48,6 @@ from pragworld_tasks.sensitivity.world_model_tasks import (
     unreadable,
     unreadable_stderr,
 )
-from pragworld_tasks.shards import parse_shard
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -86,45 +84,18 @@ def _data_set(
     """Return a function for `custom_dataset`: the records as the data set `test`.
 
     lm-eval passes all of `--metadata` and `--model_args` along; the functions read what is theirs.
-    `shard`, such as 1/4, is for all of them: the data set has the records of that shard's groups.
     """
 
     @functools.wraps(records)
     def data_set(*args: Parameters.args, **kwargs: Parameters.kwargs) -> dict[str, "Dataset"]:
         from datasets import Dataset
 
-        warn_of_misspelt(kwargs, ["shard"])
         try:
-            rows = list(records(*args, **kwargs))
-            test = Dataset.from_list(rows)
-            if "shard" in kwargs:
-                test = test.select(_positions(rows, kwargs["shard"]))
+            return {"test": Dataset.from_list(list(records(*args, **kwargs)))}
         except InputError as error:
             raise SystemExit(str(error)) from error
-        return {"test": test}
 
     return data_set
-
-
-def _positions(records: Sequence[Mapping[str, Any]], text: object) -> list[int]:
-    """Return the positions of a shard's records.
-
-    Raises:
-        InputError: There is no such shard, or there are fewer groups than shards.
-    """
-    shard = parse_shard(str(text), "--metadata: shard")
-    if "group" not in records[0]:
-        raise InputError(
-            f"--metadata: shard {shard}: the prompts of the world_model tasks have no groups; "
-            "divide them by `pragworld-tasks collect --shard`"
-        )
-    groups = [record["group"] for record in records]
-    if len({*groups}) < shard.count:
-        raise InputError(
-            f"--metadata: shard {shard}: there are {len({*groups})} groups, which cannot be cut; "
-            f"use at most {len({*groups})} shards"
-        )
-    return shard.positions(groups)
 
 
 # Data sets ----------------------------------------------------------------------------------------

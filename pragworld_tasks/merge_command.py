@@ -12,13 +12,11 @@ def add_merge(commands: Commands) -> None:
         commands,
         "merge",
         _merge,
-        "join the shards of a run of lm_eval or `collect`",
-        description="The shards are folders that lm_eval wrote with --log_samples and "
-        '--metadata \'{"shard": "1/4"}\' and so on, or `collect` with --shard. The folder --out '
+        "join the shards of a run of `collect`",
+        description="The shards are folders that `collect` wrote with --shard. The folder --out "
         "holds what a run without shards writes, byte for byte, if the model gives the same "
-        "responses; of lm_eval's results, date, time and description of the machine differ.",
-        example="pragworld-tasks merge results/shard-* --out results/MODEL\n"
-        "pragworld-tasks merge runs/MODEL/shard-*-of-4 --out runs/MODEL",
+        "responses.",
+        example="pragworld-tasks merge runs/MODEL/shard-*-of-4 --out runs/MODEL",
     )
     add = command.add_argument
     add("shards", nargs="+", type=Path, metavar="SHARD", help="the folders of all shards of a run")
@@ -27,8 +25,6 @@ def add_merge(commands: Commands) -> None:
 
 
 def _merge(options: argparse.Namespace) -> None:
-    if any((folder / "collect.json").exists() for folder in options.shards):
-        from pragworld_tasks.sensitivity.collected_shards import merge_collected as merge
-    else:
-        from pragworld_tasks.evaluation.evaluated_shards import merge_evaluated as merge
-    merge(options.shards, options.out, options.overwrite)
+    from pragworld_tasks.sensitivity.collected_shards import merge_collected
+
+    merge_collected(options.shards, options.out, options.overwrite)

@@ -142,8 +142,7 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
     limit = _within(settings, "config", "limit")
     if limit and (whole is None or evaluated != whole):
         return f"run with --limit {limit}".removesuffix(".0")
-    of_lm_eval = _within(settings, "configs", task, "metadata", "shard")
-    if shard := of_lm_eval or _within(settings, "shard", "number"):
+    if shard := _within(settings, "shard", "number"):
         return f"shard {shard} of a run, to be joined by `pragworld-tasks merge`"
     if evaluated != whole:
         return f"run with --samples, on {evaluated} of {whole} documents"
@@ -242,7 +241,7 @@ def _published_runs(name: str, split: str) -> list[RunSource]:
 def _runs_in_folder(folder: Path, split: str | None) -> list[RunSource]:
     """Return a run for each file of samples below a folder of lm-eval's results.
 
-    Runs on a part of the documents, by `--limit` or a shard, are left out with a warning.
+    Runs on a part of the documents, by `--limit`, are left out with a warning.
     """
     runs, parts, others = [], [], []
     for path in sorted(folder.rglob("samples_*.jsonl")):

@@ -30,7 +30,6 @@ SETTINGS = [*(field.name for field in fields(GeneratorSettings)), "paraphrases",
         (generated_originals_dataset, {"Seed": 5, "groups": 1}, "Seed", "seed"),
         (generated_articulation_dataset, {"domain": "shop", "groups": 1}, "domain", "domains"),
         (generated_tracking_dataset, {"num_groups": 5, "groups": 1}, "num_groups", "groups"),
-        (generated_dataset, {"shards": "1/2", "groups": 2}, "shards", "shard"),
         (
             question_dataset,
             {"world_model_question": "finance_car", "paraphrase": "mine.jsonl"},
