@@ -12,10 +12,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from pragworld_interp.identities import ModelIdentity, data_identity
-from pragworld_interp.layer_report import Intervention, LayerReport, SweepSettings
-from pragworld_interp.layer_statistics import compute_report
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.layers.identities import ModelIdentity, data_identity
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, SweepSettings
+from pragworld_tasks.layers.layer_statistics import compute_report
 
 LAYERS, SWEEPS = 28, 100
 SIZES = (6,) * 60 + (5,) * 28  # 500 documents in 88 groups

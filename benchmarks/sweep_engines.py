@@ -21,12 +21,12 @@ from pragworld_interp import ablation, agreement, packing, patching, runs
 from pragworld_interp.ablation import Ablation
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.patching import PatchedLogits, PatchingPair
-from pragworld_interp.targets import every_layer
 from pragworld_interp.tokenization import PromptGroup, group_prompts, tokenize_prompts
 from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.layers.targets import every_layer
 
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 

@@ -19,10 +19,10 @@ from layer_losses import ARMS, DOMAINS, HOLDING, SEEDS, STOPS, Arm, path_of
 from matplotlib.figure import Figure
 from scipy import stats
 
-from pragworld_interp.layer_statistics import holm
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, read_json, write_whole
 from pragworld_tasks.formatting import markdown_table
+from pragworld_tasks.layers.layer_statistics import holm
 
 LEVEL = 0.95
 POINTS = 2.0  # the smallest difference in accuracy that is of interest

@@ -10,32 +10,32 @@ which sweep a model in memory, need torch, and only figures need matplotlib. The
 ([0, 1], [])
 """
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pragworld_tasks.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from pragworld_interp.comparison import LayerComparison
-    from pragworld_interp.comparison import compare_reports as compare
-    from pragworld_interp.figures import accuracy_figure, alterations_figure, patching_figure
-    from pragworld_interp.layer_report import LayerReport, SweepSettings
-    from pragworld_interp.layer_statistics import recompute_report
     from pragworld_interp.notebook import ablate, patch, trace
-    from pragworld_interp.patching_report import PatchingReport, average_effects
-    from pragworld_interp.power import Detectable, detectable_before_sweep
-    from pragworld_interp.report_files import (
+    from pragworld_interp.sweep_shards import merge_shards
+    from pragworld_tasks.layers import EXAMPLES
+    from pragworld_tasks.layers.comparison import LayerComparison
+    from pragworld_tasks.layers.comparison import compare_reports as compare
+    from pragworld_tasks.layers.figures import accuracy_figure, alterations_figure, patching_figure
+    from pragworld_tasks.layers.layer_report import LayerReport, SweepSettings
+    from pragworld_tasks.layers.layer_statistics import recompute_report
+    from pragworld_tasks.layers.patching_report import PatchingReport, average_effects
+    from pragworld_tasks.layers.power import Detectable, detectable_before_sweep
+    from pragworld_tasks.layers.report_files import (
         read_layer_files,
         read_layers,
         read_patching,
         read_patching_panels,
     )
-    from pragworld_interp.reports import Ablated, Patched
-    from pragworld_interp.sweep_shards import merge_shards
-    from pragworld_interp.targets import Target
-    from pragworld_interp.trace_files import Traced, read_trace
-    from pragworld_interp.trace_heatmap import trace_figure
-    from pragworld_interp.trace_report import TraceReport
+    from pragworld_tasks.layers.reports import Ablated, Patched
+    from pragworld_tasks.layers.targets import Target
+    from pragworld_tasks.layers.trace_files import Traced, read_trace
+    from pragworld_tasks.layers.trace_heatmap import trace_figure
+    from pragworld_tasks.layers.trace_report import TraceReport
 
 __all__ = [
     "EXAMPLES",
@@ -68,38 +68,36 @@ __all__ = [
     "trace_figure",
 ]
 
-# Reports of the small model, to try things on: layers.json and patching.jsonl.
-EXAMPLES = Path(__file__).parent / "examples"
-
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Ablated": "reports:Ablated",
-        "Detectable": "power:Detectable",
-        "LayerComparison": "comparison:LayerComparison",
-        "LayerReport": "layer_report:LayerReport",
-        "Patched": "reports:Patched",
-        "PatchingReport": "patching_report:PatchingReport",
-        "SweepSettings": "layer_report:SweepSettings",
-        "Target": "targets:Target",
-        "TraceReport": "trace_report:TraceReport",
-        "Traced": "trace_files:Traced",
+        "EXAMPLES": "pragworld_tasks.layers:EXAMPLES",
+        "Ablated": "pragworld_tasks.layers.reports:Ablated",
+        "Detectable": "pragworld_tasks.layers.power:Detectable",
+        "LayerComparison": "pragworld_tasks.layers.comparison:LayerComparison",
+        "LayerReport": "pragworld_tasks.layers.layer_report:LayerReport",
+        "Patched": "pragworld_tasks.layers.reports:Patched",
+        "PatchingReport": "pragworld_tasks.layers.patching_report:PatchingReport",
+        "SweepSettings": "pragworld_tasks.layers.layer_report:SweepSettings",
+        "Target": "pragworld_tasks.layers.targets:Target",
+        "TraceReport": "pragworld_tasks.layers.trace_report:TraceReport",
+        "Traced": "pragworld_tasks.layers.trace_files:Traced",
         "ablate": "notebook:ablate",
-        "accuracy_figure": "figures:accuracy_figure",
-        "alterations_figure": "figures:alterations_figure",
-        "average_effects": "patching_report:average_effects",
-        "compare": "comparison:compare_reports",
-        "detectable_before_sweep": "power:detectable_before_sweep",
+        "accuracy_figure": "pragworld_tasks.layers.figures:accuracy_figure",
+        "alterations_figure": "pragworld_tasks.layers.figures:alterations_figure",
+        "average_effects": "pragworld_tasks.layers.patching_report:average_effects",
+        "compare": "pragworld_tasks.layers.comparison:compare_reports",
+        "detectable_before_sweep": "pragworld_tasks.layers.power:detectable_before_sweep",
         "merge_shards": "sweep_shards:merge_shards",
         "patch": "notebook:patch",
-        "patching_figure": "figures:patching_figure",
-        "read_layer_files": "report_files:read_layer_files",
-        "read_layers": "report_files:read_layers",
-        "read_patching": "report_files:read_patching",
-        "read_patching_panels": "report_files:read_patching_panels",
-        "read_trace": "trace_files:read_trace",
-        "recompute_report": "layer_statistics:recompute_report",
+        "patching_figure": "pragworld_tasks.layers.figures:patching_figure",
+        "read_layer_files": "pragworld_tasks.layers.report_files:read_layer_files",
+        "read_layers": "pragworld_tasks.layers.report_files:read_layers",
+        "read_patching": "pragworld_tasks.layers.report_files:read_patching",
+        "read_patching_panels": "pragworld_tasks.layers.report_files:read_patching_panels",
+        "read_trace": "pragworld_tasks.layers.trace_files:read_trace",
+        "recompute_report": "pragworld_tasks.layers.layer_statistics:recompute_report",
         "trace": "notebook:trace",
-        "trace_figure": "trace_heatmap:trace_figure",
+        "trace_figure": "pragworld_tasks.layers.trace_heatmap:trace_figure",
     },
 )

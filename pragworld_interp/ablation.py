@@ -16,15 +16,15 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.decoder import Block, Decoder
-from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import copied, first_tensor, replaced_forward, with_tensor
 from pragworld_interp.packing import Batch
 from pragworld_interp.rope import rope_of_each_row
 from pragworld_interp.runs import divide_prompts
 from pragworld_interp.sweep import LiveBlock, sweep_layers
-from pragworld_interp.targets import Module, Target
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import Intervention
+from pragworld_tasks.layers.targets import Module, Target
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
 

@@ -11,18 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.identities import Dtype
-from pragworld_interp.layer_report import By, Intervention, Replacement
-from pragworld_interp.patching_report import CHECKED_PAIRS, Method
-from pragworld_interp.patching_report import SCHEMA as PATCHING
-from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.processes import sharing_errors
-from pragworld_interp.report_files import read_layer_files, read_patching_panels
-from pragworld_interp.serialization import schema_of
-from pragworld_interp.targets import Module, parse_layers
-from pragworld_interp.trace_files import read_trace
-from pragworld_interp.trace_report import SCHEMA as TRACE
-from pragworld_interp.trace_report import select_pair
 from pragworld_tasks.command_line import (
     Commands,
     add_command,
@@ -36,6 +25,17 @@ from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.figures import check_figure
 from pragworld_tasks.files import check_output, write_json
+from pragworld_tasks.layers.identities import Dtype
+from pragworld_tasks.layers.layer_report import By, Intervention, Replacement
+from pragworld_tasks.layers.patching_report import CHECKED_PAIRS, Method
+from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
+from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_tasks.layers.report_files import read_layer_files, read_patching_panels
+from pragworld_tasks.layers.serialization import schema_of
+from pragworld_tasks.layers.targets import Module, parse_layers
+from pragworld_tasks.layers.trace_files import read_trace
+from pragworld_tasks.layers.trace_report import SCHEMA as TRACE
+from pragworld_tasks.layers.trace_report import select_pair
 from pragworld_tasks.shards import Shard, parse_shard
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _add_trace(commands: Commands) -> None:
 
 @sharing_errors()
 def _trace(options: argparse.Namespace) -> None:
-    from pragworld_interp.trace_heatmap import trace_figure
+    from pragworld_tasks.layers.trace_heatmap import trace_figure
 
     _check_sizes(options, "batch_tokens")
     if options.out:
@@ -494,7 +494,7 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_interp import figures
+    from pragworld_tasks.layers import figures
 
     _check_out(options.out, overwrite=True)
     schemas = [schema_of(path) for path in options.files]
@@ -562,7 +562,7 @@ def _add_compare(commands: Commands) -> None:
 
 
 def _compare(options: argparse.Namespace) -> None:
-    from pragworld_interp.comparison import compare_reports
+    from pragworld_tasks.layers.comparison import compare_reports
 
     if options.json:
         check_output(options.json, options.overwrite)
@@ -591,7 +591,7 @@ def _add_power(commands: Commands) -> None:
 
 
 def _power(options: argparse.Namespace) -> None:
-    from pragworld_interp.power import power_text
+    from pragworld_tasks.layers.power import power_text
 
     if options.layers < 1:
         raise InputError(f"--layers {options.layers}: must be at least 1")

@@ -22,15 +22,15 @@ from pragworld_interp import likelihoods
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.agreement import tree_obstacle
 from pragworld_interp.decoder import Decoder, find_blocks, without_labels
-from pragworld_interp.identities import ModelIdentity, is_same_model
-from pragworld_interp.layer_report import By, Role
 from pragworld_interp.likelihoods import Continuation, Likelihood
 from pragworld_interp.modules import first_tensor, with_tensor
 from pragworld_interp.packing import Tokens
-from pragworld_interp.report_files import read_layers
 from pragworld_interp.runs import MemoryLimit, default_budget
-from pragworld_interp.targets import Module
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.identities import ModelIdentity, is_same_model
+from pragworld_tasks.layers.layer_report import By, Role
+from pragworld_tasks.layers.report_files import read_layers
+from pragworld_tasks.layers.targets import Module
 
 _logger = logging.getLogger(__name__)
 

@@ -10,20 +10,20 @@ from typing import Any
 from pragworld_interp import pipeline
 from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
 from pragworld_interp.decoder import from_model, without_labels
-from pragworld_interp.identities import OwnPrompt
-from pragworld_interp.layer_report import Intervention, Replacement, check_choice
 from pragworld_interp.loading import model_identity
-from pragworld_interp.patching_report import CHECKED_PAIRS, Method
-from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_interp.processes import sharing_errors
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
-from pragworld_interp.reports import Ablated, Patched
 from pragworld_interp.runs import from_first, process_state
-from pragworld_interp.targets import Layers, Module
-from pragworld_interp.trace_files import Traced
-from pragworld_interp.trace_report import select_pair
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.identities import OwnPrompt
+from pragworld_tasks.layers.layer_report import Intervention, Replacement, check_choice
+from pragworld_tasks.layers.patching_report import CHECKED_PAIRS, Method
+from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_tasks.layers.reports import Ablated, Patched
+from pragworld_tasks.layers.targets import Layers, Module
+from pragworld_tasks.layers.trace_files import Traced
+from pragworld_tasks.layers.trace_report import select_pair
 
 
 def ablate(

@@ -29,10 +29,10 @@ from pragworld_interp.packing import (
     pad_prompts,
     token_batches,
 )
-from pragworld_interp.patching_report import PairEffect
-from pragworld_interp.serialization import DIGITS
 from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities, group_positions
+from pragworld_tasks.layers.patching_report import PairEffect
+from pragworld_tasks.layers.serialization import DIGITS
 
 
 @dataclass(frozen=True)

@@ -23,26 +23,7 @@ from pragworld_interp import (
     tracing,
 )
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
-from pragworld_interp.layer_report import (
-    DocumentResult,
-    Intervention,
-    LayerReport,
-    write_layers,
-)
-from pragworld_interp.layer_statistics import compute_report, document_results
-from pragworld_interp.patching_report import (
-    CHECKED_PAIRS,
-    Agreement,
-    Method,
-    PairEffect,
-    PatchingReport,
-    compare_estimates,
-    write_patching,
-)
-from pragworld_interp.serialization import decode, encode
 from pragworld_interp.sweep_shards import SweepShard, write_shard
-from pragworld_interp.targets import Layers, choose_targets, every_layer
 from pragworld_interp.tokenization import (
     PromptGroup,
     gold_first,
@@ -52,9 +33,28 @@ from pragworld_interp.tokenization import (
     place_of,
     tokenize_prompts,
 )
-from pragworld_interp.trace_report import TraceReport
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
+from pragworld_tasks.layers.layer_report import (
+    DocumentResult,
+    Intervention,
+    LayerReport,
+    write_layers,
+)
+from pragworld_tasks.layers.layer_statistics import compute_report, document_results
+from pragworld_tasks.layers.patching_report import (
+    CHECKED_PAIRS,
+    Agreement,
+    Method,
+    PairEffect,
+    PatchingReport,
+    compare_estimates,
+    write_patching,
+)
+from pragworld_tasks.layers.serialization import decode, encode
+from pragworld_tasks.layers.targets import Layers, choose_targets, every_layer
+from pragworld_tasks.layers.trace_report import TraceReport
 from pragworld_tasks.shards import Shard, check_enough_units
 
 # All layers in one pass, or one prompt and one layer at a time.

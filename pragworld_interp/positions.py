@@ -1,21 +1,9 @@
-"""Positions of prompts: a part by its name, or a span of tokens.
+"""The parts of a prompt, and the positions that a setting of a sweep selects."""
 
-A setting `positions` is a string: `all`; `dialogue`, `question` or `last`, a part of the prompt; or
-a span `start:stop`, which means what a Python slice of the prompt's tokens does. For a pair of an
-original and an altered variant, it may also be `altered`, the tokens that differ, or `utterance`,
-the rest of the utterances that hold a difference.
-"""
-
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-
-PARTS = ("all", "dialogue", "question", "last")
-PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
-
-_SPAN = re.compile("(-?[0-9]{1,9})?:(-?[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -71,44 +59,11 @@ def find_parts(
     return PromptParts(tuple(map(frozenset, utterances)), frozenset(asking))
 
 
-def positions_problem(positions: object, parts: Sequence[str] = PARTS) -> str | None:
-    """Return what is wrong with a setting of positions, as the end of an error; None if nothing.
-
-    Args:
-        positions: The setting.
-        parts: The names that it may be, `PARTS` or `PARTS_OF_PAIRS`.
-
-    Examples:
-        >>> positions_problem("dialog")
-        'must be all, dialogue, question, last, or a span of tokens such as 3:8 or -5:'
-    """
-    if isinstance(positions, str) and (positions in parts or _SPAN.fullmatch(positions)):
-        return None
-    return f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
-
-
-def describe_positions(positions: str) -> str:
-    """Return what reports call the patched positions of pairs.
-
-    Examples:
-        >>> describe_positions("dialogue")
-        'aligned positions of the dialogue'
-    """
-    if ":" in positions:
-        return f"aligned positions {positions}"
-    return {
-        "all": "all aligned positions",
-        "last": "the last position",
-        "altered": "the altered tokens",
-        "utterance": "the rest of the altered utterances",
-    }.get(positions, f"aligned positions of the {positions}")
-
-
 def select_positions(positions: str, length: int, parts: PromptParts) -> frozenset[int]:
-    """Return the positions of one prompt that a setting stands for; see `PARTS`.
+    """Return the positions of one prompt that a setting stands for.
 
     Args:
-        positions: A setting without `positions_problem`.
+        positions: A setting without a problem; see `pragworld_tasks.layers.positions`.
         length: The number of tokens.
         parts: The parts of the prompt.
 

@@ -10,16 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity
-from pragworld_interp.layer_report import DocumentResult, Intervention, SweepSettings
-from pragworld_interp.layer_statistics import report_from_results
-from pragworld_interp.patching_report import Method, PairEffect
-from pragworld_interp.report_files import check_layer_report, check_patching_report
-from pragworld_interp.reports import Ablated, Patched
-from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode, encode
-from pragworld_interp.targets import Target
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines, write_whole
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
+from pragworld_tasks.layers.layer_report import DocumentResult, Intervention, SweepSettings
+from pragworld_tasks.layers.layer_statistics import report_from_results
+from pragworld_tasks.layers.patching_report import Method, PairEffect
+from pragworld_tasks.layers.report_files import check_layer_report, check_patching_report
+from pragworld_tasks.layers.reports import Ablated, Patched
+from pragworld_tasks.layers.serialization import (
+    UnfitError,
+    check_schema,
+    check_writer,
+    decode,
+    encode,
+)
+from pragworld_tasks.layers.targets import Target
 from pragworld_tasks.shards import Shard, check_shards
 
 SCHEMA = "pragworld-sweep-shard"

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from pragworld_interp.alignment import align_altered, align_tokens, align_utterances
-from pragworld_interp.identities import DataIdentity, ModelIdentity
 from pragworld_interp.patching import PatchingPair
 from pragworld_interp.positions import PromptParts
-from pragworld_interp.serialization import DIGITS
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities
-from pragworld_interp.trace_report import (
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
+from pragworld_tasks.layers.serialization import DIGITS
+from pragworld_tasks.layers.trace_report import (
     PART_TITLES,
     Part,
     Place,

@@ -5,9 +5,9 @@ from typing import Any
 
 from trl import SFTConfig
 
-from pragworld_interp.identities import is_same_model
 from pragworld_interp.loading import load_config
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.identities import is_same_model
 from pragworld_train.layer_settings import LayerSettings
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from pragworld_interp.layer_report import By, LayerReport
-from pragworld_interp.report_files import read_layers
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import By, LayerReport
+from pragworld_tasks.layers.report_files import read_layers
 
 Reduction = Literal["mean", "norm"]
 PAPER_WEIGHT = 1e-3  # of either loss (PragWorld paper, appendix H)

@@ -8,15 +8,15 @@ import numpy as np
 from layer_reports import make_documents, make_report, to_yes
 
 from pragworld_interp import EXAMPLES
-from pragworld_interp.layer_report import LayerReport, write_layers
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
+from pragworld_tasks.layers.layer_report import LayerReport, write_layers
+from pragworld_tasks.layers.page import read_sweeps
 from pragworld_tasks.leaderboard.boards import Board, make_boards
-from pragworld_tasks.leaderboard.layers_page import read_sweeps
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.runs import BoardRun

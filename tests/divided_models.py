@@ -34,16 +34,16 @@ from pragworld_interp.alignment import align_tokens
 from pragworld_interp.attribution import attributed_logits
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import Intervention
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.packing import build_tree, pack_trees, pad_prompts
 from pragworld_interp.patching import PatchingPair, patched_logits
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.runs import process_state
-from pragworld_interp.targets import Target, every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import Intervention
+from pragworld_tasks.layers.targets import Target, every_layer
 from pragworld_tasks.tiny import tiny_folder
 
 # Plans differ by norms of heads, packed matrices and experts. Qwen 2 and Mistral have Llama's.

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pragworld_interp.identities import ModelIdentity, data_identity
-from pragworld_interp.layer_report import Intervention, LayerReport, SweepSettings
-from pragworld_interp.layer_statistics import compute_report
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.layers.identities import ModelIdentity, data_identity
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, SweepSettings
+from pragworld_tasks.layers.layer_statistics import compute_report
 
 QUICK = SweepSettings(resamples=60, halvings=30)
 

@@ -63,11 +63,11 @@ def add_board(commands: Commands) -> None:
 
 
 def _board(options: argparse.Namespace) -> None:
-    from pragworld_interp import EXAMPLES
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.formatting import format_count
+    from pragworld_tasks.layers import EXAMPLES
+    from pragworld_tasks.layers.page import read_sweeps
     from pragworld_tasks.leaderboard.boards import make_boards
-    from pragworld_tasks.leaderboard.layers_page import read_sweeps
     from pragworld_tasks.leaderboard.pages import render_site
     from pragworld_tasks.leaderboard.runs import load_runs
     from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import Environment
 
-from pragworld_interp.layer_report import p_text
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison, Difference
@@ -23,9 +22,10 @@ from pragworld_tasks.formatting import (
     format_points,
     null_if_nan,
 )
+from pragworld_tasks.layers.layer_report import p_text
+from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
-from pragworld_tasks.leaderboard.layers_page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.published_figures import PublishedRow, published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content

@@ -23,7 +23,6 @@ from pragworld_interp.decoder import Decoder
 from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import Batch, pad_prompts, token_batches
-from pragworld_interp.serialization import check_schema
 from pragworld_interp.tokenization import tokenize_prompts
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import Document
@@ -36,6 +35,7 @@ from pragworld_tasks.formatting import (
     format_size,
     markdown_table,
 )
+from pragworld_tasks.layers.serialization import check_schema
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pragworld_interp.report_files import read_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
@@ -22,6 +21,7 @@ from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.formatting import format_number, format_size, markdown_table
+from pragworld_tasks.layers.report_files import read_layers
 from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
 from pragworld_train.experiments.probing import read_probe_report
 from pragworld_train.lm_eval_process import sample_files

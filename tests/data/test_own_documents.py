@@ -16,8 +16,6 @@ from lm_eval_runs import Evaluation, LmEval
 
 import pragworld_tasks as pt
 from pragworld_interp import cli as interp
-from pragworld_interp.report_files import read_layers, read_patching
-from pragworld_interp.trace_files import read_trace
 from pragworld_tasks import harness
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.document_files import write_documents
@@ -30,6 +28,8 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import task_metrics
 from pragworld_tasks.evaluation.items import items_csv
+from pragworld_tasks.layers.report_files import read_layers, read_patching
+from pragworld_tasks.layers.trace_files import read_trace
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.verify import verify
 from pragworld_tasks.tiny import tiny_folder

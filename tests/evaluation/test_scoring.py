@@ -18,7 +18,6 @@ from command_runs import run_command
 from layer_reports import make_report
 from places import SAMPLES
 
-from pragworld_interp.power import power_text
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
@@ -26,6 +25,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import runs_table
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.layers.power import power_text
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
 

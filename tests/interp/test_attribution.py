@@ -20,9 +20,9 @@ from pragworld_interp.attribution import attributed_logits
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.patching import PatchingPair
-from pragworld_interp.patching_report import compare_estimates
 from pragworld_interp.pipeline import sample_pairs
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.patching_report import compare_estimates
 from pragworld_tasks.tiny import tiny_folder
 
 ARCHITECTURES = ("llama", "gpt2", "gemma2", "gptj", "bloom")

@@ -20,11 +20,11 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from pragworld_interp import EXAMPLES, ablation, patching
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
-from pragworld_interp.patching_report import PatchingReport
-from pragworld_interp.report_files import read_layers, read_patching
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, write_layers
+from pragworld_tasks.layers.patching_report import PatchingReport
+from pragworld_tasks.layers.report_files import read_layers, read_patching
 from pragworld_tasks.tiny import tiny_folder
 
 SEED = 389  # whose first groups are small
@@ -598,7 +598,7 @@ def test_a_chosen_attention_runs_with_trees_where_it_supports_them(
 def test_a_figure_shows_every_model_of_patching_by_its_adapter(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pragworld_interp import figures
+    from pragworld_tasks.layers import figures
 
     patching = run("patch")
     head, *rest = patching.read_text().splitlines(keepends=True)

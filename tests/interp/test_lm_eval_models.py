@@ -27,7 +27,6 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 from pragworld_interp import EXAMPLES, likelihoods, read_layers, tree_attention
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.decoder import find_blocks, without_labels
-from pragworld_interp.layer_report import Intervention, write_layers
 from pragworld_interp.likelihoods import (
     Continuation,
     share_prefixes,
@@ -36,7 +35,8 @@ from pragworld_interp.likelihoods import (
 )
 from pragworld_interp.lm_eval_models import AblatedLM, TreeLM
 from pragworld_interp.packing import build_tree
-from pragworld_interp.targets import Module
+from pragworld_tasks.layers.layer_report import Intervention, write_layers
+from pragworld_tasks.layers.targets import Module
 from pragworld_tasks.tiny import tiny_folder
 
 CONTEXT = [1, 40, 8, 23, 61, 9, 77, 34, 18, 52, 90]

@@ -25,7 +25,6 @@ from pragworld_interp.ablation import Ablation, ablated_module, build_ablation
 from pragworld_interp.agreement import supports_rows, supports_trees
 from pragworld_interp.alignment import align_tokens
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import Intervention, Replacement
 from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import (
     Batch,
@@ -35,12 +34,14 @@ from pragworld_interp.packing import (
     pad_prompts,
 )
 from pragworld_interp.patching import PatchedLogits, PatchingPair, patching_pairs
-from pragworld_interp.positions import PARTS_OF_PAIRS, PromptParts
+from pragworld_interp.positions import PromptParts
 from pragworld_interp.rope import longest_prompt, rope_limit
-from pragworld_interp.targets import Module, Target, every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import Intervention, Replacement
+from pragworld_tasks.layers.positions import PARTS_OF_PAIRS
+from pragworld_tasks.layers.targets import Module, Target, every_layer
 
 MODULES: tuple[Module, ...] = ("mlp", "attention")
 REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)

@@ -23,10 +23,10 @@ from pragworld_interp import (
 from pragworld_interp.cli import main
 from pragworld_interp.packing import work_units
 from pragworld_interp.positions import PromptParts
-from pragworld_interp.serialization import encode
 from pragworld_interp.sweep_shards import SweepShard, write_shard
 from pragworld_interp.tokenization import TokenizedPrompt, group_prompts
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.serialization import encode
 from pragworld_tasks.shards import Shard, check_enough_units, parse_shard
 
 PROMPT = st.lists(st.integers(0, 3), min_size=1, max_size=12)

@@ -26,15 +26,15 @@ from pragworld_interp.agreement import _holds, probe_prompts, supports_rows, sup
 from pragworld_interp.alignment import align_tokens
 from pragworld_interp.attribution import attributed_logits
 from pragworld_interp.decoder import Decoder, from_model
-from pragworld_interp.layer_report import Intervention
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.packing import group_batch
 from pragworld_interp.patching import PatchingPair, patched_logits
 from pragworld_interp.positions import PromptParts
-from pragworld_interp.targets import Target, every_layer
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import Intervention
+from pragworld_tasks.layers.targets import Target, every_layer
 
 LAYERS = every_layer(3)
 PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for start in (1, 2, 3)]

@@ -21,12 +21,18 @@ from pragworld_interp import (
 )
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import from_model
-from pragworld_interp.identities import OwnPrompt
 from pragworld_interp.loading import model_identity
-from pragworld_interp.trace_heatmap import MOST_TOKENS
-from pragworld_interp.trace_report import PART_TITLES, Part, TracedPart, TracedToken, select_pair
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.layers.identities import OwnPrompt
+from pragworld_tasks.layers.trace_heatmap import MOST_TOKENS
+from pragworld_tasks.layers.trace_report import (
+    PART_TITLES,
+    Part,
+    TracedPart,
+    TracedToken,
+    select_pair,
+)
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS: dict[str, Any] = {"groups": 1, "seed": 7}

@@ -11,7 +11,9 @@ import pytest
 from layer_reports import make_documents, make_report, random_report, to_yes
 from scipy.stats import spearmanr
 
-from pragworld_interp.comparison import (
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.layers.comparison import (
     LayerComparison,
     Null,
     Similarity,
@@ -20,10 +22,8 @@ from pragworld_interp.comparison import (
     nearest_layers,
     rearrangements,
 )
-from pragworld_interp.layer_report import Intervention, LayerReport, Role
-from pragworld_interp.targets import Target
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, Role
+from pragworld_tasks.layers.targets import Target
 
 
 def with_effects(effects: Floats, report: LayerReport | None = None) -> LayerReport:

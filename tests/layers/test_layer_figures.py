@@ -16,18 +16,18 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from pragworld_interp.figures import (
+from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.layers.figures import (
     accuracy_figure,
     alterations_figure,
     patching_figure,
 )
-from pragworld_interp.layer_report import Intervention, LayerReport, Outcome
-from pragworld_interp.layer_statistics import compute_report
-from pragworld_interp.patching_report import PatchedProbability
-from pragworld_interp.targets import Module, Target
-from pragworld_tasks.data.documents import ALTERATIONS
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, Outcome
+from pragworld_tasks.layers.layer_statistics import compute_report
+from pragworld_tasks.layers.patching_report import PatchedProbability
+from pragworld_tasks.layers.targets import Module, Target
 
 LONG = "a-rather-long-name-of-a-model-v2-Instruct + adapter"
 ENDLESS = "a" + "-model-with-a-name-that-does-not-end" * 3
@@ -454,7 +454,7 @@ def test_what_cannot_be_drawn_is_refused(
 def test_matplotlib_is_imported_only_to_draw() -> None:
     code = """
 import sys
-import pragworld_interp.comparison, pragworld_interp.layer_report, pragworld_interp.figures
+import pragworld_tasks.layers.comparison, pragworld_tasks.layers.layer_report, pragworld_tasks.layers.figures
 print({"matplotlib", "torch"} & set(sys.modules))
 """
     output = subprocess.run(

@@ -17,21 +17,6 @@ from layer_reports import QUICK, make_documents, make_report, random_report, to_
 from scipy.stats import binomtest, ttest_1samp
 
 from pragworld_interp import EXAMPLES, merge_shards, read_patching, read_trace
-from pragworld_interp.figures import accuracy_figure
-from pragworld_interp.identities import fingerprint, model_titles
-from pragworld_interp.layer_report import (
-    Intervention,
-    Outcome,
-    SweepSettings,
-    write_layers,
-)
-from pragworld_interp.layer_statistics import (
-    compute_report,
-    holm,
-    recompute_report,
-    split_half,
-)
-from pragworld_interp.report_files import read_layers
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
@@ -42,6 +27,21 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.layers.figures import accuracy_figure
+from pragworld_tasks.layers.identities import fingerprint, model_titles
+from pragworld_tasks.layers.layer_report import (
+    Intervention,
+    Outcome,
+    SweepSettings,
+    write_layers,
+)
+from pragworld_tasks.layers.layer_statistics import (
+    compute_report,
+    holm,
+    recompute_report,
+    split_half,
+)
+from pragworld_tasks.layers.report_files import read_layers
 from pragworld_train.layer_settings import LayerSettings
 
 Sweep = tuple[list[Document], Floats]

@@ -9,10 +9,10 @@ from command_runs import refused
 
 from pragworld_interp import detectable_before_sweep
 from pragworld_interp.cli import main
-from pragworld_interp.layer_statistics import holm
-from pragworld_interp.power import smallest_found
 from pragworld_tasks import generate
 from pragworld_tasks.evaluation.metrics import mcnemar, sign_flip_test
+from pragworld_tasks.layers.layer_statistics import holm
+from pragworld_tasks.layers.power import smallest_found
 
 LAYERS = 12
 CHANGES = np.array([[1, 1, -1], [1, 0, 0], [1, 1, 1], [-1, 0, 0], [1, 1, 0]] * 12)  # of 3 documents

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pragworld_interp.targets import Target, choose_targets, parse_layers
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.targets import Target, choose_targets, parse_layers
 
 
 @pytest.mark.parametrize(

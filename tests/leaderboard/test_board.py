@@ -27,8 +27,6 @@ from command_runs import refused
 from places import SAMPLES
 
 from pragworld_interp import EXAMPLES, average_effects, read_patching
-from pragworld_interp.identities import model_titles
-from pragworld_interp.layer_report import p_text
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.sources import FILES
@@ -42,11 +40,13 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
+from pragworld_tasks.layers.identities import model_titles
+from pragworld_tasks.layers.layer_report import p_text
+from pragworld_tasks.layers.page import color_of
 from pragworld_tasks.leaderboard import pages
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
-from pragworld_tasks.leaderboard.layers_page import color_of
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command

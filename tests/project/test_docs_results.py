@@ -14,7 +14,6 @@ import pytest
 from places import ROOT, SAMPLES
 from scipy.stats import spearmanr
 
-from pragworld_interp.layer_statistics import holm
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.readers import read_manual
@@ -29,6 +28,7 @@ from pragworld_tasks.evaluation.published import (
     reading_answers,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
+from pragworld_tasks.layers.layer_statistics import holm
 
 RESULTS, LABELS, HARD, METRICS = (
     (ROOT / "docs" / f"{name}.md").read_text()

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import yaml
 
-from pragworld_interp.report_files import read_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.responses import sampled_documents
+from pragworld_tasks.layers.report_files import read_layers
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train.cli import main
 from pragworld_train.experiments import study as study_module

@@ -23,8 +23,8 @@ from train_runs import (
     trained,
 )
 
-from pragworld_interp.layer_report import Intervention, LayerReport, write_layers
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.layer_report import Intervention, LayerReport, write_layers
 
 ROWS = make_rows(8)
 WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # for layers from a file

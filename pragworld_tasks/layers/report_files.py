@@ -9,24 +9,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
-from pragworld_interp.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
-from pragworld_interp.layer_statistics import recompute_report, settings_problem
-from pragworld_interp.patching_report import SCHEMA as PATCHING_SCHEMA
-from pragworld_interp.patching_report import SCHEMA_VERSION as PATCHING_VERSION
-from pragworld_interp.patching_report import (
+from pragworld_tasks.data.documents import ALTERATIONS, Answer
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_json, read_json_lines
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, model_titles
+from pragworld_tasks.layers.layer_report import SCHEMA, SCHEMA_VERSION, LayerReport
+from pragworld_tasks.layers.layer_statistics import recompute_report, settings_problem
+from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING_SCHEMA
+from pragworld_tasks.layers.patching_report import SCHEMA_VERSION as PATCHING_VERSION
+from pragworld_tasks.layers.patching_report import (
     Agreement,
     Method,
     PairEffect,
     PatchedProbability,
     PatchingReport,
 )
-from pragworld_interp.positions import PARTS_OF_PAIRS, positions_problem
-from pragworld_interp.reports import Ablated, Patched, patching_panels
-from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode
-from pragworld_tasks.data.documents import ALTERATIONS, Answer
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import read_json, read_json_lines
+from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
+from pragworld_tasks.layers.reports import Ablated, Patched, patching_panels
+from pragworld_tasks.layers.serialization import UnfitError, check_schema, check_writer, decode
 
 _TOLERANCE = 1e-6
 _DRAWN = ("low", "high", "both_halves")

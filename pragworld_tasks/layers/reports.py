@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pragworld_interp.figures import Horizontal, Metric, accuracy_figure, patching_figure
-from pragworld_interp.identities import model_titles
-from pragworld_interp.layer_report import By, LayerReport
-from pragworld_interp.patching_report import PatchedProbability, PatchingReport, average_effects
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.figures import Horizontal, Metric, accuracy_figure, patching_figure
+from pragworld_tasks.layers.identities import model_titles
+from pragworld_tasks.layers.layer_report import By, LayerReport
+from pragworld_tasks.layers.patching_report import (
+    PatchedProbability,
+    PatchingReport,
+    average_effects,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

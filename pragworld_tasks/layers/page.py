@@ -6,14 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pragworld_interp.identities import model_titles
-from pragworld_interp.layer_report import LayerReport, LayerResult, Outcome, Role
-from pragworld_interp.patching_report import SCHEMA as PATCHING
-from pragworld_interp.patching_report import PatchedProbability, PatchingReport, average_effects
-from pragworld_interp.report_files import read_layers, read_patching
-from pragworld_interp.serialization import schema_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.formatting import format_interval, format_percent, format_points
+from pragworld_tasks.layers.identities import model_titles
+from pragworld_tasks.layers.layer_report import LayerReport, LayerResult, Outcome, Role
+from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
+from pragworld_tasks.layers.patching_report import (
+    PatchedProbability,
+    PatchingReport,
+    average_effects,
+)
+from pragworld_tasks.layers.report_files import read_layers, read_patching
+from pragworld_tasks.layers.serialization import schema_of
 
 Report = TypeVar("Report", LayerReport, PatchingReport)
 

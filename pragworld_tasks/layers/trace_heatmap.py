@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pragworld_interp.identities import model_titles
-from pragworld_interp.trace_report import TraceReport
 from pragworld_tasks.figures import figure_file
+from pragworld_tasks.layers.identities import model_titles
+from pragworld_tasks.layers.trace_report import TraceReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

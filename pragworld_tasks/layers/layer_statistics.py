@@ -10,21 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity, OwnPrompt
-from pragworld_interp.layer_report import (
-    DocumentResult,
-    Intervention,
-    LayerReport,
-    LayerResult,
-    LogOdds,
-    Outcome,
-    PlainRun,
-    Role,
-    SweepSettings,
-)
-from pragworld_interp.power import smallest_found
-from pragworld_interp.serialization import DIGITS
-from pragworld_interp.targets import Target, every_layer
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split, has_alterations
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
@@ -46,6 +31,21 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, OwnPrompt
+from pragworld_tasks.layers.layer_report import (
+    DocumentResult,
+    Intervention,
+    LayerReport,
+    LayerResult,
+    LogOdds,
+    Outcome,
+    PlainRun,
+    Role,
+    SweepSettings,
+)
+from pragworld_tasks.layers.power import smallest_found
+from pragworld_tasks.layers.serialization import DIGITS
+from pragworld_tasks.layers.targets import Target, every_layer
 
 Report = TypeVar("Report", bound=LayerReport)
 Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes

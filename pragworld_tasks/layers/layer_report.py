@@ -14,10 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from pragworld_interp.identities import DataIdentity, ModelIdentity, model_titles
-from pragworld_interp.power import Detectable
-from pragworld_interp.serialization import encode
-from pragworld_interp.targets import Module, Target, every_layer
 from pragworld_tasks.data.documents import Effect
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Difference
@@ -32,6 +28,10 @@ from pragworld_tasks.formatting import (
     format_size,
     markdown_table,
 )
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, model_titles
+from pragworld_tasks.layers.power import Detectable
+from pragworld_tasks.layers.serialization import encode
+from pragworld_tasks.layers.targets import Module, Target, every_layer
 
 if TYPE_CHECKING:
     from pandas import DataFrame

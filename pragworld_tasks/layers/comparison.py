@@ -23,7 +23,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pragworld_interp.layer_report import (
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
+from pragworld_tasks.formatting import format_number, markdown_table
+from pragworld_tasks.layers.layer_report import (
     By,
     Intervention,
     LayerReport,
@@ -31,11 +34,8 @@ from pragworld_interp.layer_report import (
     check_choice,
     p_text,
 )
-from pragworld_interp.layer_statistics import holm
-from pragworld_interp.serialization import encode
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.formatting import format_number, markdown_table
+from pragworld_tasks.layers.layer_statistics import holm
+from pragworld_tasks.layers.serialization import encode
 
 Null = Literal["shift", "permutation"]
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pragworld_interp.serialization import UnfitError, check_schema, check_writer, decode
-from pragworld_interp.trace_heatmap import trace_figure
-from pragworld_interp.trace_report import PART_TITLES, SCHEMA, SCHEMA_VERSION, TraceReport
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json
+from pragworld_tasks.layers.serialization import UnfitError, check_schema, check_writer, decode
+from pragworld_tasks.layers.trace_heatmap import trace_figure
+from pragworld_tasks.layers.trace_report import PART_TITLES, SCHEMA, SCHEMA_VERSION, TraceReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
