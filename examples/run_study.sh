@@ -11,14 +11,13 @@
 #
 # Settings and their defaults:
 #
-#   SHARDS=4                             steps that divide each sweep
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft'                   further options of pragworld-train
 #   CHAT_TEMPLATE=1                      apply it in all steps; CHAT_TEMPLATE= for base models
 set -euo pipefail
 : "${OUT:?set OUT to a folder that outlives the machine}" "${1:?name one or more models}"
-SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual} METADATA=${METADATA:-'{"split": "validation"}'}
+TASKS=${TASKS:-pragworld_manual} METADATA=${METADATA:-'{"split": "validation"}'}
 TRAIN=${TRAIN---use_peft} CHAT_TEMPLATE=${CHAT_TEMPLATE-1}
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -37,10 +36,11 @@ step() {
   keep "$work/$1" "$1"
 }
 
-# Run lm_eval with a folder for its results, which have to be there: if it cannot write them, it only
-# logs that.
-run_lm_eval() {
-  lm_eval --output_path "$1" --log_samples "${@:2}"
+# Evaluate a model: a folder for the results, and lm-eval's arguments for it. The results have to be
+# there: if lm_eval cannot write them, it only logs that.
+evaluate() {
+  lm_eval --output_path "$1" --log_samples --model hf --model_args "$2" --include_path "$tasks" \
+    --tasks "$TASKS" --batch_size 16 ${CHAT_TEMPLATE:+--apply_chat_template}
   if ! find "$1" -name 'samples_*.jsonl' -size +0 | grep -q . ||
     ! find "$1" -name 'results_*.json' -size +0 | grep -q .; then
     echo "$1: lm_eval wrote no results; see its log" >&2
@@ -48,22 +48,10 @@ run_lm_eval() {
   fi
 }
 
-# Evaluate a model: its name in OUT, and lm-eval's arguments for it.
-evaluate() {
-  step "results/$1" run_lm_eval "$work/results/$1" --model hf --model_args "$2" \
-    --include_path "$tasks" --tasks "$TASKS" --batch_size 16 ${CHAT_TEMPLATE:+--apply_chat_template}
-}
-
-# Sweep a model's layers in shards: its name in OUT, and the model.
+# Sweep a model's layers: a folder for the report, and the model.
 sweep() {
-  local number shard
-  for number in $(seq "$SHARDS"); do
-    shard=sweeps/$1/shard-$number
-    step "$shard" pragworld-interp ablate --model "$2" --split generated --metadata "$METADATA" \
-      ${CHAT_TEMPLATE:+--chat-template} --out "$work/$shard/layers.json" --shard "$number/$SHARDS"
-  done
-  step "layers/$1" pragworld-interp merge "$OUT/sweeps/$1"/shard-*/layers.json.* \
-    --out "$work/layers/$1/layers.json"
+  pragworld-interp ablate --model "$2" --split generated --metadata "$METADATA" \
+    ${CHAT_TEMPLATE:+--chat-template} --out "$1/layers.json"
 }
 
 # Fine-tune a model on its layers, from the last checkpoint in OUT if there is one.
@@ -101,16 +89,17 @@ copy_checkpoint() {
 tasks=$(pragworld-tasks path)
 for model in "$@"; do
   name=${model//\//__}
-  evaluate "$name" "pretrained=$model"
-  sweep "$name" "$model"
+  step "results/$name" evaluate "$work/results/$name" "pretrained=$model"
+  step "layers/$name" sweep "$work/layers/$name" "$model"
   step "trained/$name" train "$name" "$model"
   rm -rf "${OUT:?}/checkpoints/$name"
   trained=$OUT/trained/$name
   if [[ -e $trained/adapter_config.json ]]; then
-    evaluate "$name-trained" "pretrained=$model,peft=$trained"
+    arguments=pretrained=$model,peft=$trained
   else
-    evaluate "$name-trained" "pretrained=$trained"
+    arguments=pretrained=$trained
   fi
+  step "results/$name-trained" evaluate "$work/results/$name-trained" "$arguments"
 done
 pragworld-tasks board "$OUT/results" --layers "$OUT"/layers/*/layers.json --out "$work/board"
 keep "$work/board" board

@@ -16,7 +16,6 @@ from pragworld_tasks.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from pragworld_interp.notebook import ablate, patch, trace
-    from pragworld_interp.sweep_shards import merge_shards
     from pragworld_tasks.layers import EXAMPLES
     from pragworld_tasks.layers.comparison import LayerComparison
     from pragworld_tasks.layers.comparison import compare_reports as compare
@@ -55,7 +54,6 @@ __all__ = [
     "average_effects",
     "compare",
     "detectable_before_sweep",
-    "merge_shards",
     "patch",
     "patching_figure",
     "read_layer_files",
@@ -88,7 +86,6 @@ __getattr__, __dir__ = lazy_exports(
         "average_effects": "pragworld_tasks.layers.patching_report:average_effects",
         "compare": "pragworld_tasks.layers.comparison:compare_reports",
         "detectable_before_sweep": "pragworld_tasks.layers.power:detectable_before_sweep",
-        "merge_shards": "sweep_shards:merge_shards",
         "patch": "notebook:patch",
         "patching_figure": "pragworld_tasks.layers.figures:patching_figure",
         "read_layer_files": "pragworld_tasks.layers.report_files:read_layer_files",

@@ -280,7 +280,7 @@ def build_ablation(
         return torch.stack([rows.cpu() for rows in outputs])
 
     with rope_of_each_row(decoder.model):
-        by_prompt = divide_prompts(len(numbers), measure, replacement, decoder.is_divided)
+        by_prompt = divide_prompts(len(numbers), measure, replacement)
     outputs = torch.cat(by_prompt, 1)
     if replacement == "mean":
         # Some devices have no float64.

@@ -105,15 +105,17 @@ def _holds(
     supports: Callable[[Decoder, Sequence[Tokens]], bool], decoder: Decoder, probe: list[Tokens]
 ) -> bool:
     """Return what a probe says, from its last three prompts if the memory is short."""
-    for prompts in (probe,) if decoder.is_divided else (probe, probe[-3:]):
+    for prompts in (probe, probe[-3:]):
         try:
             return supports(decoder, prompts)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
         clear_device_cache(garbage_collection=True)
-    other = "or more processes" if decoder.is_divided else "a quantized model or a larger device"
-    raise InputError(f"out of memory on the longest prompt; use a smaller dtype, {other}")
+    raise InputError(
+        "out of memory on the longest prompt; use a smaller dtype, a quantized model or a larger "
+        "device"
+    )
 
 
 @torch.inference_mode()

@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from pragworld_interp.processes import sharing_errors
 from pragworld_tasks.command_line import (
     Commands,
     add_command,
@@ -36,7 +35,6 @@ from pragworld_tasks.layers.targets import Module, parse_layers
 from pragworld_tasks.layers.trace_files import read_trace
 from pragworld_tasks.layers.trace_report import SCHEMA as TRACE
 from pragworld_tasks.layers.trace_report import select_pair
-from pragworld_tasks.shards import Shard, parse_shard
 
 if TYPE_CHECKING:
     from pragworld_interp.pipeline import SweepInputs
@@ -78,7 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = add_commands(parser)
     _add_ablate(commands)
     _add_patch(commands)
-    _add_merge(commands)
     _add_trace(commands)
     _add_plot(commands)
     _add_compare(commands)
@@ -90,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
 # Sweeps -------------------------------------------------------------------------------------------
 
 _RESUME = (
-    "Rerun the same command to resume an interrupted run. With --shard 1/4, it does a quarter of "
-    "the run; `merge` joins the quarters."
+    "Rerun the same command to resume an interrupted run. `accelerate launch` or `torchrun` "
+    "divides it among processes, each with a model of its own."
 )
 
 
@@ -106,9 +103,7 @@ def _add_ablate(commands: Commands) -> None:
         example="pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
         "--out layers.json\n"
         "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual --module heads "
-        "--layers 10-13 --out heads.json\n"
-        "pragworld-interp ablate --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out layers.json --shard 1/4",
+        "--layers 10-13 --out heads.json",
     )
     add = command.add_argument
     modules, replacements = get_args(Module), get_args(Replacement)
@@ -142,7 +137,6 @@ def _add_ablate(commands: Commands) -> None:
     _add_shared(command)
 
 
-@sharing_errors()
 def _ablate(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions):
         raise InputError(f"--positions {options.positions}: {problem}")
@@ -153,7 +147,7 @@ def _ablate(options: argparse.Namespace) -> None:
 
     seed = options.seed if options.replacement == "resample" else None
     intervention = Intervention(options.module, options.replacement, seed, options.positions)
-    report = ablate_layers(sweep, intervention, _out(options), layers, _shard(options))
+    report = ablate_layers(sweep, intervention, options.out, layers)
     if report is not None:
         print(report.to_text())
 
@@ -167,9 +161,7 @@ def _add_patch(commands: Commands) -> None:
         description="Runs each original prompt with the residuals of one layer replaced by those "
         f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
         example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out patching.jsonl\n"
-        "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out patching.jsonl --shard 1/4",
+        "--out patching.jsonl",
     )
     command.add_argument(
         "--positions",
@@ -196,7 +188,6 @@ def _add_patch(commands: Commands) -> None:
     _add_shared(command)
 
 
-@sharing_errors()
 def _patch(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
         raise InputError(f"--positions {options.positions}: {problem}")
@@ -204,11 +195,6 @@ def _patch(options: argparse.Namespace) -> None:
         raise InputError(f"--check-pairs {options.check_pairs}: must be at least 0")
     if options.method == "attribution" and options.engine == "pyvene":
         raise InputError("--method attribution: not one of --engine pyvene; use --engine sweep")
-    if options.method == "attribution" and options.shard and options.check_pairs:
-        raise InputError(
-            "--method attribution: estimates are compared on pairs of the whole run, not of a "
-            "shard; pass --check-pairs 0, or leave out --shard"
-        )
     sweep = _prepare(options)
 
     from pragworld_interp.pipeline import patch_layers
@@ -216,38 +202,12 @@ def _patch(options: argparse.Namespace) -> None:
     report = patch_layers(
         sweep,
         options.positions,
-        _out(options),
+        options.out,
         options.method,
         options.check_pairs,
-        _shard(options),
     )
     if report is not None:
         print(report.to_text())
-
-
-def _add_merge(commands: Commands) -> None:
-    command = add_command(
-        commands,
-        "merge",
-        _merge,
-        "join the shards that `ablate` or `patch` wrote with --shard",
-        description="The report is the one that a run without --shard writes, byte for byte.",
-        example="pragworld-interp merge layers.json.shard-*-of-4 --out layers.json",
-    )
-    add = command.add_argument
-    add("files", nargs="+", type=Path, metavar="SHARD", help="the files of all shards of one run")
-    add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
-    add("--overwrite", action="store_true", help="replace a report")
-
-
-def _merge(options: argparse.Namespace) -> None:
-    from pragworld_interp.sweep_shards import merge_shards
-
-    _check_out(options.out, options.overwrite)
-    report = merge_shards(options.files)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    report.write(options.out, options.overwrite)
-    print(report.to_text())
 
 
 def _add_trace(commands: Commands) -> None:
@@ -271,7 +231,6 @@ def _add_trace(commands: Commands) -> None:
     _add_engine(add)
 
 
-@sharing_errors()
 def _trace(options: argparse.Namespace) -> None:
     from pragworld_tasks.layers.trace_heatmap import trace_figure
 
@@ -306,12 +265,6 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
     add("--overwrite", action="store_true", help="replace a finished report")
-    add(
-        "--shard",
-        metavar="I/N",
-        help="do only part I of N, such as 1/4, and write it to FILE.shard-I-of-N for `merge`; "
-        "default: do all",
-    )
     _add_engine(add)
 
 
@@ -326,12 +279,6 @@ def _add_model(command: argparse.ArgumentParser) -> None:
         "--device-map",
         help="'auto' to spread the model over all devices, or a device such as cuda:0; default: "
         "the accelerator if there is one, else the CPU",
-    )
-    add(
-        "--tensor-parallel",
-        action="store_true",
-        help="divide the model among the processes that torchrun starts; without, each has a model "
-        "of its own, and they divide the run",
     )
     add("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes; default: none")
     add(
@@ -382,15 +329,15 @@ def _add_engine(add: Callable[..., object]) -> None:
         "--batch-tokens",
         type=int,
         metavar="N",
-        help="tokens that go through a layer at a time, halved when memory is short, except with "
-        "--tensor-parallel; default: 1280 on a CPU, 32768 on an accelerator",
+        help="tokens that go through a layer at a time, halved when memory is short; default: 1280 "
+        "on a CPU, 32768 on an accelerator",
     )
 
 
 def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
-    _check_out(_out(options), options.overwrite)
+    _check_out(options.out, options.overwrite)
     documents, generator = _documents(options)
     return _load(options, _limited(documents, options.limit), generator)
 
@@ -399,17 +346,6 @@ def _limited(documents: list[Document], limit: int | None) -> list[Document]:
     """Return the documents of the first groups, as many as the limit."""
     groups = [*dict.fromkeys(document.group for document in documents)][:limit]
     return [document for document in documents if document.group in groups]
-
-
-def _shard(options: argparse.Namespace) -> Shard | None:
-    return None if options.shard is None else parse_shard(options.shard)
-
-
-def _out(options: argparse.Namespace) -> Path:
-    """Return the file that a sweep writes: its report, or its shard."""
-    shard = _shard(options)
-    out: Path = options.out
-    return out.with_name(f"{out.name}.{shard.name}") if shard else out
 
 
 def _check_sizes(options: argparse.Namespace, *names: str) -> None:

@@ -6,7 +6,6 @@ weights that receives one tensor and nothing else; attention is the part that al
 positions and a mask. Architectures without such parts raise an error that names them.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from packaging.version import Version
 from torch import Tensor, nn
 
 from pragworld_interp.modules import first_tensor, replaced_forward
-from pragworld_interp.processes import meet
 from pragworld_interp.prompt_texts import label_tokens
 from pragworld_tasks.errors import InputError
 
@@ -33,19 +31,15 @@ class Heads:
         projection: The module into which the outputs of all heads go, side by side.
         count: How many they are.
         width: The width of each.
-        before: How many columns go into the projection in the processes before this one, if the
-            heads are divided among processes.
     """
 
     projection: nn.Module
     count: int
     width: int
-    before: int = 0
 
     def columns(self, head: int) -> slice:
-        """Return the columns of a head among those that go into the projection in this process."""
-        start = head * self.width - self.before
-        return slice(max(0, start), max(0, start + self.width))
+        """Return the columns of a head among those that go into the projection."""
+        return slice(head * self.width, (head + 1) * self.width)
 
 
 @dataclass(frozen=True)
@@ -97,11 +91,6 @@ class Decoder:
         """The type of the residual stream."""
         dtype: torch.dtype = self.model.get_input_embeddings().weight.dtype
         return dtype
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether the model is divided among processes, all of which run every batch."""
-        return _is_divided(self.model)
 
     @property
     def attention(self) -> str:
@@ -172,13 +161,10 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
 
     Raises:
         InputError: Blocks, attention or MLPs cannot be found, some weights are not in memory, a
-            PEFT adapter is not within the model's modules or on a model that is divided among
-            processes, or attention is flex_attention.
+            PEFT adapter is not within the model's modules, or attention is flex_attention.
     """
     adapter = ", ".join(getattr(model, "peft_config", None) or ())
     model = with_adapter_inside(model, adapter)
-    if adapter and _is_divided(model):
-        raise divided_adapter_error(adapter)
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(
             f"{_architecture(model)}: some weights do not fit into memory; use a smaller dtype, "
@@ -190,21 +176,7 @@ def without_labels(model: Any, tokenizer: Any) -> Decoder:
             "among branches; use sdpa as the implementation of attention"
         )
     model.eval()
-    if _is_divided(model):
-        meet()  # before the model runs, because its parts wait for each other
     return Decoder(model, tokenizer, find_blocks(model), (), sliding_window(model))
-
-
-def _is_divided(model: Any) -> bool:
-    return (getattr(model, "_tp_size", None) or 1) > 1
-
-
-def divided_adapter_error(adapter: str) -> InputError:
-    """Return the error that an adapter is on a model which is divided among processes."""
-    return InputError(
-        f"adapter {adapter}: it cannot be swept on a model that is divided by tensor parallelism; "
-        "merge it into the model, as peft's `merge_and_unload` does"
-    )
 
 
 def with_adapter_inside(model: Any, adapter: str) -> Any:
@@ -346,12 +318,8 @@ def _find_parts(
 
 def _find_heads(projection: nn.Module, calls: dict[nn.Module, _Call], count: int) -> Heads | None:
     """Return the heads whose outputs go into a projection; None if their widths differ."""
-    columns, before = calls[projection].first.shape[-1], 0
-    mesh = getattr(getattr(projection, "weight", None), "device_mesh", None)
-    if mesh is not None and columns < (total := int(projection.in_features)):  # type: ignore[arg-type]
-        # Tensor parallelism divides columns into parts of one size, of which the last may be short.
-        columns, before = total, mesh.get_local_rank() * math.ceil(total / mesh.size())
-    return Heads(projection, count, columns // count, before) if columns % count == 0 else None
+    columns = calls[projection].first.shape[-1]
+    return Heads(projection, count, columns // count) if columns % count == 0 else None
 
 
 def _head_count(model: Any, layer: int) -> int | None:
@@ -528,25 +496,9 @@ def label_rows_only(model: Any, labels: tuple[int, ...]) -> Iterator[list[int] |
 
     def forward(hidden: Tensor) -> Tensor:
         # In float32: rounded to a shorter type, the logits of labels would often be equal.
-        bias = None if head.bias is None else _take(head.bias, rows).float()
-        weight = _take(head.weight, rows).float()
+        bias = None if head.bias is None else head.bias[rows].float()
+        weight = head.weight[rows].float()
         return nn.functional.linear(hidden.to(rows.device).float(), weight, bias)
 
     with replaced_forward(head, forward):
         yield slice(None)
-
-
-def _take(parameter: Any, rows: Tensor) -> Tensor:
-    """Return rows of a matrix or a bias, which may be divided among processes."""
-    mesh = getattr(parameter, "device_mesh", None)
-    if mesh is None:
-        taken: Tensor = parameter[rows]
-    elif parameter.ndim == 1:
-        taken = parameter.full_tensor()[rows]
-    else:
-        from torch.distributed.tensor import DTensor, Replicate
-
-        everywhere = DTensor.from_local(rows, mesh, [Replicate()])
-        by_process: Any = nn.functional.embedding(everywhere, parameter)
-        taken = by_process.full_tensor()
-    return taken

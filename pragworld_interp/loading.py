@@ -11,14 +11,8 @@ from typing import Any, Literal
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from pragworld_interp.decoder import (
-    Decoder,
-    divided_adapter_error,
-    from_model,
-    with_adapter_inside,
-)
+from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
 from pragworld_interp.modules import is_out_of_memory
-from pragworld_interp.processes import meet
 from pragworld_interp.runs import process_state
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.identities import ModelIdentity
@@ -46,8 +40,6 @@ class Model:
         adapter: The name or folder of a PEFT adapter on top of the model.
         dtype: "float32", "bfloat16" or "float16"; "auto" keeps the type of the weights.
         device_map: "auto" spreads the model over all devices; or a device, such as "cuda:0".
-        tensor_parallel: Whether to divide the model among the processes that torchrun started, by
-            the plan that transformers has for its architecture.
         quantization: Quantization by bitsandbytes, which must be installed.
         attn_implementation: An implementation of attention, as transformers names them; None for
             the one that transformers chooses.
@@ -60,7 +52,6 @@ class Model:
     adapter: str | None = None
     dtype: str = "auto"
     device_map: str | None = None
-    tensor_parallel: bool = False
     quantization: Quantization | None = None
     attn_implementation: str | None = None
     chat_template: bool = False
@@ -76,7 +67,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     Raises:
         InputError: The model or its adapter is missing, incomplete, or cannot be swept.
     """
-    placement = _placement(model)
     shared: dict[str, Any] = {
         "revision": model.revision,
         "trust_remote_code": model.trust_remote_code,
@@ -94,7 +84,7 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             dtype=model.dtype,
             use_safetensors=True,
             output_loading_info=True,
-            **placement,
+            device_map=model.device_map or str(process_state().device),
             **_quantization_config(model.quantization),
             **_attention_setting(model.attn_implementation),
             **shared,
@@ -105,11 +95,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
             reason = "it needs code that comes with it; read the code, then use --trust-remote-code"
         elif "model.safetensors" in reason:
             reason += "; only weights in safetensors format are supported"
-        elif "has no `tp_plan`" in reason:
-            reason = (
-                "transformers has no plan for tensor parallelism of its architecture; start one "
-                "process with --device-map auto instead"
-            )
         elif model.attn_implementation and re.search("attention|attn|kernels", str(error), re.I):
             raise _attention_error(model, error) from error
         raise InputError(f"model {model.name}: {reason}") from error
@@ -128,12 +113,6 @@ def load_decoder(model: Model) -> tuple[Decoder, ModelIdentity]:
     try:
         decoder = from_model(network, tokenizer, model.chat_template)
     except RuntimeError as error:  # such as flash attention in float32
-        if model.tensor_parallel and "shape" in str(error):
-            raise InputError(
-                f"model {model.name}: its attention heads cannot be divided among "
-                f"{process_state().num_processes} processes; use a number that divides those of "
-                "its keys"
-            ) from error
         if model.attn_implementation is None or is_out_of_memory(error):
             raise
         raise _attention_error(model, error) from error
@@ -211,34 +190,6 @@ def _adapter_identity(model: Any, name: str | None) -> str | None:
     return f"{(name or '+'.join(active)).rstrip('/')}@{digest.hexdigest()[:8]}"
 
 
-def _placement(model: Model) -> dict[str, Any]:
-    """Return the settings that place a model on devices."""
-    processes = process_state().num_processes
-    if not model.tensor_parallel:
-        return {"device_map": model.device_map or str(process_state().device)}
-    if processes == 1:
-        raise InputError(
-            "--tensor-parallel divides a model among processes, and there is one; start more, as "
-            "in `torchrun --nproc_per_node 2 -m pragworld_interp ablate --tensor-parallel …`"
-        )
-    for option in ("device_map", "quantization"):
-        if getattr(model, option):
-            raise InputError(
-                f"--tensor-parallel and --{option.replace('_', '-')} exclude each other; leave out "
-                "one of them"
-            )
-    if model.adapter:
-        raise divided_adapter_error(model.adapter)
-    try:
-        from transformers.distributed import DistributedConfig, tensor_parallel  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "--tensor-parallel needs transformers 5.17 or newer: pip install -U transformers"
-        ) from error
-    meet()  # before the model is loaded, for which the processes connect
-    return {"distributed_config": DistributedConfig(tp_size=processes, tp_plan="auto")}
-
-
 def _attention_setting(name: str | None) -> dict[str, str]:
     # None would replace the implementation that a config.json names.
     return {} if name is None else {"attn_implementation": name}
@@ -275,18 +226,6 @@ def local_files(folders: Iterable[str]) -> dict[str, dict[str, tuple[int, int]]]
         }
         for kind, patterns in (("weights", _WEIGHTS), ("files", _OTHER_FILES))
     }
-
-
-def file_digests(files: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 digests of files, by path.
-
-    Copies of a file on several machines have the same one, whenever they were made.
-    """
-    digests = {}
-    for file in files:
-        with Path(file).open("rb") as stream:
-            digests[file] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return digests
 
 
 def _quantization_config(quantization: Quantization | None) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from pragworld_interp import pipeline
 from pragworld_interp.arguments import check_sweepable, to_integer, to_items, to_size
 from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.loading import model_identity
-from pragworld_interp.processes import sharing_errors
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
-from pragworld_interp.runs import from_first, process_state
+from pragworld_interp.runs import process_state
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.identities import OwnPrompt
@@ -102,9 +101,10 @@ def ablate(
     intervention = Intervention(module, replacement, drawn, positions)
     own = _own_data(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
-    with sharing_errors(), prepared as (sweep, folder):
+    with prepared as (sweep, folder):
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
-    return Ablated(**vars(from_first(report)))
+    assert report is not None
+    return Ablated(**vars(report))
 
 
 def patch(
@@ -167,10 +167,11 @@ def patch(
         raise InputError(f"check_pairs={check_pairs}: must be at least 0")
     own = _own_data(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
-    with sharing_errors(), prepared as (sweep, folder):
+    with prepared as (sweep, folder):
         file = folder / "patching.jsonl"
         report = pipeline.patch_layers(sweep, positions, file, method, check_pairs)
-    return Patched(**vars(from_first(report)))
+    assert report is not None
+    return Patched(**vars(report))
 
 
 def trace(
@@ -231,7 +232,7 @@ def trace(
             )
         own = replace(own, groups=[0, 0])
     prepared = _prepared(model, tokenizer, listed, own, chat_template, batch_tokens)
-    with sharing_errors(), prepared as (sweep, _):
+    with prepared as (sweep, _):
         report = pipeline.trace_layers(sweep)
     return Traced(**vars(report))
 
@@ -319,10 +320,9 @@ def _prepared(
         else:
             swept = listed
             decoder = from_model(model, tokenizer, chat_template)
-        if process_state().num_processes > 1 and not decoder.is_divided:
+        if process_state().num_processes > 1:
             raise InputError(
-                "a model in memory is swept by one process, unless it is divided among all by "
-                "tensor parallelism; for several, use `pragworld-interp`"
+                "a model in memory is swept by one process; for several, use `pragworld-interp`"
             )
         config = model.config.get_text_config()
         identity = model_identity(

@@ -4,7 +4,6 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +22,6 @@ from pragworld_interp import (
     tracing,
 )
 from pragworld_interp.decoder import Decoder
-from pragworld_interp.sweep_shards import SweepShard, write_shard
 from pragworld_interp.tokenization import (
     PromptGroup,
     gold_first,
@@ -37,12 +35,11 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
 from pragworld_tasks.layers.layer_report import (
-    DocumentResult,
     Intervention,
     LayerReport,
     write_layers,
 )
-from pragworld_tasks.layers.layer_statistics import compute_report, document_results
+from pragworld_tasks.layers.layer_statistics import compute_report
 from pragworld_tasks.layers.patching_report import (
     CHECKED_PAIRS,
     Agreement,
@@ -55,7 +52,6 @@ from pragworld_tasks.layers.patching_report import (
 from pragworld_tasks.layers.serialization import decode, encode
 from pragworld_tasks.layers.targets import Layers, choose_targets, every_layer
 from pragworld_tasks.layers.trace_report import TraceReport
-from pragworld_tasks.shards import Shard, check_enough_units
 
 # All layers in one pass, or one prompt and one layer at a time.
 Engine = Literal["sweep", "pyvene"]
@@ -96,8 +92,6 @@ def prepare_sweep(
     Raises:
         InputError: The model is missing, incomplete or cannot be swept, or a prompt is too long.
     """
-    if model.tensor_parallel and engine == "pyvene":
-        raise InputError("--engine pyvene takes whole models; leave out --tensor-parallel")
     decoder, identity = loading.load_decoder(model)
     sweep = inputs_of(decoder, identity, documents, generator, engine, budget)
     # An adapter's folder may be given as the model, without the base model that is in another one.
@@ -128,7 +122,6 @@ def inputs_of(
         "data": asdict(data),
         "engine": engine,
         "attention": decoder.attention,
-        "tensor_parallel": runs.process_state().num_processes if decoder.is_divided else None,
         "trees": trees,
         "batch_tokens": budget,
     }
@@ -168,19 +161,17 @@ def ablate_layers(
     intervention: Intervention,
     out: Path,
     layers: Layers | None = None,
-    shard: Shard | None = None,
 ) -> LayerReport | None:
     """Ablate each layer in turn, write the report to `out`, and return it.
 
     An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report. A shard has none.
+    only the first returns the report.
 
     Args:
         sweep: The model and the documents.
         intervention: What to do.
-        out: The file of the report, or of the shard.
+        out: The file of the report.
         layers: The layers to ablate, each alone or some together; None for every layer.
-        shard: The part of the run to do; None for all of it.
 
     Raises:
         InputError: A layer does not exist, a prompt has no such positions, attention has no heads
@@ -206,7 +197,6 @@ def ablate_layers(
     if trees and intervention.positions != "all":  # where prompts share fewer tokens
         trees = _takes_trees(sweep.decoder, sweep.model, sweep.groups, intervention.positions)
     units = packing.work_units(sweep.groups, trees, sweep.budget, intervention.positions)
-    units = _own_units(units, shard)
     replacement = ablation.build_ablation(sweep.decoder, sweep.groups, intervention, targets)
 
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
@@ -242,14 +232,8 @@ def ablate_layers(
         return None
     documents = [document for group, _ in by_group for document in group.documents]
     gold = [row for _, rows in by_group for row in rows]
-    report = None
-    if shard:
-        _write_shard("ablate", shard, run_identity, document_results(documents, gold), out)
-    else:
-        report = compute_report(
-            documents, gold, sweep.model, sweep.data, intervention, targets=targets
-        )
-        write_layers(report, out)
+    report = compute_report(documents, gold, sweep.model, sweep.data, intervention, targets=targets)
+    write_layers(report, out)
     runs.remove_journals(out)
     return report
 
@@ -260,21 +244,18 @@ def patch_layers(
     out: Path,
     method: Method = "exact",
     check_pairs: int = CHECKED_PAIRS,
-    shard: Shard | None = None,
 ) -> PatchingReport | None:
     """Patch the residuals at each layer in turn, write the report to `out`, and return it.
 
     An interrupted run resumes from the journals beside `out`. If several processes share the run,
-    only the first returns the report. A shard has none.
+    only the first returns the report.
 
     Args:
         sweep: The model and the documents.
         positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
-        out: The file of the report, or of the shard.
+        out: The file of the report.
         method: Whether effects are exact or estimated.
-        check_pairs: On how many pairs, at most, estimates are compared with exact patching. A shard
-            compares none.
-        shard: The part of the run to do; None for all of it.
+        check_pairs: On how many pairs, at most, estimates are compared with exact patching.
 
     Raises:
         InputError: There are no altered variants with their originals, a prompt has no such
@@ -293,31 +274,19 @@ def patch_layers(
         group_positions(group, patching.needed_positions(positions))
     work = _patching_work(sweep, positions, method)
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
-    units = _own_units(units, shard)
-    run_identity = {
-        **sweep.run_identity,
-        "positions": positions,
-        "method": method,
-        "pairs": sum(map(patching.count_pairs, sweep.groups)),  # for `sweep_shards.merge_shards`
-    }
+    run_identity = {**sweep.run_identity, "positions": positions, "method": method}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]
 
     by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
     pairs = tuple(effect for _, effects in by_group or () for effect in effects)
-    sample = sample_pairs(pairs, check_pairs) if method == "attribution" and not shard else []
-    if sweep.decoder.is_divided:
-        sample = runs.from_first(sample)
+    sample = sample_pairs(pairs, check_pairs) if method == "attribution" else []
     checked = _check_estimates(sweep, positions, sample) if sample else None
     if by_group is None:
         return None
-    report = None
-    if shard:
-        _write_shard("patch", shard, run_identity, pairs, out)
-    else:
-        report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
-        write_patching(report, out)
+    report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
+    write_patching(report, out)
     runs.remove_journals(out)
     return report
 
@@ -379,7 +348,6 @@ def _check_estimates(sweep: SweepInputs, positions: str, sample: Sequence[PairEf
         work,
         sweep.budget,
         lambda group: place_of(group.documents[1]),
-        adapts=not sweep.decoder.is_divided,
     )
     exact: dict[int, PairEffect] = {}
     for unit in packing.work_units(alone, sweep.trees, sweep.budget):
@@ -397,14 +365,6 @@ def _one_pair(group: PromptGroup, pair: PairEffect) -> PromptGroup:
         prompts=tuple(group.prompts[place] for place in places),
         parts=tuple(group.parts[place] for place in places),
     )
-
-
-def _own_units(units: list[list[PromptGroup]], shard: Shard | None) -> list[list[PromptGroup]]:
-    """Return the units of a shard; all of them without one."""
-    if shard is None:
-        return units
-    check_enough_units(shard, units, "a smaller --batch-tokens")
-    return [*shard.units(units)]
 
 
 def _results(
@@ -429,7 +389,6 @@ def _results(
             run_identity,
             sweep.budget,
             description,
-            sweep.decoder.is_divided,
         )
     except _NotFiniteError:  # no rerun can use the journals
         runs.remove_journals(out)
@@ -438,23 +397,6 @@ def _results(
         return None
     groups = [group for unit in units for group in unit]  # units have the order of their lengths
     return sorted(zip(groups, results, strict=True), key=lambda pair: pair[0].documents[0].group)
-
-
-def _write_shard(
-    command: Literal["ablate", "patch"],
-    shard: Shard,
-    run_identity: dict[str, Any],
-    results: Sequence[DocumentResult] | Sequence[PairEffect],
-    out: Path,
-) -> None:
-    """Write the file of a shard, and print its name."""
-    run = {
-        **run_identity,
-        **{kind: loading.file_digests(run_identity[kind]) for kind in ("weights", "files")},
-        "versions": {name: version(name) for name in ("pragworld", "torch", "transformers")},
-    }
-    write_shard(out, SweepShard(command, shard, len(results), run), results)
-    print(out)
 
 
 class _NotFiniteError(InputError):
@@ -499,13 +441,12 @@ def trace_layers(sweep: SweepInputs) -> TraceReport:
         sweep: The model, and an original with one altered variant.
 
     Raises:
-        InputError: Several processes run this, each with a model of its own; the engine is not
-            installed, logits are not finite, or the memory does not suffice.
+        InputError: Several processes run this, the engine is not installed, logits are not finite,
+            or the memory does not suffice.
     """
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
-    is_divided = sweep.decoder.is_divided
-    if runs.process_state().num_processes > 1 and not is_divided:
+    if runs.process_state().num_processes > 1:
         raise InputError("a trace is run by one process; start it without a launcher")
     (group,) = sweep.groups
     layers = [target.name for target in every_layer(len(sweep.decoder.blocks))]
@@ -526,7 +467,7 @@ def trace_layers(sweep: SweepInputs) -> TraceReport:
         return [(logits.plain, patched) for patched in logits.patched.unbind(1)]
 
     place = place_of(group.documents[plan.altered])
-    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place, adapts=not is_divided)
+    memory = runs.MemoryLimit(work, sweep.budget, lambda _: place)
     results: list[tuple[torch.Tensor, torch.Tensor]] = []
     with tqdm(
         total=len(plan.pairs),

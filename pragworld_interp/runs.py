@@ -3,15 +3,14 @@
 Before anything runs, the groups are divided into units of work by a budget in tokens. The results
 therefore depend neither on interruptions nor on how many processes share the run.
 
-Several processes share either the run, each with a model of its own, or a model that is divided
-among them. In the latter case all do the same units in the same order, and the first keeps the
-journal.
+Several processes that `accelerate launch` or `torchrun` starts divide the units among them, each
+with a model of its own.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -23,7 +22,6 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pragworld_interp.modules import is_out_of_memory
-from pragworld_interp.processes import check_others, meet
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal, read_journal
@@ -32,6 +30,8 @@ from pragworld_tasks.journal import open_journal, read_journal
 CPU_TOKENS = 1280
 ACCELERATOR_TOKENS = 32768
 _FEWEST_TOKENS = 16
+# A process with faster devices waits for the others at the end; torch would give up after minutes.
+_LONGEST_WAIT = timedelta(days=1)
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -48,12 +48,10 @@ def run_units(
     identity: Mapping[str, Any],
     budget: int,
     description: str,
-    is_divided: bool = False,
 ) -> list[Any] | None:
     """Do the work on all units, or on those that an interrupted run has left.
 
-    Several processes divide the units among them. Each keeps a journal beside `target`. Processes
-    among which the model is divided all do every unit, and the first keeps a journal.
+    Several processes divide the units among them. Each keeps a journal beside `target`.
 
     Args:
         units: Groups that run together.
@@ -64,20 +62,16 @@ def run_units(
         identity: What the results depend on; a journal with another identity is refused.
         budget: The tokens that go through a layer at a time.
         description: The text beside the progress bar.
-        is_divided: Whether the model is divided among the processes.
 
     Returns:
         The decoded results of all groups, in order; None in all processes but the first.
 
     Raises:
-        InputError: The journal has another identity, a single group does not fit into memory, or
-            another process has failed.
+        InputError: The journal has another identity, or a single group does not fit into memory.
     """
     state = process_state()
-    memory = MemoryLimit(
-        work, budget, lambda group: f"group {group.documents[0].group}", adapts=not is_divided
-    )
-    mine = own_share(len(units), is_divided)
+    memory = MemoryLimit(work, budget, lambda group: f"group {group.documents[0].group}")
+    mine = own_share(len(units))
     path = target.with_name(f"{_prefix(target)}{state.process_index}")
 
     def decode_unit(record: Any) -> tuple[int, list[Any]]:
@@ -88,11 +82,8 @@ def run_units(
             decode(group, result) for group, result in zip(units[number], results, strict=True)
         ]
 
-    keeps_journal = state.is_main_process or not is_divided
-    with open_journal(path, identity, decode_unit) if keeps_journal else nullcontext() as journal:
-        finished = {*_read_journals(target, identity, decode_unit)} if keeps_journal else set()
-        if is_divided:
-            finished = from_first(finished)
+    with open_journal(path, identity, decode_unit) as journal:
+        finished = {*_read_journals(target, identity, decode_unit)}
         progress = tqdm(
             total=sum(_count_documents(units[number]) for number in mine),
             initial=sum(_count_documents(units[number]) for number in mine if number in finished),
@@ -103,84 +94,51 @@ def run_units(
         )
         with progress:
             for number in mine:
-                # Processes of a divided model start a unit together, others at their own pace.
-                meet() if is_divided else check_others()
                 if number not in finished:
-                    results = memory.work(units[number])
-                    if journal is not None:
-                        journal.append([number, results])
+                    journal.append([number, memory.work(units[number])])
                     progress.update(_count_documents(units[number]))
-        meet()
+        state.wait_for_everyone()
     if not state.is_main_process:
         return None
     done = _read_journals(target, identity, decode_unit)
     return [result for number in range(len(units)) for result in done[number]]
 
 
-def divide_prompts(
-    count: int, work: Callable[[int], Tensor], description: str, is_divided: bool = False
-) -> list[Tensor]:
+def divide_prompts(count: int, work: Callable[[int], Tensor], description: str) -> list[Tensor]:
     """Do the work on prompts, which several processes divide among them.
 
     Args:
         count: How many prompts there are.
         work: A function from the number of a prompt to a tensor on the CPU.
         description: The text beside the progress bar.
-        is_divided: Whether the model is divided among the processes, so that all work on every
-            prompt. The tensors may differ between them.
 
     Returns:
         The tensors in the order of the prompts, in all processes.
-
-    Raises:
-        ReportedError: Another process has failed.
     """
     mine = tqdm(
-        own_share(count, is_divided),
+        own_share(count),
         desc=description,
         unit="prompt",
         disable=hides_progress(),
     )
-    results = []
-    for number in mine:
-        check_others()
-        results.append((number, work(number)))
-    if not is_divided:
-        meet()
-        results = gather_object(results)
-    done = dict(results)
+    done = dict(gather_object([(number, work(number)) for number in mine]))
     return [done[number] for number in range(count)]
 
 
-def own_share(count: int, is_divided: bool) -> range:
-    """Return the numbers of what this process does of `count` things.
-
-    Args:
-        count: How many things there are.
-        is_divided: Whether the model is divided among the processes, so that each does everything.
-    """
+def own_share(count: int) -> range:
+    """Return the numbers of what this process does of `count` things."""
     state = process_state()
-    return range(count) if is_divided else range(state.process_index, count, state.num_processes)
+    return range(state.process_index, count, state.num_processes)
 
 
 def from_first(value: Value) -> Value:
-    """Return the value that the first process has, in all processes.
-
-    Raises:
-        ReportedError: Another process has failed.
-    """
-    meet()
+    """Return the value that the first process has, in all processes."""
     result: Value = broadcast_object_list([value])[0]
     return result
 
 
 def from_all(value: Value) -> list[Value]:
-    """Return the values of all processes, in all processes.
-
-    Raises:
-        ReportedError: Another process has failed.
-    """
-    meet()
+    """Return the values of all processes, in all processes."""
     result: list[Value] = gather_object([value])
     return result
 
@@ -199,7 +157,7 @@ def process_state() -> PartialState:
     """Return the state of this process among those that share a run, on CPUs too."""
     accelerators = getattr(torch, "accelerator", torch.cuda)  # new in torch 2.6
     # accelerate recognizes several processes on CPUs only if it is told to use CPUs.
-    return PartialState(cpu=not accelerators.is_available())
+    return PartialState(cpu=not accelerators.is_available(), timeout=_LONGEST_WAIT)
 
 
 def remove_journals(target: Path) -> None:
@@ -240,8 +198,6 @@ class MemoryLimit(Generic[Item]):
         work: A function from some items and a budget in tokens to a result for each item.
         budget: The tokens that go through a layer at a time.
         name: What an error calls an item.
-        adapts: Whether less is tried when memory is short. The processes of a divided model cannot:
-            the others wait for what the one without memory has to send.
     """
 
     def __init__(
@@ -249,20 +205,18 @@ class MemoryLimit(Generic[Item]):
         work: Callable[[Sequence[Item], int], list[Any]],
         budget: int,
         name: Callable[[Item], str],
-        adapts: bool = True,
     ) -> None:
         """Set the work."""
         self._work = work
         self._budget = budget
         self._name = name
-        self._adapts = adapts
         self._most: int | None = None
 
     def work(self, items: Sequence[Item]) -> list[Any]:
         """Return the results of items; out of memory, halve the items and tokens at a time.
 
         Raises:
-            InputError: A single item does not fit into memory, or less cannot be tried.
+            InputError: A single item does not fit into memory.
         """
         results: list[Any] = []
         while len(results) < len(items):
@@ -287,12 +241,6 @@ class MemoryLimit(Generic[Item]):
             return None
 
     def _reduce(self, items: Sequence[Item]) -> None:
-        if not self._adapts:
-            raise InputError(
-                f"out of memory on {self._name(items[0])} with {self._budget} tokens at a time; "
-                "use a smaller --batch-tokens and another --out, or divide the model among more "
-                "processes"
-            )
         clear_device_cache(garbage_collection=True)
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pragworld_tasks.errors import InputError, ReportedError
+from pragworld_tasks.errors import InputError
 
 
 @contextmanager
@@ -25,8 +25,7 @@ def clean_exit() -> Iterator[None]:
             yield
         sys.stdout.flush()
     except InputError as error:
-        if not isinstance(error, ReportedError):
-            print(error, file=sys.stderr)
+        print(error, file=sys.stderr)
         sys.exit(2)
     except SystemExit as end:  # of a function that lm-eval calls: see `harness`
         if isinstance(end.code, str):

@@ -8,7 +8,3 @@ class InputError(ValueError):
     and what to do. The commands print it and exit with status 2; so do the functions that lm-eval
     calls (`pragworld_tasks.harness`).
     """
-
-
-class ReportedError(InputError):
-    """An error of another process that shares a run with this one: the command there prints it."""

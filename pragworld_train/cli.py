@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from pragworld_interp.processes import sharing_errors
 from pragworld_tasks.command_line import clean_exit, round_repeatably
 from pragworld_tasks.errors import InputError
 from pragworld_train.arguments import DEFAULTS, TrainArguments, make_parser, parse_settings
@@ -99,9 +98,7 @@ def _train(words: Sequence[str]) -> None:
     if "--help-all" in words:
         make_parser().print_help()
     else:
-        with sharing_errors():
-            settings = parse_settings(words)
-        train(settings)
+        train(parse_settings(words))
 
 
 def _evaluate(words: Sequence[str]) -> None:

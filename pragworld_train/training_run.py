@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import torch
+from accelerate import PartialState
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -19,7 +20,6 @@ from transformers.trainer_callback import TrainerCallback, TrainerState
 from trl import get_peft_config, get_quantization_config
 
 from pragworld_interp.loading import first_line, load_config
-from pragworld_interp.processes import meet, sharing_errors
 from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data.splits import GENERATED
@@ -55,49 +55,48 @@ def train(settings: RunSettings) -> None:
         InputError: The settings, the data and the model do not fit together.
     """
     script_args, training_args, _ = settings
-    with sharing_errors():
-        launched = launched_processes()
-        if training_args.world_size != launched:  # each would do all of it, in the same folder
-            raise InputError(
-                f"{launched} processes were launched, but transformers sees "
-                f"{training_args.world_size}; on CPUs add --use_cpu"
-            )
-        main_process = training_args.process_index == 0
-        out = Path(training_args.output_dir)
-        checkpoint = _checkpoint_to_resume(training_args)
-        is_new = checkpoint is None or Path(checkpoint).resolve().parent != out.resolve()
-        if is_new:
-            _check_output(out, script_args.overwrite, str(settings[2].model_name_or_path))
-        data = _load_data(script_args)
-        plan = plan_of_settings(settings)
-        # Neither torch nor transformers checks these before it computes with them.
-        at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
-        meet()  # before the processes wait for each other in TRL
-        with without_empty_folders(out):
-            with refusing(out):  # transformers would make it while it loads the model
-                out.mkdir(parents=True, exist_ok=True)
-            trainer = _make_trainer(settings, data)
-            replaced = _set_aside(out) if is_new and main_process else None
-            first_step = _FirstStep(replaced)
-            trainer.add_callback(first_step)
-            meet()
-            repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
-            with (
-                _begun(out, main_process),
-                _restored_unless_begun(out, replaced),
-                full_disk_in_one_line(out),
-            ):
-                with _refusals_in_one_line(first_step, checkpoint):
-                    trainer.train(resume_from_checkpoint=checkpoint)
-                if not trainer.state.global_step:
-                    raise InputError(
-                        "settings: they leave no step to train; change num_train_epochs, or the "
-                        "size of a batch"
-                    )
-                trainer.save_model(training_args.output_dir)
-                trainer.create_model_card(name)
-                first_step.remove_replaced()  # if the checkpoint left no step
-        record = trainer.run_record()
+    launched = launched_processes()
+    if training_args.world_size != launched:  # each would do all of it, in the same folder
+        raise InputError(
+            f"{launched} processes were launched, but transformers sees "
+            f"{training_args.world_size}; on CPUs add --use_cpu"
+        )
+    main_process = training_args.process_index == 0
+    out = Path(training_args.output_dir)
+    checkpoint = _checkpoint_to_resume(training_args)
+    is_new = checkpoint is None or Path(checkpoint).resolve().parent != out.resolve()
+    if is_new:
+        _check_output(out, script_args.overwrite, str(settings[2].model_name_or_path))
+    data = _load_data(script_args)
+    plan = plan_of_settings(settings)
+    # Neither torch nor transformers checks these before it computes with them.
+    at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
+    PartialState().wait_for_everyone()  # all have checked the output folder
+    with without_empty_folders(out):
+        with refusing(out):  # transformers would make it while it loads the model
+            out.mkdir(parents=True, exist_ok=True)
+        trainer = _make_trainer(settings, data)
+        replaced = _set_aside(out) if is_new and main_process else None
+        first_step = _FirstStep(replaced)
+        trainer.add_callback(first_step)
+        PartialState().wait_for_everyone()
+        repository, name = trainer.hub_model_id, trainer.hub_model_id or out.name
+        with (
+            _begun(out, main_process),
+            _restored_unless_begun(out, replaced),
+            full_disk_in_one_line(out),
+        ):
+            with _refusals_in_one_line(first_step, checkpoint):
+                trainer.train(resume_from_checkpoint=checkpoint)
+            if not trainer.state.global_step:
+                raise InputError(
+                    "settings: they leave no step to train; change num_train_epochs, or the "
+                    "size of a batch"
+                )
+            trainer.save_model(training_args.output_dir)
+            trainer.create_model_card(name)
+            first_step.remove_replaced()  # if the checkpoint left no step
+    record = trainer.run_record()
     trainer.accelerator.end_training()
     if not main_process:
         return

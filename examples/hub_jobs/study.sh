@@ -12,7 +12,7 @@
 #
 #   JOB='--flavor l4x1 --timeout 24h'   machine, time and further options of `hf jobs run`
 #
-# and those of examples/run_study.sh, as in JOB='--flavor a100-large --timeout 2d --env SHARDS=8'.
+# and those of examples/run_study.sh, as in JOB='--flavor a100-large --timeout 2d --env TASKS=pragworld_manual_mc'.
 set -euo pipefail
 : "${BUCKET:?set BUCKET to NAMESPACE/NAME}" "${1:?name one or more models}"
 checkout=$(cd "$(dirname "$0")/../.." && pwd)

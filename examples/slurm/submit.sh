@@ -9,7 +9,7 @@
 #
 # Settings and their defaults:
 #
-#   SHARDS=4                             jobs that divide each model's sweep
+#   PROCESSES=gpu                        processes of a sweep on each node: one for each GPU, or a number
 #   TASKS=pragworld_manual               tasks to evaluate
 #   METADATA='{"split": "validation"}'   generated documents to sweep
 #   TRAIN='--use_peft --evaluate'        further options of pragworld-train
@@ -21,7 +21,7 @@
 # SBATCH_TIMELIMIT.
 set -euo pipefail
 : "${OUT:?set OUT to a folder that all nodes see}" "${1:?name one or more models}"
-export OUT=$(realpath -m "$OUT") SHARDS=${SHARDS:-4} TASKS=${TASKS:-pragworld_manual}
+export OUT=$(realpath -m "$OUT") PROCESSES=${PROCESSES:-gpu} TASKS=${TASKS:-pragworld_manual}
 export METADATA=${METADATA:-'{"split": "validation"}'} TRAIN=${TRAIN---use_peft --evaluate}
 export CHAT_TEMPLATE=${CHAT_TEMPLATE-1}
 jobs=$(cd "$(dirname "$0")" && pwd)
@@ -39,7 +39,6 @@ submit() {
 
 models=("$@")
 evaluation=$(submit evaluate $#)
-sweep=$(submit sweep $(($# * SHARDS)))
-merge=$(submit merge $# --dependency="afterok:$sweep")
-submit train $# --dependency="aftercorr:$merge" >/dev/null
-submit board 1 --dependency="afterok:$evaluation:$merge" >/dev/null
+sweep=$(submit sweep $#)
+submit train $# --dependency="aftercorr:$sweep" >/dev/null
+submit board 1 --dependency="afterok:$evaluation:$sweep" >/dev/null

@@ -18,7 +18,6 @@ WRITERS = {
     "pragworld-layers": "pragworld-interp ablate",
     "pragworld-patching": "pragworld-interp patch",
     "pragworld-trace": "pragworld-interp trace",
-    "pragworld-sweep-shard": "pragworld-interp ablate --shard` or `patch --shard",
     "pragworld-layer-comparison": "pragworld-interp compare --json",
     "pragworld-train": "pragworld-train",
     "pragworld-probes": "pragworld-train probe",

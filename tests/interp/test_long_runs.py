@@ -16,13 +16,12 @@ import torch
 from command_runs import Program, refused, run_in_two_processes, run_program
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
-from warm_client import KILLED
 
 from pragworld_interp import ablation, runs
 from pragworld_interp.cli import main
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
-from pragworld_tasks.errors import InputError, ReportedError
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = ("--model", str(tiny_folder()), "--split", "generated", "--metadata", '{"groups": 6}')
@@ -89,32 +88,6 @@ def test_two_processes_give_the_same_file_as_one(
     assert process.returncode == 0, process.stderr
     assert out.read_bytes() == whole[name]
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
-
-
-@pytest.mark.parametrize(("name", "command"), [("ablate", ABLATE), ("patch", PATCH)])
-def test_merged_shards_give_the_same_file_as_one_run_although_one_was_killed(
-    name: str,
-    command: tuple[str, ...],
-    whole: dict[str, bytes],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    out = tmp_path / "results"
-    shards = [tmp_path / f"results.shard-{number}-of-2" for number in (2, 1)]
-    journal = tmp_path / f".{shards[0].name}.journal-0"
-    log = tmp_path_factory.mktemp("log") / "log"
-    divided = (*command, "--out", str(out), "--shard")
-    program = Program("pragworld-interp", *divided, "2/2", log=log)
-    while program.runs() and not (journal.exists() and journal.read_bytes().count(b"\n") > 1):
-        time.sleep(0.005)
-    assert program.stop(signal.SIGKILL) == KILLED, log.read_text()
-    assert [path.name for path in tmp_path.iterdir()] == [journal.name]
-    for number in (1, 2):
-        process = run_program("pragworld-interp", *divided, f"{number}/2")
-        assert process.returncode == 0, process.stderr
-    assert sorted(tmp_path.iterdir()) == sorted(shards)
-    main(["merge", *map(str, shards), "--out", str(out)])
-    assert out.read_bytes() == whole[name]
 
 
 @pytest.mark.parametrize(("process", "own"), [(0, [0, 2, 4]), (1, [1, 3])])
@@ -235,17 +208,6 @@ def run_some(target: Path, identity: dict[str, str], stop: int = 5) -> list[int]
     return ran
 
 
-def test_a_process_stops_between_units_when_another_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failed = mock.Mock(side_effect=[None, None, ReportedError("full disk")])
-    monkeypatch.setattr(runs, "check_others", failed)
-    with pytest.raises(InputError, match="full disk"):
-        run_some(tmp_path / "out", {"model": "one"})
-    monkeypatch.undo()
-    assert run_some(tmp_path / "out", {"model": "one"}) == [2, 3, 4]
-
-
 def as_it_is(_: PromptGroup, result: Any) -> Any:
     return result
 
@@ -310,19 +272,6 @@ def test_where_memory_does_not_do_at_all_one_line_says_so(tmp_path: Path) -> Non
         runs.run_units([[documented(7)]], work, as_it_is, tmp_path / "out", {}, 256, "a test")
 
 
-def test_processes_of_a_divided_model_do_not_try_less_on_their_own(tmp_path: Path) -> None:
-    tried = []
-
-    def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
-        tried.append(len(groups))
-        raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
-
-    units = [[documented(7), documented(8)]]
-    with pytest.raises(InputError, match=r"^out of memory on group 7 with 256 tokens at a time; "):
-        runs.run_units(units, work, as_it_is, tmp_path / "out", {}, 256, "a test", is_divided=True)
-    assert tried == [2]
-
-
 def test_another_error_is_not_taken_for_a_lack_of_memory(tmp_path: Path) -> None:
     def work(groups: Sequence[PromptGroup], budget: int) -> list[Any]:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
@@ -350,3 +299,11 @@ def test_results_are_those_of_the_documents_whatever_the_units(
     for one, other in zip(first["documents"], second["documents"], strict=True):
         assert one["row"] == other["row"]
         assert one["gold"] == pytest.approx(other["gold"], abs=1e-5)
+
+
+def test_a_process_that_fails_ends_the_others(tmp_path: Path) -> None:
+    command = (*ABLATE, "--metadata", '{"groups": 0}', "--out", tmp_path / "results")
+    process = run_in_two_processes("pragworld-interp", *command)
+    assert process.returncode == 1  # the launcher's
+    assert "--metadata: groups must be at least 1, not 0" in process.stderr
+    assert [*tmp_path.iterdir()] == []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from layer_reports import QUICK, make_documents, make_report, random_report, to_yes
 from scipy.stats import binomtest, ttest_1samp
 
-from pragworld_interp import EXAMPLES, merge_shards, read_patching, read_trace
+from pragworld_interp import EXAMPLES, read_patching, read_trace
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
@@ -697,20 +697,17 @@ def test_the_table_says_what_the_report_does() -> None:
 
 def test_a_reader_names_the_command_that_wrote_another_file(tmp_path: Path) -> None:
     layers, patching = EXAMPLES / "layers.json", EXAMPLES / "patching.jsonl"
-    trace, shard = tmp_path / "trace.json", tmp_path / "layers.json.shard-1-of-2"
+    trace = tmp_path / "trace.json"
     trace.write_text('{\n  "schema": "pragworld-trace",\n  "version": 1\n}\n')
-    shard.write_text('{"schema": "pragworld-sweep-shard", "version": 1}\n{"row": 0}\n')
     writers = {
         layers: "ablate",
         patching: "patch",
         trace: "trace",
-        shard: "ablate --shard` or `patch --shard",
     }
     readers: dict[Path, Callable[[str], object]] = {
         layers: read_layers,
         patching: read_patching,
         trace: read_trace,
-        shard: lambda path: merge_shards([path]),
     }
     journal = tmp_path / ".layers.json.journal-0"
     journal.write_text('{"model": "m"}\n[0, [[0.5]]]\n')

@@ -31,7 +31,6 @@ def study(out: Path, model: Path, log: Path) -> subprocess.Popen[bytes]:
         "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}",
         "PRAGWORLD_DATA": str(SAMPLES),
         "OUT": str(out),
-        "SHARDS": "2",
         "TASKS": "pragworld_manual_mc",
         "METADATA": METADATA,
         "CHAT_TEMPLATE": "",
