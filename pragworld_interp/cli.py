@@ -22,11 +22,9 @@ from pragworld_tasks.command_line import (
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.figures import check_figure
 from pragworld_tasks.files import check_output, write_json
 from pragworld_tasks.layers.identities import Dtype
 from pragworld_tasks.layers.layer_report import By, Intervention, Replacement
-from pragworld_tasks.layers.patching_report import CHECKED_PAIRS, Method
 from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
 from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_tasks.layers.report_files import read_layer_files, read_patching_panels
@@ -76,7 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = add_commands(parser)
     _add_ablate(commands)
     _add_patch(commands)
-    _add_trace(commands)
     _add_plot(commands)
     _add_compare(commands)
     _add_power(commands)
@@ -161,7 +158,9 @@ def _add_patch(commands: Commands) -> None:
         description="Runs each original prompt with the residuals of one layer replaced by those "
         f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
         example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out patching.jsonl",
+        "--out patching.jsonl\n"
+        "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual --row 125 "
+        "--out trace.json",
     )
     command.add_argument(
         "--positions",
@@ -171,19 +170,11 @@ def _add_patch(commands: Commands) -> None:
         "utterance, the other tokens of the altered utterances; default: all",
     )
     command.add_argument(
-        "--method",
-        default="exact",
-        choices=get_args(Method),
-        help="exact: patch every layer in turn; attribution: estimate the effects of all layers "
-        "from one gradient for each pair, which is faster on large models; default: exact",
-    )
-    command.add_argument(
-        "--check-pairs",
+        "--row",
         type=int,
-        default=CHECKED_PAIRS,
         metavar="N",
-        help="compare the estimates of --method attribution with exact patching on N kept pairs; "
-        f"default: {CHECKED_PAIRS}",
+        help="patch only the altered variant of this row into its original, token by token and "
+        "part by part; `plot` draws the report as a map of tokens and layers",
     )
     _add_shared(command)
 
@@ -191,70 +182,25 @@ def _add_patch(commands: Commands) -> None:
 def _patch(options: argparse.Namespace) -> None:
     if problem := positions_problem(options.positions, PARTS_OF_PAIRS):
         raise InputError(f"--positions {options.positions}: {problem}")
-    if options.check_pairs < 0:
-        raise InputError(f"--check-pairs {options.check_pairs}: must be at least 0")
-    if options.method == "attribution" and options.engine == "pyvene":
-        raise InputError("--method attribution: not one of --engine pyvene; use --engine sweep")
+    if options.row is not None and (options.positions, options.limit) != ("all", None):
+        raise InputError(
+            "--row patches every token of one variant; leave out --positions and --limit"
+        )
     sweep = _prepare(options)
 
-    from pragworld_interp.pipeline import patch_layers
-
-    report = patch_layers(
-        sweep,
-        options.positions,
-        options.out,
-        options.method,
-        options.check_pairs,
-    )
-    if report is not None:
-        print(report.to_text())
-
-
-def _add_trace(commands: Commands) -> None:
-    command = add_command(
-        commands,
-        "trace",
-        _trace,
-        "patch one altered dialogue into its original, token by token and layer by layer",
-        description="Prints the effect of each part of the prompt at each layer, and the tokens "
-        "with the largest effects.",
-        example="pragworld-interp trace --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--row 125 --figure trace.png",
-    )
-    _add_model(command)
-    add = _add_data(command)
-    add("--row", required=True, type=int, metavar="N", help="row of the altered variant")
-    add = command.add_argument_group("run").add_argument
-    add("--out", type=Path, metavar="FILE", help="also write the report as JSON")
-    add("--figure", type=Path, metavar="FILE", help="also draw a heat map: .png, .svg or .pdf")
-    add("--overwrite", action="store_true", help="replace the report and the figure")
-    _add_engine(add)
-
-
-def _trace(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers.trace_heatmap import trace_figure
-
-    _check_sizes(options, "batch_tokens")
-    if options.out:
-        _check_out(options.out, options.overwrite)
-    if options.figure:
-        _check_out(options.figure, options.overwrite)
-        check_figure(options.figure)
-    documents, generator = _documents(options)
-    sweep = _load(options, select_pair(documents, options.row), generator)
-
-    from pragworld_interp.pipeline import trace_layers
+    from pragworld_interp.pipeline import patch_layers, trace_layers
     from pragworld_interp.runs import process_state
 
-    report = trace_layers(sweep)
-    if not process_state().is_main_process:
+    if options.row is None:
+        report = patch_layers(sweep, options.positions, options.out)
+        if report is not None:
+            print(report.to_text())
         return
-    print(report.to_text())
-    if options.out:
+    trace = trace_layers(sweep)
+    if process_state().is_main_process:
         options.out.parent.mkdir(parents=True, exist_ok=True)
-        report.write(options.out, options.overwrite)
-    if options.figure:
-        trace_figure(report, options.figure)
+        trace.write(options.out, options.overwrite)
+        print(trace.to_text())
 
 
 def _add_shared(command: argparse.ArgumentParser) -> None:
@@ -339,7 +285,11 @@ def _prepare(options: argparse.Namespace) -> "SweepInputs":
     _check_sizes(options, "limit", "batch_tokens")
     _check_out(options.out, options.overwrite)
     documents, generator = _documents(options)
-    return _load(options, _limited(documents, options.limit), generator)
+    if getattr(options, "row", None) is None:
+        documents = _limited(documents, options.limit)
+    else:
+        documents = select_pair(documents, options.row)
+    return _load(options, documents, generator)
 
 
 def _limited(documents: list[Document], limit: int | None) -> list[Document]:
@@ -358,7 +308,7 @@ def _check_sizes(options: argparse.Namespace, *names: str) -> None:
 def _load(
     options: argparse.Namespace, documents: Sequence[Document], generator: dict[str, Any] | None
 ) -> "SweepInputs":
-    with _needs_packages("`ablate`, `patch` and `trace` need"):
+    with _needs_packages("`ablate` and `patch` need"):
         from pragworld_interp.pipeline import prepare_sweep
 
     from pragworld_interp.loading import Model
@@ -397,10 +347,10 @@ def _add_plot(commands: Commands) -> None:
         commands,
         "plot",
         _plot,
-        "draw a figure from files that `ablate`, `patch` or `trace` wrote",
+        "draw a figure from files that `ablate` or `patch` wrote",
         description="Shows accuracy by ablated layer, or patched probability by layer. Several "
-        "files of one kind share a figure, but a trace is shown alone. An existing figure is "
-        "replaced.",
+        "files of one kind share a figure, but one of `patch --row` is shown alone. An existing "
+        "figure is replaced.",
         example="pragworld-interp plot layers.json --out layers.png\n"
         "pragworld-interp plot base/layers.json tuned/layers.json --by-alteration --out both.pdf",
     )
@@ -410,7 +360,7 @@ def _add_plot(commands: Commands) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="files of `ablate` or of `patch`, or one of `trace`",
+        help="files of `ablate` or of `patch`, or one of `patch --row`",
     )
     add("--out", required=True, type=Path, metavar="FILE", help="figure: .png, .svg or .pdf")
     add("--by-alteration", action="store_true", help="show each alteration")
@@ -461,7 +411,7 @@ def _plot_trace(options: argparse.Namespace) -> None:
     chosen = (options.by_alteration, options.metric, options.by, options.depth)
     if len(options.files) > 1 or any(chosen):
         raise InputError(
-            "a figure shows one file of `trace`; give it alone, with --out as the only option"
+            "a figure shows one file of `patch --row`; give it alone, with --out as the only option"
         )
     read_trace(options.files[0]).plot(options.out)
 

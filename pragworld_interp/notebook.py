@@ -17,7 +17,6 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.identities import OwnPrompt
 from pragworld_tasks.layers.layer_report import Intervention, Replacement, check_choice
-from pragworld_tasks.layers.patching_report import CHECKED_PAIRS, Method
 from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
 from pragworld_tasks.layers.reports import Ablated, Patched
 from pragworld_tasks.layers.targets import Layers, Module
@@ -117,8 +116,6 @@ def patch(
     answers: Iterable[str] = (),
     groups: Iterable[Hashable] | None = None,
     positions: str = "all",
-    method: Method = "exact",
-    check_pairs: int = CHECKED_PAIRS,
     chat_template: bool = False,
     batch_tokens: int | None = None,
 ) -> Patched:
@@ -137,9 +134,6 @@ def patch(
             the "question", or in a span such as "-5:", which means what a Python slice of the
             tokens does; the "last" one; the "altered" tokens, where they have a counterpart; or
             "utterance", the other tokens of the utterances that hold a difference.
-        method: "exact" to patch every layer in turn, or "attribution" to estimate the effects of
-            all layers by a linear approximation, from one gradient for each pair.
-        check_pairs: On how many kept pairs, at most, such estimates are compared with patching.
         chat_template: Whether prompts go through the tokenizer's chat template.
         batch_tokens: As in `ablate`.
 
@@ -155,21 +149,17 @@ def patch(
         >>> tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
         >>> prompts = ["In the hall is Bob. Who is it?", "In the hall is Mia. Who is it?"]
         >>> own = {"prompts": prompts, "labels": ["Bob", "Mia"], "answers": ["Bob", "Mia"]}
-        >>> report = patch(model, tokenizer, **own, groups=[0, 0], method="attribution")
-        >>> report.agreement.pairs
+        >>> report = patch(model, tokenizer, **own, groups=[0, 0])
+        >>> len(report.pairs)
         1
     """
     if problem := positions_problem(positions, PARTS_OF_PAIRS):
         raise InputError(f"positions={positions!r}: {problem}")
-    check_choice("method", method, Method)
-    check_pairs = to_integer("check_pairs", check_pairs)
-    if check_pairs < 0:
-        raise InputError(f"check_pairs={check_pairs}: must be at least 0")
     own = _own_data(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
     with prepared as (sweep, folder):
         file = folder / "patching.jsonl"
-        report = pipeline.patch_layers(sweep, positions, file, method, check_pairs)
+        report = pipeline.patch_layers(sweep, positions, file)
     assert report is not None
     return Patched(**vars(report))
 

@@ -1,6 +1,5 @@
 """From a model and documents to the report of a sweep: what `ablate`, `patch` and `trace` run."""
 
-import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,6 @@ from tqdm import tqdm
 from pragworld_interp import (
     ablation,
     agreement,
-    attribution,
     loading,
     packing,
     patching,
@@ -24,7 +22,6 @@ from pragworld_interp import (
 from pragworld_interp.decoder import Decoder
 from pragworld_interp.tokenization import (
     PromptGroup,
-    gold_first,
     group_positions,
     group_prompts,
     label_texts,
@@ -41,12 +38,8 @@ from pragworld_tasks.layers.layer_report import (
 )
 from pragworld_tasks.layers.layer_statistics import compute_report
 from pragworld_tasks.layers.patching_report import (
-    CHECKED_PAIRS,
-    Agreement,
-    Method,
     PairEffect,
     PatchingReport,
-    compare_estimates,
     write_patching,
 )
 from pragworld_tasks.layers.serialization import decode, encode
@@ -242,8 +235,6 @@ def patch_layers(
     sweep: SweepInputs,
     positions: str,
     out: Path,
-    method: Method = "exact",
-    check_pairs: int = CHECKED_PAIRS,
 ) -> PatchingReport | None:
     """Patch the residuals at each layer in turn, write the report to `out`, and return it.
 
@@ -254,8 +245,6 @@ def patch_layers(
         sweep: The model and the documents.
         positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
         out: The file of the report.
-        method: Whether effects are exact or estimated.
-        check_pairs: On how many pairs, at most, estimates are compared with exact patching.
 
     Raises:
         InputError: There are no altered variants with their originals, a prompt has no such
@@ -272,26 +261,24 @@ def patch_layers(
         )
     for group in sweep.groups:
         group_positions(group, patching.needed_positions(positions))
-    work = _patching_work(sweep, positions, method)
+    work = _patching_work(sweep, positions)
     units = packing.work_units(sweep.groups, sweep.trees, sweep.budget)
-    run_identity = {**sweep.run_identity, "positions": positions, "method": method}
+    run_identity = {**sweep.run_identity, "positions": positions}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
         return [decode(PairEffect, effect, "") for effect in result]
 
     by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
     pairs = tuple(effect for _, effects in by_group or () for effect in effects)
-    sample = sample_pairs(pairs, check_pairs) if method == "attribution" else []
-    checked = _check_estimates(sweep, positions, sample) if sample else None
     if by_group is None:
         return None
-    report = PatchingReport(sweep.model, sweep.data, positions, pairs, method, checked)
+    report = PatchingReport(sweep.model, sweep.data, positions, pairs)
     write_patching(report, out)
     runs.remove_journals(out)
     return report
 
 
-def _patching_work(sweep: SweepInputs, positions: str, method: Method) -> runs.Work:
+def _patching_work(sweep: SweepInputs, positions: str) -> runs.Work:
     """Return the function that computes the effects of the pairs of groups."""
     if sweep.engine == "pyvene":
         from pragworld_interp import reference
@@ -301,18 +288,10 @@ def _patching_work(sweep: SweepInputs, positions: str, method: Method) -> runs.W
     def logits_of(
         groups: Sequence[PromptGroup], pairs: list[list[patching.PatchingPair]], budget: int
     ) -> list[patching.PatchedLogits]:
-        by_group = list(zip(groups, pairs, strict=True))
-        if method == "attribution":
-            return [
-                attribution.attributed_logits(
-                    decoder, group.prompts, own, [*map(gold_first, group.documents)]
-                )
-                for group, own in by_group
-            ]
         if sweep.engine == "pyvene":
             return [
                 reference.reference_patched_logits(decoder, group.prompts, own)
-                for group, own in by_group
+                for group, own in zip(groups, pairs, strict=True)
             ]
         prompts = [group.prompts for group in groups]
         return patching.patched_logits(decoder, prompts, pairs, sweep.trees, budget)
@@ -331,40 +310,6 @@ def _patching_work(sweep: SweepInputs, positions: str, method: Method) -> runs.W
         return results
 
     return work
-
-
-def sample_pairs(pairs: Sequence[PairEffect], count: int, seed: int = 0) -> list[PairEffect]:
-    """Return at most `count` pairs at random: kept ones, or any if none is kept."""
-    candidates = [pair for pair in pairs if pair.kept] or list(pairs)
-    return random.Random(seed).sample(candidates, min(count, len(candidates)))
-
-
-def _check_estimates(sweep: SweepInputs, positions: str, sample: Sequence[PairEffect]) -> Agreement:
-    """Patch some pairs exactly and compare their estimates."""
-    groups = {group.documents[0].group: group for group in sweep.groups}
-    alone = [_one_pair(groups[pair.group], pair) for pair in sample]
-    work = _patching_work(sweep, positions, "exact")
-    memory = runs.MemoryLimit(
-        work,
-        sweep.budget,
-        lambda group: place_of(group.documents[1]),
-    )
-    exact: dict[int, PairEffect] = {}
-    for unit in packing.work_units(alone, sweep.trees, sweep.budget):
-        for (effect,) in memory.work(unit):
-            exact[effect["altered"]] = decode(PairEffect, effect, "")
-    return compare_estimates(sample, [exact[pair.altered] for pair in sample])
-
-
-def _one_pair(group: PromptGroup, pair: PairEffect) -> PromptGroup:
-    """Return the part of a group that is one pair, the original first."""
-    rows = [document.row for document in group.documents]
-    places = [rows.index(pair.original), rows.index(pair.altered)]
-    return PromptGroup(
-        documents=tuple(group.documents[place] for place in places),
-        prompts=tuple(group.prompts[place] for place in places),
-        parts=tuple(group.parts[place] for place in places),
-    )
 
 
 def _results(

@@ -33,20 +33,22 @@ except ImportError as error:
 def reference_ablated_logits(
     decoder: Decoder, prompts: Sequence[Tokens], ablation: Ablation
 ) -> Tensor:
-    """Compute the logits of the labels in the plain run and with each layer ablated.
+    """Compute the logits of the labels in the plain run and with each target ablated.
 
     Args:
         decoder: The model.
-        prompts: The prompts. Each runs alone, 1 + layers times.
-        ablation: The ablation of every layer in turn, at all positions.
+        prompts: The prompts. Each runs alone, 1 + targets times.
+        ablation: The ablation of single layers in turn, at all positions.
 
     Returns:
-        [1 + layers, prompts, 2] logits, the plain run first; in float32.
+        [1 + targets, prompts, 2] logits, the plain run first; in float32.
     """
     runs = []
-    for layer, block in enumerate(decoder.blocks):
+    for target in ablation.targets:
+        (layer,) = target.layers
         source = pyvene.ZeroIntervention() if ablation.outputs is None else _Draw(ablation, layer)
-        component = _component(decoder, ablated_module(block, ablation.module), "output")
+        ablated = ablated_module(decoder.blocks[layer], ablation.module)
+        component = _component(decoder, ablated, "output")
         runs.append(_intervenable(decoder, component, source))
     logits = torch.empty(1 + len(runs), len(prompts), 2)
     with rope_of_each_row(decoder.model), _logits_in_float32(decoder.model):

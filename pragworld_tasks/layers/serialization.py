@@ -17,7 +17,7 @@ DIGITS = 6  # of the probabilities in a file
 WRITERS = {
     "pragworld-layers": "pragworld-interp ablate",
     "pragworld-patching": "pragworld-interp patch",
-    "pragworld-trace": "pragworld-interp trace",
+    "pragworld-trace": "pragworld-interp patch --row",
     "pragworld-layer-comparison": "pragworld-interp compare --json",
     "pragworld-train": "pragworld-train",
     "pragworld-probes": "pragworld-train probe",

@@ -25,7 +25,7 @@ class Traced(TraceReport):
 
 
 def read_trace(path: str | Path) -> Traced:
-    """Read the report that `pragworld-interp trace` or `TraceReport.write` wrote.
+    """Read the report that `pragworld-interp patch --row` or `TraceReport.write` wrote.
 
     Raises:
         InputError: The file is missing, malformed, inconsistent, or of another version.

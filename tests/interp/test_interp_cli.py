@@ -436,6 +436,8 @@ def test_a_span_may_count_from_the_end(run: Run, refused: Callable[..., str]) ->
     [
         ("ablate",),
         ("ablate", "--module", "attention", "--replacement", "resample"),
+        ("ablate", "--layers", "4,0-2"),
+        ("ablate", "--layers", "3,1", "--replacement", "mean"),
         ("patch",),
         ("patch", "--positions", "dialogue"),
         ("patch", "--positions", "altered"),
@@ -656,7 +658,7 @@ main({arguments!r})
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.returncode == 2
     remedy = "pip install 'pragworld[interp]'"
-    assert process.stderr == f"`ablate`, `patch` and `trace` need {package}: {remedy}\n"
+    assert process.stderr == f"`ablate` and `patch` need {package}: {remedy}\n"
 
 
 def test_lm_eval_names_the_extra_that_installs_what_is_missing() -> None:

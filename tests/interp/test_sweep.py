@@ -24,7 +24,6 @@ from pragworld_interp.ablation import (
 )
 from pragworld_interp.agreement import _holds, probe_prompts, supports_rows, supports_trees
 from pragworld_interp.alignment import align_tokens
-from pragworld_interp.attribution import attributed_logits
 from pragworld_interp.decoder import Decoder, from_model
 from pragworld_interp.modules import replaced_forward
 from pragworld_interp.packing import group_batch
@@ -162,7 +161,7 @@ PARTS = {
 
 
 def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
-    """Return the logits of one sweep of each kind, and estimates by attribution."""
+    """Return the logits of one sweep of each kind."""
     batch = group_batch(groups(), trees, decoder.dtype)
     heads = tuple(Target((layer,), head) for layer in range(3) for head in (0, 3))
     interventions = (
@@ -176,7 +175,6 @@ def logits_of_sweeps(decoder: Decoder, trees: bool) -> list[Tensor]:
     ]
     for patched in patched_logits(decoder, PROMPTS[:2], [PAIRS, PAIRS], trees, 60):
         found += [patched.plain, patched.patched]
-    found.append(attributed_logits(decoder, PROMPTS[0], PAIRS, [(0, 1)] * 4).patched)
     return found
 
 

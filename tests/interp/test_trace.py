@@ -233,7 +233,7 @@ def change(content: Any, path: str, value: object) -> None:
     ("path", "value", "error"),
     [
         ("version", 2, "version 2 of 'pragworld-trace', but this pragworld reads version 1"),
-        ("schema", "other", "give a file that `pragworld-interp trace` wrote"),
+        ("schema", "other", "give a file that `pragworld-interp patch --row` wrote"),
         ("original_run", 1.5, "original_run has a number that is not a probability"),
         ("altered_run", None, "altered_run has a number that is not a probability"),
         ("parts/0/patched", [0.5], "has 1 layers, the model 5"),
@@ -318,12 +318,13 @@ def test_the_command_prints_and_writes_the_trace(
     report: Traced, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, drawn = tmp_path / "new" / "trace.json", tmp_path / "trace.png"
-    main(["trace", *OPTIONS, "--row", str(ROW), "--out", str(out), "--figure", str(drawn)])
+    main(["patch", *OPTIONS, "--row", str(ROW), "--out", str(out)])
     assert capsys.readouterr().out == report.to_text() + "\n"
     written = read_trace(out)
     assert (written.parts, written.tokens) == (report.parts, report.tokens)
     assert written.data.generator is not None
-    main(["plot", str(out), "--out", str(tmp_path / "again.png")])
+    main(["plot", str(out), "--out", str(drawn)])
+    report.plot(tmp_path / "again.png")
     assert (tmp_path / "again.png").read_bytes() == drawn.read_bytes()
 
 
@@ -340,15 +341,14 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
         ("--row 700", r"^split generated, row 700: there is no such document; choose a row from 0 to \d+$"),
         ("--row -1", "^split generated, row -1: there is no such document; choose "),
         ("--row 0", "^split generated, row 0: an original; choose one of its variants, rows 1, 2"),
-        ("--row 1 --figure trace.gif", r"^trace\.gif: unsupported figure format; end the name in "),
-        ("--row 1 --batch-tokens 0", "^--batch-tokens 0: must be at least 1$"),
-        ("--row 1 --out .", r"Is a directory; choose a file that can be written$"),
+        ("--row 1 --positions last", "^--row patches every token of one variant; leave out --pos"),
+        ("--row 1 --limit 2", "^--row patches every token of one variant; leave out --positions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_traced_is_refused(
     options: str, error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = refusal(capsys, "trace", *OPTIONS, *options.split())
+    message = refusal(capsys, "patch", *OPTIONS, *options.split(), "--out", "trace.json")
     assert re.search(error, message), message
 
 
@@ -369,4 +369,4 @@ def test_a_figure_of_several_traces_is_refused(
     report.write(path)
     for options in ([path, path], [path, "--depth"]):
         message = refusal(capsys, "plot", *options, "--out", out)
-        assert message.startswith("a figure shows one file of `trace`; give it alone")
+        assert message.startswith("a figure shows one file of `patch --row`; give it alone")

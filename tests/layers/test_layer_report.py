@@ -702,7 +702,7 @@ def test_a_reader_names_the_command_that_wrote_another_file(tmp_path: Path) -> N
     writers = {
         layers: "ablate",
         patching: "patch",
-        trace: "trace",
+        trace: "patch --row",
     }
     readers: dict[Path, Callable[[str], object]] = {
         layers: read_layers,
