@@ -25,8 +25,6 @@ from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
-from pragworld_tasks.leaderboard.dataset_command import add_dataset
-from pragworld_tasks.leaderboard.export_command import add_export_lm_eval
 from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
 from pragworld_tasks.merge_command import add_merge
@@ -53,8 +51,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = add_commands(parser)
     _add_link(commands)
     _add_data(commands)
-    add_dataset(commands)
-    add_export_lm_eval(commands)
     add_score(commands)
     add_board(commands)
     _add_generate(commands)
@@ -145,7 +141,7 @@ def _add_data(commands: Commands) -> None:
         help="locate, download or check the released data",
         description="Locate, download or check the released data. A split's file is looked for in "
         "the folder that PRAGWORLD_DATA names (laid out like the released repository, or one "
-        "that `pragworld-tasks dataset` wrote), then in the cache (PRAGWORLD_CACHE, or the "
+        "that `scripts/hub_dataset.py` wrote), then in the cache (PRAGWORLD_CACHE, or the "
         "user's), and is otherwise downloaded at the pinned commit (PRAGWORLD_URL names a mirror).",
         epilog="example: pragworld-tasks data status",
     )

@@ -20,7 +20,7 @@ from pragworld_tasks.tiny import tiny_folder
 os.environ["HF_HUB_OFFLINE"] = "1"
 round_repeatably()  # as our commands do, for tests that compare bits
 # Last, because some benchmarks share their names with installed packages.
-sys.path.append(str(ROOT / "benchmarks"))
+sys.path += [str(ROOT / "benchmarks"), str(ROOT / "scripts")]
 # No deadlines: a busy machine is no error. Half of the usual examples keep the suite short.
 settings.register_profile("suite", deadline=None, max_examples=50)
 settings.load_profile("suite")

@@ -186,7 +186,8 @@ def _run(request: Mapping[str, Any]) -> int:
 
 def _run_python(arguments: Sequence[str]) -> None:
     """Run a script or module as Python does; to parse one that takes no arguments is to run its imports."""
-    sys.path.insert(0, str(Path.cwd()))
+    is_script = arguments[0].endswith(".py")
+    sys.path.insert(0, str(Path(arguments[0]).resolve().parent if is_script else Path.cwd()))
     sys.argv = list(arguments)
     if PARSE_ONLY in os.environ and len(arguments) == 1:
         script = ast.parse(Path(arguments[0]).read_text(encoding="utf-8"))

@@ -46,7 +46,7 @@ def read_parquet(path: Path, split: Split) -> list[Document]:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    remedy = "write it again with `pragworld-tasks dataset`"
+    remedy = "write it again with `scripts/hub_dataset.py`"
     records = read_parquet_records(path, remedy)
     if not records:
         raise InputError(f"{path}: no documents; {remedy}")

@@ -1,7 +1,7 @@
 """Where a split's file comes from: a folder that the user names, the cache, or a download.
 
 They are tried in this order. The folder is laid out like the released repository, for example a
-clone of it, or is a dataset that `pragworld-tasks dataset` wrote. The download is the file at the
+clone of it, or is a dataset that `scripts/hub_dataset.py` wrote. The download is the file at the
 pinned commit: resumed where the server allows it, bounded, checked for size and structure before it
 enters the cache, and made once however many processes need it.
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
-HUB_DATASET = "pragworld/pragworld"  # the proposed name of what `pragworld-tasks dataset` writes
+HUB_DATASET = "pragworld/pragworld"  # the proposed name of what `scripts/hub_dataset.py` writes
 _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
 ATTEMPTS = 5
 TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer

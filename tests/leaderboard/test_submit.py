@@ -20,6 +20,7 @@ import jsonschema
 import pytest
 import yaml
 from command_runs import refused, run_command
+from hub_dataset import dataset_files
 from huggingface_hub import EvalResult, ModelCard, parse_eval_result_entries
 from places import SAMPLES
 from servers import JsonHandler, LocalServer
@@ -36,7 +37,6 @@ from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_files
 from pragworld_tasks.leaderboard.every_eval_ever import Evaluator, every_eval_ever_files
-from pragworld_tasks.leaderboard.hub_dataset import dataset_files
 from pragworld_tasks.leaderboard.hub_results import hub_results
 from pragworld_tasks.leaderboard.model_card import merge_into_card, merge_into_card_file
 from pragworld_tasks.leaderboard.record import RunRecord, to_record

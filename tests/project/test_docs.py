@@ -40,7 +40,7 @@ COMMANDS = ("bash", "python")
 # What the commands of a checkout refer to.
 CHECKOUT = (
     *("Makefile", "benchmarks", "constraints.txt", "examples", "pragworld_tasks"),
-    *("pyproject.toml", "task_configs", "tests"),
+    *("pyproject.toml", "scripts", "task_configs", "tests"),
 )
 # Programs of others, and what is done in their place.
 PROGRAMS = {

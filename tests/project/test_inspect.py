@@ -10,10 +10,10 @@ import os
 import re
 import subprocess
 
+import hub_dataset
 import pytest
 from places import ROOT, SAMPLES
 
-from pragworld_tasks.cli import main
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.prompts import evaluation_prompt
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
@@ -56,7 +56,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, float]]:
     folder = tmp_path_factory.mktemp("inspect")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-        main(["dataset", "--out", str(folder / "me" / "mine")])
+        hub_dataset.main(["--out", str(folder / "me" / "mine")])
     environment = {"PRAGWORLD_DATA": str(SAMPLES), "PYTHONPATH": str(ROOT)}
     environment |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": str(folder / "cache")}
     process = subprocess.run(

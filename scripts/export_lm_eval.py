@@ -1,19 +1,27 @@
-"""The tasks on the released splits as a folder of lm-eval's own: no plugin, all code in `utils.py`.
+"""Write the tasks on the released splits as a folder for lm-eval without this plugin.
+
+    python scripts/export_lm_eval.py pragworld --dataset pragworld-dataset
+    lm_eval --include_path pragworld --tasks pragworld_manual …
 
 lm-eval asks a new task for a folder with a README, YAML files, and Python beside them
 (https://github.com/EleutherAI/lm-evaluation-harness/blob/main/docs/new_task_guide.md). The YAML
-files and almost all of `utils.py` are the text of our own, so that they can't come to differ.
+files and almost all of `utils.py` are the text of our own, so that they can't come to differ. The
+data comes from a dataset that `scripts/hub_dataset.py` wrote: a folder, or its name on the Hub.
 """
 
+import argparse
 import ast
 import json
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 
-from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
-from pragworld_tasks.leaderboard.templating import fill_template
+from hub_dataset import fill_template, write_new_folder
+
+from pragworld_tasks.data.sources import COMMIT, FILES, HUB_DATASET, REPOSITORY
 from pragworld_tasks.link import task_folder
 
 _FORMS = ("", "_label", "_mc")
@@ -21,6 +29,25 @@ _INCLUDED = (
     *("_pragworld", "_written", "_likelier"),
     *("_metrics_manual", "_metrics_altered", "_metrics_entity_tracking"),
 )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the folder that the arguments name, or those of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="a new folder")
+    parser.add_argument(
+        "--dataset",
+        default=HUB_DATASET,
+        help="name of the dataset on the Hub, or its folder; default: %(default)s",
+    )
+    options = parser.parse_args(arguments)
+    folder = Path(options.dataset)
+    dataset = str(folder.resolve()) if folder.is_dir() else options.dataset
+    contents = lm_eval_files(dataset)
+    write_new_folder(options.folder, contents, parser)
+    print(f"{len(contents)} files written to {options.folder}")
 
 
 def lm_eval_files(dataset: str) -> dict[str, bytes]:
@@ -147,3 +174,7 @@ def _phrases() -> str:
 
 def _source(path: str) -> str:
     return (files("pragworld_tasks") / path).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,20 +1,78 @@
-"""The benchmark as a dataset repository of the Hugging Face Hub.
+"""Write the benchmark as a dataset repository of the Hugging Face Hub.
 
-Parquet files, a dataset card, a licence, and the `eval.yaml` by which the Hub knows a benchmark
-(https://huggingface.co/docs/hub/eval-results).
+    python scripts/hub_dataset.py --out pragworld-dataset --name OWNER/NAME
+    hf upload OWNER/NAME pragworld-dataset --repo-type dataset
+
+The folder holds a Parquet file for each split, a dataset card, a licence, and the `eval.yaml` by
+which the Hub knows a benchmark (https://huggingface.co/docs/hub/eval-results). The manual and
+entity-tracking splits are downloaded where necessary; the synthetic split is included if it is on
+this machine. `datasets.load_dataset` and PRAGWORLD_DATA take the folder.
 """
 
+import argparse
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.parquet import parquet_path, to_parquet
-from pragworld_tasks.data.sources import COMMIT, FILES, HUB_DATASET, REPOSITORY, deviations
+from pragworld_tasks.data.sources import (
+    COMMIT,
+    FILES,
+    HUB_DATASET,
+    REPOSITORY,
+    deviations,
+    load_split,
+    locate,
+)
 from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.leaderboard.hub_names import hub_task_ids
-from pragworld_tasks.leaderboard.templating import fill_template, template_text
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the folder that the arguments name, or those of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", required=True, type=Path, help="a new folder")
+    parser.add_argument(
+        "--name",
+        default=HUB_DATASET,
+        help="name that it will have on the Hub, for its card; default: %(default)s",
+    )
+    options = parser.parse_args(arguments)
+    names: list[ReleasedSplit] = ["manual", "entity_tracking"]
+    if locate("synthetic"):
+        names.append("synthetic")
+    splits: dict[ReleasedSplit, list[Document]] = {name: load_split(name) for name in names}
+    write_new_folder(options.out, dataset_files(splits, options.name), parser)
+    print(f"{', '.join(splits)}: written to {options.out}")
+
+
+def write_new_folder(
+    folder: Path, files: Mapping[str, bytes], parser: argparse.ArgumentParser
+) -> None:
+    """Write files by their paths into a folder that does not exist."""
+    if folder.exists():
+        parser.error(f"{folder} exists; remove it, or name another folder")
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def fill_template(template: str, **values: Any) -> str:
+    """Return a template of plain text with the values filled in; nothing is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template(template).render(values)
 
 
 def dataset_files(
@@ -39,7 +97,7 @@ def dataset_files(
     )
     return {
         "README.md": card.encode(),
-        "LICENSE": template_text("dataset_license.txt").encode(),
+        "LICENSE": (TEMPLATES / "dataset_license.txt").read_bytes(),
         "eval.yaml": fill_template("eval.yaml.jinja", splits=described).encode(),
         **{parquet_path(split): to_parquet(documents) for split, documents in splits.items()},
     }
@@ -79,3 +137,7 @@ def _reading_counts(documents: Sequence[Document]) -> dict[str, int]:
 def _size(documents: int) -> str:
     """Return the Hub's category of a dataset's size."""
     return "n<1K" if documents < 1000 else "1K<n<10K"
+
+
+if __name__ == "__main__":
+    main()
