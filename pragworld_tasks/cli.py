@@ -27,7 +27,6 @@ from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
 from pragworld_tasks.leaderboard.submit_command import add_submit
 from pragworld_tasks.leaderboard.verify_command import add_verify
-from pragworld_tasks.merge_command import add_merge
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
@@ -66,7 +65,6 @@ def _parser() -> argparse.ArgumentParser:
         "--tasks pragworld_generated",
     )
     add_collect(commands)
-    add_merge(commands)
     add_decompose(commands)
     add_paraphrase(commands)
     add_verify(commands)

@@ -69,10 +69,15 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class _CommandParser(argparse.ArgumentParser):
-    """Refuses unknown options with the usage of its command; argparse shows that of the program."""
+    """Refuses unknown options with the usage of its command; argparse shows that of the program.
+
+    A command with a default for `passed_on` takes them as that, for another program.
+    """
 
     def parse_known_args(self, *arguments: Any, **more: Any) -> Any:
         options, unknown = super().parse_known_args(*arguments, **more)
+        if hasattr(options, "passed_on"):
+            options.passed_on, unknown = unknown, []
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown

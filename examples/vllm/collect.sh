@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Collect a served chat model's responses to the sensitivity tasks:
 #
-#   OUT=study examples/vllm/collect.sh Qwen/Qwen2.5-72B-Instruct --top_up 3
+#   OUT=study examples/vllm/collect.sh Qwen/Qwen2.5-72B-Instruct
 #
 # Rerun it to resume. Further arguments are passed to `pragworld-tasks collect`.
 #

@@ -15,7 +15,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.runs import part_of_run
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.sensitivity.collection import collected_digest, prompts_digest
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts
 from pragworld_tasks.sensitivity.open_questions import questions
 
@@ -194,13 +193,6 @@ def _check_whole(path: Path, documents: Mapping[tuple[int, int], Mapping[str, An
     """
     if part := part_of_run(path, len(documents)):
         raise InputError(f"{path}: {part}; pass a whole run")
-    by_paraphrase = [documents[key] for key in sorted(documents, key=lambda key: key[::-1])]
-    collected = collected_digest(path)
-    if collected and collected != prompts_digest(by_paraphrase):
-        raise InputError(
-            f"{path}: responses to some prompts are missing; rerun `pragworld-tasks collect` to "
-            "resume"
-        )
     intents, paraphrases = map(set, zip(*documents, strict=True))
     for paraphrase, intent in itertools.product(sorted(paraphrases), sorted(intents)):
         if (intent, paraphrase) not in documents:

@@ -175,16 +175,15 @@ def test_a_collection_that_lost_its_server_ends_like_one_without_concurrency(
 ) -> None:
     errors = several.lose_server(51, "collect.sh", *collected)
     *_, last = errors.splitlines()
-    assert last.startswith(f"{QUESTION}: lm_eval failed with ")
+    assert last.startswith("lm_eval failed with ")
     assert last.endswith("; correct that, then rerun the command to resume")
-    # Each of fifty requests fails three times, in a few ways.
-    assert 0 < errors.count("retrying.") < 10
-    (found,), (expected,) = (study.answers.rglob("samples_*") for study in (several, single))
-    kept = len(found.read_text().splitlines())
+    (journal,) = several.answers.glob("responses-*.journal")
+    kept = len(journal.read_text().splitlines()) - 1
     assert 0 < kept < 3
     with several.serve():
         several.run("collect.sh", *collected)
     assert len(several.requests()) == (3 - kept) * 50
+    (found,), (expected,) = (study.answers.rglob("samples_*") for study in (several, single))
     assert found.read_bytes() == expected.read_bytes()
     lines = [json.loads(line) for line in found.read_text().splitlines()]
     assert len(lines) == 3

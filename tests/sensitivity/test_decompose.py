@@ -20,7 +20,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Interval
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
-from pragworld_tasks.sensitivity.collection import prompts_digest
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.decomposition import Estimate
 from pragworld_tasks.sensitivity.figures import draw_figures
@@ -509,32 +508,6 @@ def test_without_results_each_wording_must_have_each_value(tmp_path: Path) -> No
     with command_refused(
         f"{path}: paraphrase 0 has samples of other intents, but none of intent 0; pass a whole run"
     ):
-        main(["decompose", str(path)])
-
-
-def test_a_collection_is_refused_until_it_is_whole(tmp_path: Path) -> None:
-    path = write_samples(tmp_path, "travel_commute")
-    path = path.rename(tmp_path / "samples_world_model_travel_commute.jsonl")
-    documents = [json.loads(line)["doc"] for line in path.read_text().splitlines()]
-    settings = tmp_path / "collect.json"
-    collected = {"documents": prompts_digest(documents)}
-    settings.write_text(json.dumps({"tasks": {"world_model_travel_commute": collected}}))
-    assert len(read_samples([path])[0].prompts) == 3 * PARAPHRASES
-    without_lines(path, *range(3, 18))  # only the first paraphrase, as after the first chunk
-    assert "some prompts are missing; rerun `pragworld-tasks collect` to" in refused([path])
-    settings.write_text(settings.read_text().replace("{", '{"shard": {"number": 1}, ', 1))
-    assert "shard 1 of a run, to be joined by `pragworld-tasks merge`" in refused([path])
-
-
-@pytest.mark.parametrize(
-    "settings", [[], {}, {"tasks": []}, {"tasks": {"world_model_travel_commute": "all"}}]
-)
-def test_corrupt_settings_of_a_collection(settings: object, tmp_path: Path) -> None:
-    path = write_samples(tmp_path, "travel_commute")
-    path = path.rename(tmp_path / "samples_world_model_travel_commute.jsonl")
-    (tmp_path / "collect.json").write_text(json.dumps(settings))
-    message = f"{tmp_path / 'collect.json'}: not settings as `pragworld-tasks collect` writes them"
-    with command_refused(message):
         main(["decompose", str(path)])
 
 
