@@ -22,13 +22,13 @@ from typing import Literal, NamedTuple, TypeVar
 
 from blind_reading import utterances as labelled_utterances
 
+from pragworld_tasks.data.breakdowns import QUESTION_TYPES, question_type
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.breakdowns import QUESTION_TYPES, question_type
 
 RATIO = 0.2  # largest difference from the manual split's figure, relative to it
 POINTS = 2.0  # the same for shares, in points; the larger of the two differences is allowed

@@ -19,11 +19,11 @@ from itertools import count, islice
 from likeness import frame, utterances
 
 from pragworld_tasks.authoring.shortcuts import regression_answers
+from pragworld_tasks.data.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.dialogues.generate import documents, generate, make_group
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary
-from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS, NOT_ALTERED, alteration_category
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import to_run
 

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"

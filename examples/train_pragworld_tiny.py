@@ -40,6 +40,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from torch.nn.functional import cross_entropy
 from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.compose import Dialogue, compose, topics_of
 from pragworld_tasks.dialogues.questions import (
     FORMS,
@@ -61,7 +62,6 @@ from pragworld_tasks.dialogues.vocabulary import (
     number_of,
 )
 from pragworld_tasks.dialogues.world import REPLIER, State, interpret, mentioned
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from pragworld_interp import ablate
 from pragworld_interp.decoder import find_blocks, from_model
 from pragworld_interp.packing import pad_prompts
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.files import refusing, write_json
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer, to_dataset

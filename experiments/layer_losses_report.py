@@ -21,8 +21,8 @@ from scipy import stats
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, read_json, write_whole
-from pragworld_tasks.formatting import markdown_table
 from pragworld_tasks.layers.layer_statistics import holm
+from pragworld_tasks.text import markdown_table
 
 LEVEL = 0.95
 POINTS = 2.0  # the smallest difference in accuracy that is of interest

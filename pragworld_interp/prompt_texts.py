@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_completion, label_prompt
 
 # The end of a prompt decides how the label behind it is tokenized, not its dialogue.
 _ANY_PROMPT = label_prompt({"context": "Alice: Hi.", "question": "Is Bob there?"})

@@ -11,8 +11,8 @@ from pragworld_interp.positions import PromptParts, find_parts, select_positions
 from pragworld_interp.prompt_texts import prompt_texts
 from pragworld_interp.rope import longest_prompt
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.files import whole_characters
 from pragworld_tasks.layers.identities import OwnPrompt
 

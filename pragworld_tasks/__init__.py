@@ -16,17 +16,17 @@ from pragworld_tasks.lazy import lazy_exports
 if TYPE_CHECKING:
     from pragworld_tasks.data.documents import Document
     from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.prompts import (
+        conventions_prompt,
+        evaluation_prompt,
+        label_prompt,
+    )
     from pragworld_tasks.data.sources import load_split as load
     from pragworld_tasks.data.splits import generate_documents as generate
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.answers import read_answer
     from pragworld_tasks.evaluation.comparison import compare_scores as compare
     from pragworld_tasks.evaluation.items import analyze_items
-    from pragworld_tasks.evaluation.prompts import (
-        conventions_prompt,
-        evaluation_prompt,
-        label_prompt,
-    )
     from pragworld_tasks.evaluation.published import published_answers, published_models
     from pragworld_tasks.evaluation.responses import read_predictions
     from pragworld_tasks.evaluation.scoring import score
@@ -61,11 +61,11 @@ __getattr__, __dir__ = lazy_exports(
         "alter": "text_alterations.alter:alter",
         "analyze_items": "evaluation.items:analyze_items",
         "compare": "evaluation.comparison:compare_scores",
-        "conventions_prompt": "evaluation.prompts:conventions_prompt",
+        "conventions_prompt": "data.prompts:conventions_prompt",
         "decompose": "sensitivity.decomposition:decompose",
-        "evaluation_prompt": "evaluation.prompts:evaluation_prompt",
+        "evaluation_prompt": "data.prompts:evaluation_prompt",
         "generate": "data.splits:generate_documents",
-        "label_prompt": "evaluation.prompts:label_prompt",
+        "label_prompt": "data.prompts:label_prompt",
         "load": "data.sources:load_split",
         "published_answers": "evaluation.published:published_answers",
         "published_models": "evaluation.published:published_models",

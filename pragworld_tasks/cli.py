@@ -332,7 +332,7 @@ def _generate(options: argparse.Namespace) -> None:
     from pragworld_tasks.dialogues.export import write_groups
     from pragworld_tasks.dialogues.generate import generate
     from pragworld_tasks.dialogues.settings import GeneratorSettings
-    from pragworld_tasks.formatting import format_count
+    from pragworld_tasks.text import format_count
 
     if bool(options.out) == options.show:
         raise InputError("generate: pass either --out FILE, to write, or --show, to read")

@@ -28,11 +28,10 @@ from urllib.parse import urlsplit
 import tenacity
 from pydantic import BaseModel
 
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.reasoning import strip_reasoning
 from pragworld_tasks.files import whole_characters
 from pragworld_tasks.journal import Journal, open_journal
-from pragworld_tasks.log import logger
 from pragworld_tasks.structured_replies import (
     Form,
     StructuredReply,

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from lm_eval.api.samplers import ContextSampler
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+)
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.data.splits import own_documents
 from pragworld_tasks.errors import InputError
@@ -21,11 +26,6 @@ from pragworld_tasks.evaluation.articulations import (
     score_worded_likelihoods,
     worded_prompt,
     worded_records,
-)
-from pragworld_tasks.evaluation.prompts import (
-    conventions_prompt,
-    evaluation_prompt,
-    label_prompt,
 )
 from pragworld_tasks.evaluation.task_metrics import (
     own_records,

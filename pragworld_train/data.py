@@ -10,9 +10,9 @@ from datasets import Dataset
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.own_documents import read_documents
+from pragworld_tasks.data.prompts import label_completion, label_prompt
 from pragworld_tasks.data.splits import GENERATED, OWN, named_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_completion, label_prompt
 from pragworld_tasks.files import json_object
 
 # Settings of the generator that have options of their own.

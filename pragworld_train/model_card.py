@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 
 from pragworld_tasks.data.splits import OWN
-from pragworld_tasks.formatting import format_count, markdown_table
+from pragworld_tasks.text import format_count, markdown_table
 
 TAGS = ("trl", "sft", "layer-regularized")
 _CITATIONS = """\

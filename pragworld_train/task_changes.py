@@ -20,7 +20,7 @@ from pragworld_tasks.evaluation.metrics import (
 from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import format_interval, format_number, interval_json, markdown_table
+from pragworld_tasks.text import format_interval, format_number, interval_json, markdown_table
 from pragworld_train.lm_eval_process import sample_files
 
 # Metrics that lm-eval computes from log-likelihoods.

@@ -108,7 +108,7 @@ def _utilities() -> str:
     return fill_template(
         "lm_eval_utils.py.jinja",
         version=version("pragworld"),
-        prompts=_definitions("evaluation/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
+        prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
         sampler=_definitions("harness.py", "ZeroShotOnly"),
         reasoning=_definitions("evaluation/reasoning.py"),
         phrases=_phrases(),

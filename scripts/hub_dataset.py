@@ -20,6 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.parquet import parquet_path, to_parquet
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.sources import (
     COMMIT,
     FILES,
@@ -29,7 +30,6 @@ from pragworld_tasks.data.sources import (
     load_split,
     locate,
 )
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.leaderboard.hub_names import hub_task_ids
 
 TEMPLATES = Path(__file__).with_name("templates")

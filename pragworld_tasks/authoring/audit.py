@@ -39,15 +39,15 @@ from pragworld_tasks.authoring.records import (
     Vote,
 )
 from pragworld_tasks.authoring.shortcuts import LEAST_GROUPS, ShortcutCheck, check_shortcuts
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
-from pragworld_tasks.data.sources import locate, read_split
-from pragworld_tasks.evaluation.breakdowns import (
+from pragworld_tasks.data.breakdowns import (
     LENGTH_BUCKETS,
     NOT_ALTERED,
     QUESTION_TYPES,
     context_length,
 )
-from pragworld_tasks.formatting import join_names
+from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
+from pragworld_tasks.data.sources import locate, read_split
+from pragworld_tasks.text import join_names
 
 LEAST_OF_CLASS = 30  # labels of a class below which its share of yes tells nothing
 EVEN = (0.35, 0.65)  # shares of yes that pass for balanced

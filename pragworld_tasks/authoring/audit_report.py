@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from pragworld_tasks.authoring.audit import AuthoringAudit
-from pragworld_tasks.evaluation.breakdowns import NOT_ALTERED
-from pragworld_tasks.formatting import format_number, markdown_table
+from pragworld_tasks.data.breakdowns import NOT_ALTERED
+from pragworld_tasks.text import format_number, markdown_table
 
 LEAST_AGREEMENT = 0.6  # a Fleiss' kappa below this is poor
 _SHOWN = 20  # items of a list in the report; the JSON has all

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import without_empty_folders
-from pragworld_tasks.formatting import format_count
+from pragworld_tasks.text import format_count
 
 if TYPE_CHECKING:
     from pragworld_tasks.authoring.estimate import RequestEstimate

@@ -34,7 +34,7 @@ from pragworld_tasks.authoring.records import (
 from pragworld_tasks.authoring.stage_replies import ask_model
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.endpoint import Connection
-from pragworld_tasks.formatting import join_names
+from pragworld_tasks.text import join_names
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS
 from pragworld_tasks.text_alterations.inflection import word_list
 from pragworld_tasks.text_alterations.nouns import is_first_name

@@ -24,7 +24,7 @@ from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines, read_text
-from pragworld_tasks.formatting import join_names
+from pragworld_tasks.text import join_names
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
 from pragworld_tasks.text_alterations.tokens import EntityKind, label_end
 

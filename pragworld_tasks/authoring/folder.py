@@ -33,8 +33,8 @@ from pragworld_tasks.files import (
     read_text,
     refusing,
 )
-from pragworld_tasks.formatting import format_count
 from pragworld_tasks.journal import exclusive
+from pragworld_tasks.text import format_count
 
 RUN_FILE, JOURNAL = "run.json", "replies.jsonl"
 LOCK = ".lock"

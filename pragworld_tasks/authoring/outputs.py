@@ -19,10 +19,9 @@ from pragworld_tasks.authoring.records import (
     Origin,
     PlacedRecord,
 )
-from pragworld_tasks.data.changes import line_changes
 from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Answer, Document, Effect
-from pragworld_tasks.formatting import format_count
+from pragworld_tasks.text import format_count, line_changes
 
 FILES = ("documents.jsonl", "documents.csv", "documents")
 

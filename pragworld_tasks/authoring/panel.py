@@ -25,7 +25,7 @@ from pragworld_tasks.authoring.records import (
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
 from pragworld_tasks.endpoint import Connection
-from pragworld_tasks.formatting import format_count
+from pragworld_tasks.text import format_count
 from pragworld_tasks.text_alterations.tokens import label_end
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2018\u2019][^\W_]+)*")

@@ -41,9 +41,9 @@ from pragworld_tasks.authoring.records import (
     SeedEntities,
 )
 from pragworld_tasks.authoring.settings import AuthoringSettings, LabellingSettings, PanelSettings
+from pragworld_tasks.data.breakdowns import question_type
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.endpoint import Connection, connect
-from pragworld_tasks.evaluation.breakdowns import question_type
 from pragworld_tasks.event_loop import report_progress
 from pragworld_tasks.usage import Usage
 

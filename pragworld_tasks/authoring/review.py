@@ -22,8 +22,8 @@ from pragworld_tasks.authoring.decisions import (
 )
 from pragworld_tasks.authoring.folder import StageRecords
 from pragworld_tasks.authoring.records import Label
+from pragworld_tasks.text import Piece, diff_lines
 from pragworld_tasks.web.environment import page_environment, style_of
-from pragworld_tasks.web.word_diff import Piece, diff_lines
 
 PAGE, REPORT = "review.html", "report.md"
 _PACKAGE = "pragworld_tasks.authoring"

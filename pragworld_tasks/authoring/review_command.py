@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.formatting import format_count
+from pragworld_tasks.text import format_count
 
 
 def add_author_review(commands: Commands) -> None:

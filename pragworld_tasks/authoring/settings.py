@@ -13,8 +13,8 @@ from pragworld_tasks.authoring.records import Seed
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.endpoint import Endpoint
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.formatting import join_names
 from pragworld_tasks.journal import SHOWN
+from pragworld_tasks.text import join_names
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pragworld_tasks.data.breakdowns import alteration_category
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import deviations
-from pragworld_tasks.evaluation.breakdowns import alteration_category
-from pragworld_tasks.formatting import format_count
+from pragworld_tasks.text import format_count
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Basis, Document, Effect, Split
+from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import split_prompt
 from pragworld_tasks.files import Where, read_json_lines, read_text
 
 Meaning = TypeVar("Meaning")

@@ -24,9 +24,8 @@ from urllib.parse import quote
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
 from pragworld_tasks.data.parquet import parquet_path, read_parquet
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.formatting import format_count
-from pragworld_tasks.log import logger
+from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.text import format_count
 
 if TYPE_CHECKING:
     from requests import Session

@@ -7,9 +7,8 @@ from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit
 from pragworld_tasks.data.sources import load_split
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, warn_of_misspelt
 from pragworld_tasks.files import json_object
-from pragworld_tasks.metadata import warn_of_misspelt
 
 GENERATED, OWN = "generated", "own"
 SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)

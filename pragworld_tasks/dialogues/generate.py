@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 
-from pragworld_tasks.data.changes import Change, line_changes
 from pragworld_tasks.data.documents import Answer, Basis, Document, Effect
 from pragworld_tasks.dialogues.alterations import Edit, edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose, opening_share
@@ -52,6 +51,7 @@ from pragworld_tasks.dialogues.world import (
     mentioned,
     resolve_altered,
 )
+from pragworld_tasks.text import Change, line_changes
 
 # Words that an alteration may change in an utterance, inserted sentences aside. In a household,
 # "no" stands against "yes, some of them are there".

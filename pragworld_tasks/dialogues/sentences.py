@@ -6,10 +6,11 @@ from typing import NamedTuple, TypeVar
 from pragworld_tasks.dialogues.styles import Style
 from pragworld_tasks.dialogues.vocabulary import WOMEN, number_of
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Exchange
+from pragworld_tasks.text import ONES
 
 T = TypeVar("T")
 
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+NUMBERS = ("no", *ONES[1:11])
 
 
 class SpokenExchange(NamedTuple):

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self, get_args
 
-from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.data.documents import ALTERATION_COUNTS, ALTERATIONS
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, Domain, Names, domain_vocabulary
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.metadata import warn_of_misspelt
+from pragworld_tasks.errors import InputError, warn_of_misspelt
 
 GENERATOR_VERSION = "4"  # change it whenever the documents of a seed change
 
@@ -26,13 +25,8 @@ SPLIT_SHARES: dict[GeneratedSplit, tuple[int, ...]] = {
 }
 # The alterations and their shares of the altered variants, in percent, as in the manual split.
 ALTERATION_SHARES = {
-    "Negation": 17.0,
-    "Variable Substitution": 26.0,
-    "Quantity Change": 14.0,
-    "Variable Swap": 19.0,
-    "Quantifier Change": 16.0,
-    "Logical Connective Change": 3.0,
-    "Injecting Inconsistent Data": 5.0,
+    name: float(round(100 * count / sum(ALTERATION_COUNTS.values())))
+    for name, count in ALTERATION_COUNTS.items()
 }
 # The domains to choose from, and the splits that the conversations of the last one divide into.
 ALL_DOMAINS: tuple[Domain, ...] = (*DOMAINS, "conversation")

@@ -18,11 +18,11 @@ import numpy as np
 from lm_eval.utils import warning_once
 
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import label_prompt
+from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import Tally
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, to_records
-from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import entropy_components
 
 METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")

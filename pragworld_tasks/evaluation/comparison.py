@@ -17,7 +17,7 @@ from pragworld_tasks.evaluation.metrics import (
     tallies,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, shown_tallies
-from pragworld_tasks.formatting import (
+from pragworld_tasks.text import (
     format_interval,
     format_percent,
     format_points,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pragworld_tasks.data.breakdowns import alteration_category, question_type
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.breakdowns import alteration_category, question_type
 from pragworld_tasks.evaluation.comparison import check_same_documents
 from pragworld_tasks.evaluation.scoring import ScoreReport
 

@@ -10,7 +10,7 @@ from typing import Any
 from pragworld_tasks.data.documents import Document, documents_digest
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import SPLIT_NAMES
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.published import (
     published_answers,
     published_models,
@@ -18,7 +18,6 @@ from pragworld_tasks.evaluation.published import (
 )
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
 from pragworld_tasks.files import read_json, read_json_lines, whole_characters
-from pragworld_tasks.log import logger
 
 _SAMPLES = re.compile(r"(?:samples_)?(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import (
     Answer,
     Document,
@@ -25,7 +26,6 @@ from pragworld_tasks.data.documents import (
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.breakdowns import BREAKDOWNS
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     NO,
@@ -43,7 +43,7 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.formatting import (
+from pragworld_tasks.text import (
     format_interval,
     format_percent,
     format_size,

@@ -24,10 +24,10 @@ from lm_eval.utils import warning_once
 
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
+from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
-from pragworld_tasks.log import logger
 
 LACKS_DOCUMENTS = "groups lack documents"  # of a warning that concerns whole runs only
 PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them

@@ -25,7 +25,6 @@ import numpy as np
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.formatting import format_number, markdown_table
 from pragworld_tasks.layers.layer_report import (
     By,
     Intervention,
@@ -36,6 +35,7 @@ from pragworld_tasks.layers.layer_report import (
 )
 from pragworld_tasks.layers.layer_statistics import holm
 from pragworld_tasks.layers.serialization import encode
+from pragworld_tasks.text import format_number, markdown_table
 
 Null = Literal["shift", "permutation"]
 

@@ -22,11 +22,11 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.figures import LOOKS, Look, figure_file
-from pragworld_tasks.formatting import format_percent
 from pragworld_tasks.layers.comparison import check_same_sweep
 from pragworld_tasks.layers.layer_report import By, LayerReport, Outcome, check_choice
 from pragworld_tasks.layers.patching_report import PatchedProbability
 from pragworld_tasks.layers.targets import Target, every_layer
+from pragworld_tasks.text import format_percent
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -20,7 +20,11 @@ from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES, Interval, McNemar
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.files import check_output, write_whole
-from pragworld_tasks.formatting import (
+from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, model_titles
+from pragworld_tasks.layers.power import Detectable
+from pragworld_tasks.layers.serialization import encode
+from pragworld_tasks.layers.targets import Module, Target, every_layer
+from pragworld_tasks.text import (
     format_interval,
     format_number,
     format_percent,
@@ -28,10 +32,6 @@ from pragworld_tasks.formatting import (
     format_size,
     markdown_table,
 )
-from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, model_titles
-from pragworld_tasks.layers.power import Detectable
-from pragworld_tasks.layers.serialization import encode
-from pragworld_tasks.layers.targets import Module, Target, every_layer
 
 if TYPE_CHECKING:
     from pandas import DataFrame

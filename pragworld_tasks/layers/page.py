@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.formatting import format_interval, format_percent, format_points
 from pragworld_tasks.layers.identities import model_titles
 from pragworld_tasks.layers.layer_report import LayerReport, LayerResult, Outcome, Role
 from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
@@ -18,6 +17,7 @@ from pragworld_tasks.layers.patching_report import (
 )
 from pragworld_tasks.layers.report_files import read_layers, read_patching
 from pragworld_tasks.layers.serialization import schema_of
+from pragworld_tasks.text import format_interval, format_percent, format_points
 
 Report = TypeVar("Report", LayerReport, PatchingReport)
 

@@ -16,10 +16,10 @@ import numpy as np
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import LEAST_GROUPS, LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, write_whole
-from pragworld_tasks.formatting import format_number, markdown_table
 from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
 from pragworld_tasks.layers.positions import describe_positions
 from pragworld_tasks.layers.serialization import DIGITS, encode
+from pragworld_tasks.text import format_number, markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

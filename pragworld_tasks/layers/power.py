@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.evaluation.metrics import Floats, sums_of_signs
-from pragworld_tasks.formatting import format_percent, format_size, markdown_table
+from pragworld_tasks.text import format_percent, format_size, markdown_table
 
 POWER = 0.8
 _SHARES = (2, 5, 10, 20, 40)  # of the documents, in percent

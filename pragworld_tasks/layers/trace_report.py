@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, write_json
-from pragworld_tasks.formatting import format_number, markdown_table
 from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
 from pragworld_tasks.layers.serialization import encode
+from pragworld_tasks.text import format_number, markdown_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

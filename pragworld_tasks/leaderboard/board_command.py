@@ -64,7 +64,6 @@ def add_board(commands: Commands) -> None:
 
 def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
-    from pragworld_tasks.formatting import format_count
     from pragworld_tasks.layers import EXAMPLES
     from pragworld_tasks.layers.page import read_sweeps
     from pragworld_tasks.leaderboard.boards import make_boards
@@ -72,6 +71,7 @@ def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.leaderboard.runs import load_runs
     from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
     from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+    from pragworld_tasks.text import format_count
 
     files = options.layers + options.sensitivity
     if options.demo and (options.runs or files):

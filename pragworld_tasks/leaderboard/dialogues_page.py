@@ -9,7 +9,7 @@ from pragworld_tasks.data.label_readings import LabelReadings, readings_of
 from pragworld_tasks.evaluation.items import Item
 from pragworld_tasks.leaderboard.boards import Board
 from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.web.word_diff import Piece, diff_lines
+from pragworld_tasks.text import Piece, diff_lines
 
 # Bytes of a response that are shown: its beginning and its end, where answers stand.
 LONGEST_RESPONSE = 500

@@ -14,14 +14,6 @@ from pragworld_tasks.evaluation.comparison import Comparison, Difference
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank, SignFlip
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.formatting import (
-    format_count,
-    format_interval,
-    format_number,
-    format_percent,
-    format_points,
-    null_if_nan,
-)
 from pragworld_tasks.layers.layer_report import p_text
 from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
@@ -32,6 +24,14 @@ from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.sensitivity_page import ScaleView, share_text
 from pragworld_tasks.sensitivity.report import left_out_notes
+from pragworld_tasks.text import (
+    format_count,
+    format_interval,
+    format_number,
+    format_percent,
+    format_points,
+    null_if_nan,
+)
 from pragworld_tasks.web.environment import page_environment, style_of
 
 Test = TypeVar("Test", McNemar, SignFlip)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.formatting import format_number
 from pragworld_tasks.sensitivity.components import Scale
 from pragworld_tasks.sensitivity.decomposition_file import (
     DomainDecomposition,
@@ -15,6 +14,7 @@ from pragworld_tasks.sensitivity.decomposition_file import (
     TaskDecomposition,
     read_decomposition,
 )
+from pragworld_tasks.text import format_number
 
 
 class DomainRow(NamedTuple):

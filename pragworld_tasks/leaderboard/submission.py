@@ -8,11 +8,11 @@ from pathlib import Path
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run
-from pragworld_tasks.formatting import null_if_nan
 from pragworld_tasks.leaderboard.hub_names import check_repository, is_repository
 from pragworld_tasks.leaderboard.private_values import is_folder
 from pragworld_tasks.leaderboard.record import RunRecord, ShareRecord
 from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.text import null_if_nan
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pragworld_tasks.endpoint import Endpoint, Request, UnansweredError, connect
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.event_loop import report_progress, run_async
-from pragworld_tasks.log import logger
 from pragworld_tasks.sensitivity.components import LARGEST
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
 

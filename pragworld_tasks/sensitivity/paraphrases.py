@@ -13,20 +13,17 @@ from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.sensitivity.asking import asks_for_value
 from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
 from pragworld_tasks.sensitivity.wrapping import find_wrapping
+from pragworld_tasks.text import NUMBER_VALUES
 
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
 
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 # Words that stand for a number. "one" mostly is a pronoun.
-_NUMBER_WORDS = (
-    {word: str(number) for number, word in enumerate(_ONES.split()) if word != "one"}
-    | {word: str(10 * number) for number, word in enumerate(_TENS.split(), start=2)}
-    | {"dozen": "12", "decade": "10", "weekday": "5", "weekdays": "5"}
-)
+_NUMBER_WORDS = {word: str(number) for word, number in NUMBER_VALUES.items() if word != "one"} | {
+    "dozen": "12",
+    "decade": "10",
+    "weekday": "5",
+    "weekdays": "5",
+}
 _OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 

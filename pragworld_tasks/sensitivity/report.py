@@ -10,12 +10,6 @@ from typing import Any
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Interval
-from pragworld_tasks.formatting import (
-    format_number,
-    interval_json,
-    markdown_table,
-    null_if_nan,
-)
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
     RESAMPLES,
@@ -26,6 +20,12 @@ from pragworld_tasks.sensitivity.decomposition import (
 )
 from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.samples import ModelSamples
+from pragworld_tasks.text import (
+    format_number,
+    interval_json,
+    markdown_table,
+    null_if_nan,
+)
 
 SCHEMA = {"schema": "pragworld-decomposition", "version": 1}
 SHARES = NAMES[1:]

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, logger, warn_of_misspelt
 from pragworld_tasks.evaluation.metrics import Tally, tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.log import logger
-from pragworld_tasks.metadata import warn_of_misspelt
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion, fill_slot, questions

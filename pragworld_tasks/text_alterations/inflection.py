@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from pragworld_tasks.files import read_package_toml
+from pragworld_tasks.text import NUMBER_VALUES, ONES, TENS
 
 ENGLISH = read_package_toml(__package__, "english.toml")
 
@@ -103,11 +104,8 @@ def article(word: str) -> str:
 
 # Numbers ------------------------------------------------------------------------------------------
 
-_ONES, _TENS, _ORDINALS = word_list("ones"), word_list("tens"), word_list("ordinals")
-_VALUES = {word: 10 * index for index, word in enumerate(_TENS)} | {
-    word: value for value, word in enumerate(_ONES)
-}
-NUMBER_WORDS = frozenset(_VALUES) | {"hundred", "thousand"}
+_ORDINALS = word_list("ordinals")
+NUMBER_WORDS = frozenset(NUMBER_VALUES) | {"hundred", "thousand"}
 
 
 def number_words(number: int) -> str:
@@ -123,10 +121,10 @@ def number_words(number: int) -> str:
     if not 0 <= number < 1_000_000:
         raise ValueError(f"{number} is not from 0 to 999,999")
     if number < 20:
-        return _ONES[number]
+        return ONES[number]
     if number < 100:
         tens, ones = divmod(number, 10)
-        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+        return TENS[tens - 2] + (f"-{ONES[ones]}" if ones else "")
     unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
     many, rest = divmod(number, unit)
     joint = " and " if rest < 100 else " "
@@ -147,8 +145,8 @@ def read_number(text: str) -> int | None:
             group *= 100
         elif word == "thousand":
             total, group = group * 1000, 0
-        elif word in _VALUES:
-            group += _VALUES[word]
+        elif word in NUMBER_VALUES:
+            group += NUMBER_VALUES[word]
         else:
             return None
     value = total + group
@@ -168,7 +166,7 @@ def read_ordinal(word: str) -> int | None:
     tens, _, ones = word.rpartition("-")
     if ones not in _ORDINALS:
         return None
-    return _ORDINALS.index(ones) + _VALUES.get(tens, 0)
+    return _ORDINALS.index(ones) + NUMBER_VALUES.get(tens, 0)
 
 
 # Letter case --------------------------------------------------------------------------------------

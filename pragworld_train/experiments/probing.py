@@ -29,13 +29,13 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
 from pragworld_tasks.files import check_output, read_json, write_json
-from pragworld_tasks.formatting import (
+from pragworld_tasks.layers.serialization import check_schema
+from pragworld_tasks.text import (
     format_interval,
     format_number,
     format_size,
     markdown_table,
 )
-from pragworld_tasks.layers.serialization import check_schema
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 

@@ -20,8 +20,8 @@ from pragworld_tasks.evaluation.responses import read_predictions, sampled_docum
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.formatting import format_number, format_size, markdown_table
 from pragworld_tasks.layers.report_files import read_layers
+from pragworld_tasks.text import format_number, format_size, markdown_table
 from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
 from pragworld_train.experiments.probing import read_probe_report
 from pragworld_train.lm_eval_process import sample_files

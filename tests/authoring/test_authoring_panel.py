@@ -45,6 +45,7 @@ from pragworld_tasks.authoring.records import (
     Vote,
     VoteAnswer,
 )
+from pragworld_tasks.data.breakdowns import LENGTH_BUCKETS, length_bucket
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.readers import read_manual
@@ -53,7 +54,6 @@ from pragworld_tasks.dialogues.generate import documents as documents_of
 from pragworld_tasks.dialogues.generate import generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.endpoint import Endpoint, connect
-from pragworld_tasks.evaluation.breakdowns import LENGTH_BUCKETS, length_bucket
 
 ERROR = Fraction(1, 10)  # of an honest member
 Answers = Sequence[Any]  # of a VoteAnswer or None, which `Vote` checks

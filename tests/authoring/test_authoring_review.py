@@ -60,7 +60,7 @@ from pragworld_tasks.authoring.review import REPORT, mark_quotes
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.data.own_documents import read_documents
-from pragworld_tasks.web.word_diff import diff_lines
+from pragworld_tasks.text import diff_lines
 
 _ORIGINAL = "Ann: Where are the pears?\nBen: All of the pears are in the hall.\nAnn: Thank you."
 _ALTERED = _ORIGINAL.replace("All", "None")

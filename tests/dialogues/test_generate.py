@@ -19,6 +19,7 @@ from command_runs import Program, run_command
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pragworld_tasks.data.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.readers import read_manual
@@ -55,7 +56,6 @@ from pragworld_tasks.dialogues.world import (
     resolve,
 )
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.breakdowns import alteration_category, length_bucket, question_type
 from pragworld_tasks.evaluation.scoring import score
 
 # Checksum of the documents of five groups of every split. If it changes, change

@@ -10,12 +10,12 @@ from command_runs import run_program
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
 from places import ROOT, SAMPLES
 
-from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.prompts import (
+from pragworld_tasks.data.prompts import (
     conventions_prompt,
     evaluation_prompt,
     label_prompt,
 )
+from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.link import task_files
 

@@ -8,16 +8,16 @@ from lm_eval_runs import Evaluation, LmEval
 
 from pragworld_tasks import harness
 from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.data.prompts import (
+    conventions_prompt,
+    evaluation_prompt,
+    label_prompt,
+)
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.prompts import (
-    conventions_prompt,
-    evaluation_prompt,
-    label_prompt,
-)
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
 from pragworld_tasks.evaluation.task_metrics import TURNS_AGO

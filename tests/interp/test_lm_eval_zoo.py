@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from pragworld_interp.ablation import ablated_module
 from pragworld_interp.decoder import find_blocks
-from pragworld_tasks.evaluation.prompts import label_prompt
+from pragworld_tasks.data.prompts import label_prompt
 
 TASKS = ("pragworld_manual_mc", "pragworld_entity_tracking_mc")
 ALWAYS = ("gpt2", "mpt")  # one that runs as trees, and one that does not

@@ -28,10 +28,10 @@ from pragworld_interp.packing import pad_prompts
 from pragworld_interp.positions import PromptParts
 from pragworld_interp.rope import longest_prompt
 from pragworld_interp.tokenization import TokenizedPrompt, tokenize_prompts
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.layers.targets import every_layer
 from pragworld_tasks.tiny import tiny_folder
 

@@ -22,8 +22,8 @@ from pragworld_interp import (
 from pragworld_interp.cli import main
 from pragworld_interp.decoder import from_model
 from pragworld_interp.loading import model_identity
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.layers.identities import OwnPrompt
 from pragworld_tasks.layers.trace_heatmap import MOST_TOKENS
 from pragworld_tasks.layers.trace_report import (

@@ -39,7 +39,6 @@ from pragworld_tasks.evaluation.metrics import Interval, rank_runs, tally
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.runs import RunSource
 from pragworld_tasks.evaluation.scoring import Share, score
-from pragworld_tasks.formatting import format_interval, format_percent, format_points
 from pragworld_tasks.layers.identities import model_titles
 from pragworld_tasks.layers.layer_report import p_text
 from pragworld_tasks.layers.page import color_of
@@ -56,7 +55,7 @@ from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 from pragworld_tasks.sensitivity.open_questions import domain_of
-from pragworld_tasks.web.word_diff import diff_lines
+from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
 
 
 @pytest.fixture(scope="module")

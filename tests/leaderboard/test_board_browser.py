@@ -8,8 +8,8 @@ import pytest
 from board_sites import HOSTILE, HOSTILE_NAME, small_board, write_board
 from browser_pages import accessibility_problems, fits, open_browser, watched_page
 
-from pragworld_tasks.formatting import format_points
 from pragworld_tasks.leaderboard.boards import Board
+from pragworld_tasks.text import format_points
 
 # Rows of a table and dialogues look alike: a few are enough to look at.
 _KEEP_FEW = """

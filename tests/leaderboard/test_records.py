@@ -17,11 +17,11 @@ from command_runs import refused
 import pragworld_tasks as pt
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import scoring
 from pragworld_tasks.evaluation.metrics import bootstrap_intervals
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records

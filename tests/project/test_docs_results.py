@@ -14,11 +14,11 @@ import pytest
 from places import ROOT, SAMPLES
 from scipy.stats import spearmanr
 
+from pragworld_tasks.data.breakdowns import question_type
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.data.label_readings import label_readings
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.evaluation.breakdowns import question_type
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import YES, Bools, mcnemar

@@ -14,8 +14,8 @@ import hub_dataset
 import pytest
 from places import ROOT, SAMPLES
 
+from pragworld_tasks.data.prompts import evaluation_prompt
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.evaluation.prompts import evaluation_prompt
 from pragworld_tasks.evaluation.scoring import score, shown_tallies
 
 # A model of Inspect's that answers by the length of the prompt, and what both tasks measure of it.

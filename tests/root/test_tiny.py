@@ -10,11 +10,11 @@ from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import tallies
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.tiny import tiny_folder
 

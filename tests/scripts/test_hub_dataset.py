@@ -12,8 +12,8 @@ from places import SAMPLES
 
 from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.label_readings import label_readings
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.sources import FILES, is_released, load_split
-from pragworld_tasks.evaluation.prompts import evaluation_prompt, label_prompt
 
 SPLITS: list[ReleasedSplit] = [split for split in FILES if is_released(split)]
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lm_eval_runs import LmEval
 from places import ROOT
 
+from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
@@ -26,7 +27,6 @@ from pragworld_tasks.evaluation.articulations import (
     worded_question,
 )
 from pragworld_tasks.evaluation.metrics import Floats
-from pragworld_tasks.evaluation.prompts import label_prompt
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, to_records
 from pragworld_tasks.tiny import tiny_folder
 

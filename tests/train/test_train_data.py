@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from places import SAMPLES
 
+from pragworld_tasks.data.prompts import label_prompt, split_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import label_prompt, split_prompt
 from pragworld_train.data import load_document_set, to_dataset
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Literal, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
+from pragworld_tasks.text import ONES
 
 NOT_ALTERED = "Not Altered"
 LENGTH_BUCKETS = ("short", "medium", "long")
@@ -14,7 +15,7 @@ QUESTION_TYPES: tuple[WordedType, ...] = get_args(WordedType)
 _TYPE_PATTERNS: dict[WordedType, str] = {
     "sure": r"\bsure\b",
     "know": r"\bknows?\b",
-    "quantity": r"\b(\d+|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b",
+    "quantity": rf"\b(\d+|{'|'.join(ONES[1:13])})\b",
     "universal": r"\b(all|every|each)\b",
     "existential": r"\bsome\b",
     # Something is somewhere, or somebody put it there.

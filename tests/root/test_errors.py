@@ -10,6 +10,7 @@ import pytest
 from lm_eval_runs import LmEval
 
 from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.harness import (
     generated_articulation_dataset,
     generated_dataset,
@@ -18,7 +19,6 @@ from pragworld_tasks.harness import (
     own_question_dataset,
     question_dataset,
 )
-from pragworld_tasks.metadata import warn_of_misspelt
 
 SETTINGS = [*(field.name for field in fields(GeneratorSettings)), "paraphrases", "values", "unit"]
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.prompts import (
+from pragworld_tasks.data.prompts import (
     conventions_prompt,
     evaluation_prompt,
     label_prompt,
     split_prompt,
 )
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.errors import InputError
 
 DOCUMENT = {"context": "A: Hi\nB: {question}", "question": "Did A say hi?"}
 

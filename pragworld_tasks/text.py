@@ -1,0 +1,226 @@
+"""Numbers and tables as people read them, numbers in words, and what differs between two texts."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import compress, count, zip_longest
+from operator import ne
+from typing import Literal, NamedTuple
+
+# fmt: off
+ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
+)
+# fmt: on
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBER_VALUES = {word: value for value, word in enumerate(ONES)} | {
+    word: 10 * value for value, word in enumerate(TENS, start=2)
+}
+
+
+def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table under its title; the first column is text, the others are numbers.
+
+    A cell may hold anything: a `|` in it is escaped, and a line break becomes a space.
+
+    >>> print(markdown_table("Two models", ["model", "acc"], [["a", "71.00"], ["b", "9.50"]]))
+    Two models
+    <BLANKLINE>
+    | model |   acc |
+    | :---- | ----: |
+    | a     | 71.00 |
+    | b     |  9.50 |
+    <BLANKLINE>
+    >>> print(markdown_table("A letter", ["model", "J"], [["a", "1"]]).splitlines()[3])
+    | :---- | -: |
+    """
+    lines = [
+        [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
+        for cells in (headers, *rows)
+    ]
+    # A rule of one column has two characters at least.
+    widths = [max(2, *map(len, column)) for column in zip(*lines, strict=True)]
+
+    def line(cells: list[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        aligned = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]
+        return f"| {' | '.join(aligned)} |"
+
+    rule = [":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]
+    head, *body = map(line, lines)
+    return "\n".join([f"{title}\n", head, line(rule), *body, ""])
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number and what is counted, in the singular for one.
+
+    >>> format_count(1, "group"), format_count(1200, "group")
+    ('1 group', '1,200 groups')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def format_size(documents: int, groups: int) -> str:
+    """Return how many documents there are, and in how many groups.
+
+    >>> format_size(1200, 1)
+    '1,200 documents, 1 group'
+    """
+    return f"{format_count(documents, 'document')}, {format_count(groups, 'group')}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a phrase.
+
+    >>> join_names(["Ann"]), join_names(["Ann", "Ben", "Eve"])
+    ('Ann', 'Ann, Ben and Eve')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def format_number(number: float | None, digits: str = ".3f") -> str:
+    """Return a number without a sign if it rounds to 0, or a dash where it is None or NaN.
+
+    Args:
+        number: the number.
+        digits: a format that may begin with a sign.
+
+    >>> format_number(0.5), format_number(-0.0001), format_number(-0.001, "+.2f")
+    ('0.500', '0.000', '+0.00')
+    """
+    rest = digits.lstrip("+")
+    undefined = number is None or math.isnan(number)
+    return "-" if undefined else format(number, f"{digits.removesuffix(rest)}z{rest}")
+
+
+def format_percent(percent: float) -> str:
+    """Return a percentage with two decimals, or a dash where it is not defined (NaN)."""
+    return format_number(percent, ".2f")
+
+
+def format_points(points: float) -> str:
+    """Return a difference in points with its sign, or a dash where it is not defined (NaN)."""
+    return format_number(points, "+.2f")
+
+
+def format_interval(interval: tuple[float, float], digits: str = ".2f") -> str:
+    """Return the two ends of an interval, or a dash where it is not defined (NaN).
+
+    >>> format_interval((1.5, 20.25)), format_interval((1.5, 20.25), "#.3g")
+    ('1.50 to 20.25', '1.50 to 20.2')
+    """
+    if math.isnan(interval[0]):
+        return "-"
+    return " to ".join(format_number(end, digits) for end in interval)
+
+
+def interval_json(interval: tuple[float, float]) -> dict[str, float | None]:
+    """Return the two ends of an interval for JSON; null where they are not defined."""
+    low, high = interval
+    return {"low": null_if_nan(low), "high": null_if_nan(high)}
+
+
+def null_if_nan(value: float) -> float | None:
+    """Return a number for JSON, which has no NaN: None (null) in its place."""
+    return None if math.isnan(value) else value
+
+
+# Differences --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A difference between an altered conversation and its original.
+
+    Attributes:
+        utterance: Number of the line, from 0.
+        old, new: The words that differ. One of the two may be empty.
+    """
+
+    utterance: int
+    old: str
+    new: str
+
+
+def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    """Yield the differences between two versions of a conversation, at most one for each line.
+
+    >>> list(line_changes(["A: Is it here?", "B: It is."], ["A: Is it here?", "B: It was not."]))
+    [Change(utterance=1, old='is', new='was not')]
+    """
+    for utterance, old, new in compress(zip(count(), before, after), map(ne, before, after)):
+        old_words, new_words = old.split(" "), new.split(" ")
+        start, end, shortest = 0, 0, min(len(old_words), len(new_words))
+        while start < shortest and old_words[start] == new_words[start]:
+            start += 1
+        while end < shortest - start and old_words[-1 - end] == new_words[-1 - end]:
+            end += 1
+        old = " ".join(old_words[start : len(old_words) - end])
+        new = " ".join(new_words[start : len(new_words) - end])
+        if old and new and old[-1] == new[-1] and old[-1] in ".?":
+            old, new = old[:-1], new[:-1]
+        yield Change(utterance, old, new)
+
+
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_LEAST_ALIKE = 0.4  # less similar lines are shown as one line removed and one added
+
+
+class Piece(NamedTuple):
+    """Some words of a line that both texts have, or only one of them.
+
+    Attributes:
+        text: the words, with the spaces between them.
+        change: which of the texts has them.
+        quoted: whether somebody quotes them from the altered text.
+    """
+
+    text: str
+    change: Literal["same", "removed", "added"]
+    quoted: bool = False
+
+
+def diff_lines(original: str, altered: str) -> list[list[Piece]]:
+    r"""Return the lines of an altered text, with the words that were removed from the original.
+
+    Without the words removed, the lines are those of the altered text; without the words added,
+    those of the original one.
+
+    Examples:
+        >>> for line in diff_lines("Alice: Hi\nBob: All left", "Alice: Hi\nBob: Some left"):
+        ...     print([(piece.text, piece.change) for piece in line])
+        [('Alice: Hi', 'same')]
+        [('Bob: ', 'same'), ('All', 'removed'), ('Some', 'added'), (' left', 'same')]
+    """
+    before, after = original.split("\n"), altered.split("\n")
+    lines: list[list[Piece]] = []
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for kind, start, end, start_after, end_after in matcher.get_opcodes():
+        if kind == "equal":
+            lines += [[Piece(line, "same")] for line in before[start:end]]
+            continue
+        for old, new in zip_longest(before[start:end], after[start_after:end_after]):
+            lines.append(_diff_words(old, new))
+    return lines
+
+
+def _diff_words(old: str | None, new: str | None) -> list[Piece]:
+    before, after = (_WORDS.findall(line or "") for line in (old, new))
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < _LEAST_ALIKE:
+        whole = [Piece(old or "", "removed"), Piece(new or "", "added")]
+        return [piece for piece in whole if piece.text]
+    pieces = []
+    for kind, start, end, start_after, end_after in matcher.get_opcodes():
+        if kind == "equal":
+            pieces.append(Piece("".join(before[start:end]), "same"))
+            continue
+        if start < end:
+            pieces.append(Piece("".join(before[start:end]), "removed"))
+        if start_after < end_after:
+            pieces.append(Piece("".join(after[start_after:end_after]), "added"))
+    return pieces
