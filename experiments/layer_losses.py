@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset, disable_progress_bars
+from probing import probe_layers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
@@ -39,7 +40,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import refusing, write_json
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import LayerRegularizedSFTConfig, LayerRegularizedSFTTrainer, to_dataset
-from pragworld_train.experiments.probing import probe_layers
 from pragworld_train.losses import at_ends
 
 PLANTED = 2  # the layer that harms

@@ -156,20 +156,6 @@ def parse_settings(words: Sequence[str]) -> RunSettings:
     return RunSettings(script_args, training_args, model_args)
 
 
-def changed_settings(words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings on a command line and in its YAML file that differ from the defaults."""
-    parser = make_parser()
-    defaults = vars(parser.parse_args([]))
-    words = list(words)
-    if content := _read_config(words):
-        place = words.index("--config")
-        del words[place : place + 2]
-        content.pop("env", None)
-        parser.set_defaults_with_config(**content)
-    settings = vars(parser.parse_args(words))
-    return {name: value for name, value in settings.items() if value != defaults[name]}
-
-
 def _read_config(words: Sequence[str]) -> dict[str, Any]:
     """Return the content of the YAML file that a command line names; empty if it names none."""
     import yaml

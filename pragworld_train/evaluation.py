@@ -14,7 +14,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import is_linked, task_descriptions, task_folder
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
-from pragworld_train.run_record import read_training_record
 from pragworld_train.task_changes import TaskChange, compare_tasks
 
 EVALUATION_FOLDER = "pragworld_evaluation"
@@ -63,42 +62,6 @@ def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
         )
     after = trained_model(settings, Path(training_args.output_dir))
     return _plan(base_model(settings), after, script_args)
-
-
-def plan_of_run(folder: Path, script_args: TrainArguments) -> EvaluationPlan:
-    """Return the evaluation of a finished run.
-
-    Args:
-        folder: Where the run saved its model or adapter.
-        script_args: The tasks to evaluate, and how. What the run was trained on is taken from its
-            record.
-
-    Raises:
-        InputError: The folder has no record of `pragworld-train`, or a task does not exist.
-    """
-    record = read_training_record(folder)
-    data, model = record["data"], record["model"]
-    if model.get("quantization"):
-        raise InputError(
-            f"{folder}: trained on a quantized model, and lm-eval may load it in full; run "
-            "lm_eval yourself with the same quantization"
-        )
-    generator = data.get("generator") or {}
-    script_args = replace(
-        script_args,
-        dataset_name=data.get("split", script_args.dataset_name),
-        dataset_config=json.dumps(generator),
-        held_out_alteration=data.get("held_out_alteration"),
-    )
-    before = Model(
-        model["name"],
-        revision=model["revision"],
-        dtype=model["dtype"],
-        chat_template=bool(data.get("chat_template")),
-        trust_remote_code=bool(record["training"]["trust_remote_code"]),
-    )
-    after = _saved_model(before, folder, record["adapter"] is not None)
-    return _plan(before, after, script_args)
 
 
 def _plan(before: Model, after: Model, script_args: TrainArguments) -> EvaluationPlan:
@@ -166,11 +129,8 @@ def base_model(settings: RunSettings) -> Model:
 
 def trained_model(settings: RunSettings, folder: Path) -> Model:
     """Return what training saved in a folder: an adapter on the base model, or a whole model."""
-    return _saved_model(base_model(settings), folder, bool(settings.model_args.use_peft))
-
-
-def _saved_model(base: Model, folder: Path, is_adapter: bool) -> Model:
-    if is_adapter:
+    base = base_model(settings)
+    if settings.model_args.use_peft:
         return replace(base, adapter=str(folder))
     return replace(base, name=str(folder), revision=None)
 

@@ -26,8 +26,6 @@ def run_lm_eval(
     out: Path,
     metadata: Mapping[str, Any],
     batch_size: int,
-    environment: Mapping[str, str] | None = None,
-    open_files: Sequence[int] = (),
     include_path: str | None = None,
 ) -> Path:
     """Evaluate a model with `lm_eval`, and save its results and samples in a folder.
@@ -35,18 +33,14 @@ def run_lm_eval(
     Args:
         model: The model, with or without an adapter.
         tasks: Names of tasks. Those of pragworld need not be linked.
-        out: The folder. If it exists, the evaluation is taken to be complete.
+        out: The folder, which must not exist.
         metadata: Settings for tasks that read them, as the generated ones do.
         batch_size: Batch size of lm-eval.
-        environment: Additional environment variables.
-        open_files: File descriptors that the process inherits.
         include_path: The folder of other tasks, which then are all that is evaluated.
 
     Raises:
         InputError: lm-eval fails; the message names its log.
     """
-    if out.is_dir():
-        return out
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -59,7 +53,7 @@ def run_lm_eval(
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
     command += ["--apply_chat_template"] if model.chat_template else []
     name = f"lm_eval on {', '.join(tasks)}"
-    run_logged(command, partial / "log.txt", name, environment, open_files)
+    _run_logged(command, partial / "log.txt", name)
     partial.rename(out)
     return out
 
@@ -73,21 +67,8 @@ def model_arguments(model: Model) -> dict[str, Any]:
     return arguments
 
 
-def run_logged(
-    command: Sequence[str],
-    log: Path,
-    name: str,
-    environment: Mapping[str, str] | None = None,
-    open_files: Sequence[int] = (),
-) -> None:
+def _run_logged(command: Sequence[str], log: Path, name: str) -> None:
     """Run a command outside any distributed launcher, and write its output to a file.
-
-    Args:
-        command: The command.
-        log: The file, which is overwritten.
-        name: What to call the command in messages.
-        environment: Additional environment variables.
-        open_files: File descriptors that the process inherits.
 
     Raises:
         InputError: The command fails; the message has its last line and names the log.
@@ -98,13 +79,7 @@ def run_logged(
         if not variable.startswith(_LAUNCHER_VARIABLES)
     }
     with log.open("w") as output:
-        process = subprocess.run(
-            command,
-            stdout=output,
-            stderr=output,
-            env={**inherited, **(environment or {})},
-            pass_fds=open_files,
-        )
+        process = subprocess.run(command, stdout=output, stderr=output, env=inherited)
     if process.returncode:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         last = lines[-1] if lines else f"exit status {process.returncode} and no output"

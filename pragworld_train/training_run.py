@@ -30,12 +30,11 @@ from pragworld_train.config import LayerRegularizedSFTConfig
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
 from pragworld_train.evaluation import (
     evaluate_before_and_after,
-    plan_of_run,
     plan_of_settings,
 )
 from pragworld_train.probes import PROBES_FILE
 from pragworld_train.run_files import push_to_hub, write_evaluation
-from pragworld_train.run_record import RUN_FILE, read_training_record
+from pragworld_train.run_record import RUN_FILE
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 
 # What a run that was killed may leave. Uploads leave out names that begin with an underscore.
@@ -129,21 +128,6 @@ def full_disk_in_one_line(folder: Path) -> Iterator[None]:
                 "--resume_from_checkpoint last"
             ) from error
         raise
-
-
-def evaluate_run(folder: Path, script_args: TrainArguments) -> None:
-    """Evaluate a finished run before and after training, and add it to its record and card.
-
-    Args:
-        folder: Where the run saved its model or adapter.
-        script_args: The tasks to evaluate, and how.
-
-    Raises:
-        InputError: The folder is not that of a run, or the evaluation fails.
-    """
-    plan = plan_of_run(folder, script_args)
-    changes = evaluate_before_and_after(plan, folder)
-    write_evaluation(folder, read_training_record(folder), folder.resolve().name, changes)
 
 
 def last_checkpoint(folder: Path) -> Path | None:

@@ -20,8 +20,6 @@ WRITERS = {
     "pragworld-trace": "pragworld-interp patch --row",
     "pragworld-layer-comparison": "pragworld-interp compare --json",
     "pragworld-train": "pragworld-train",
-    "pragworld-probes": "pragworld-train probe",
-    "pragworld-study": "pragworld-train study",
 }
 _BEGINNING = 4096  # bytes, in which a file of ours names its schema
 _SCHEMA = re.compile(rb'"schema"\s*:\s*"([^"]+)"')

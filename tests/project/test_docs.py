@@ -52,7 +52,8 @@ PROGRAMS = {
     # What they launch is the module behind -m.
     **dict.fromkeys(
         ("accelerate", "torchrun"),
-        'while [ "$1" != -m ]; do shift; done; command=$(echo "$2" | tr _ -); shift 2\n'
+        'while [ "$1" != -m ]; do shift; done\n'
+        'command=$(echo "$2" | sed s/^pragworld_/pragworld-/); shift 2\n'
         'exec "$command" "$@"',
     ),
 }
@@ -284,7 +285,7 @@ def helps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_every_command_is_described(helps: dict[str, str]) -> None:
     pages = "\n".join(page.read_text() for page in PAGES)
-    assert {"pragworld-tasks data fetch", "pragworld-train study"} <= set(helps)
+    assert {"pragworld-tasks data fetch", "pragworld-train"} <= set(helps)
     assert [command for command in helps if command not in pages] == []
 
 

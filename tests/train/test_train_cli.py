@@ -29,7 +29,6 @@ from pragworld_train.arguments import make_parser, parse_settings
 from pragworld_train.cli import help_parser, main
 from pragworld_train.data import DEFAULT_GROUPS
 from pragworld_train.probes import load_probes
-from pragworld_train.run_record import SCHEMA
 from pragworld_train.trainer import LayerRegularizedSFTTrainer
 from pragworld_train.training_run import full_disk_in_one_line, last_checkpoint
 
@@ -64,27 +63,17 @@ def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedP
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ((), ("--ula_weight", "--held_out_alteration", "--lora_r", "--config", "--help-all")),
-        (("study",), ("--seeds", "random_layers", "an interrupted study")),
-        (("probe",), ("--adapter", "--held_out_alteration")),
-        (("evaluate",), ("FOLDER", "--retain", "--include_path")),
-    ],
-)
-def test_help_needs_no_torch_and_shows_an_example(
-    command: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    process = without(HEAVY, *command, "--help")
+def test_help_needs_no_torch_and_shows_an_example() -> None:
+    process = without(HEAVY, "--help")
     assert process.returncode == 0, process.stderr
+    words = ("--ula_weight", "--held_out_alteration", "--lora_r", "--config", "--help-all")
     for word in ("example:\n  pragworld-train", *words):
         assert word in process.stdout
     assert len(process.stdout.splitlines()) < 100
 
 
 @pytest.mark.parametrize("package", ["torch", "trl"])
-@pytest.mark.parametrize("command", [(), ("study",), ("probe", "--model", "m"), ("--help-all",)])
+@pytest.mark.parametrize("command", [(), ("--help-all",)])
 def test_a_missing_package_is_one_line(command: tuple[str, ...], package: str) -> None:
     process = without((package,), *command)
     assert process.returncode == 2
@@ -377,53 +366,24 @@ def test_other_errors_are_not_those_of_a_full_disk(tmp_path: Path) -> None:
         (tmp_path / "missing").read_text()
 
 
-def test_a_finished_run_is_evaluated_without_training(trained: Path, tmp_path: Path) -> None:
-    """With the settings of its record, so that the result is that of `--evaluate`."""
-    out = shutil.copytree(trained, tmp_path / "out")
-    record = json.loads((out / "pragworld_train.json").read_text())
-    (out / "pragworld_train.json").write_text(json.dumps({**record, "evaluation": []}))
-    process = run_program(
-        *("pragworld-train", "evaluate", out, "--evaluate_tasks", "pragworld_generated_mc"),
-        *("--evaluate_groups", "4", "--retain", "pragworld_generated_perplexity"),
-    )
-    assert process.returncode == 0, process.stderr
-    again = json.loads((out / "pragworld_train.json").read_text())
-    assert again == record
-    assert (out / "README.md").read_text() == (trained / "README.md").read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nowhere",), "nowhere: no pragworld_train.json says how it was trained; name a folder"),
+        (("--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
+        (("--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),
         (
-            ("quantized",),
-            "quantized: trained on a quantized model, and lm-eval may load it in full",
-        ),
-        (("run", "--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
-        (("run", "--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),
-        (
-            ("run", "--retain", "mine", "--include_path", "no"),
+            ("--retain", "mine", "--include_path", "no"),
             "--include_path no: not a folder; name one with YAML",
         ),
     ],
 )
 @pytest.mark.usefixtures("our_tasks_only")
 def test_what_cannot_be_evaluated_is_refused(
-    arguments: tuple[str, ...],
-    message: str,
-    refused: Callable[..., str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...], message: str, refused: Callable[..., str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, quantization in {"run": None, "quantized": {"load_in_4bit": True}}.items():
-        Path(name).mkdir()
-        model = {"name": MODEL, "revision": None, "dtype": "float32", "quantization": quantization}
-        training = {"trust_remote_code": False}
-        record = {**SCHEMA, "model": model, "adapter": None, "data": {}, "training": training}
-        Path(name, "pragworld_train.json").write_text(json.dumps(record))
-    assert refused("evaluate", *arguments).startswith(message)
+    out = ("--output_dir", str(tmp_path / "out"), "--use_cpu")
+    settings = ("--model_name_or_path", MODEL, "--dataset_config", '{"groups": 4}', *out)
+    assert refused(*settings, "--evaluate", *arguments).startswith(message)
 
 
 def tiny_run(out: Path, *arguments: str) -> tuple[str, ...]:

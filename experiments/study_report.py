@@ -1,13 +1,13 @@
 """The report of a study: means over seeds compared with plain SFT, as tables and a figure."""
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     Floats,
@@ -16,17 +16,28 @@ from pragworld_tasks.evaluation.metrics import (
     robust_tally,
     tally,
 )
-from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
-from pragworld_tasks.evaluation.scoring import to_run
 from pragworld_tasks.figures import figure_file
-from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.layers.report_files import read_layers
 from pragworld_tasks.text import format_number, format_size, markdown_table
-from pragworld_train.experiments.arms import BASE, REFERENCE, StudyRun
-from pragworld_train.experiments.probing import read_probe_report
-from pragworld_train.lm_eval_process import sample_files
 
+BASE = "base"  # the model before training
+REFERENCE = "sft"  # what the others are compared with
 RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """One way of training with one seed.
+
+    Attributes:
+        arm: One of `study.ARMS`, or `BASE`.
+        seed: The seed of training; 0 for `BASE`, which is not trained.
+        folder: The folder of the run.
+    """
+
+    arm: str
+    seed: int
+    folder: Path
 
 
 class _Format(NamedTuple):
@@ -134,28 +145,6 @@ class StudyReport:
             parts.append(f"- {arm}: {'; '.join(pairs)}")
         return "\n".join([*parts, ""])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON objects, with shares rather than percentages."""
-        return {
-            "seeds": self.seeds,
-            "documents": self.documents,
-            "groups": self.groups,
-            "useful": list(self.useful),
-            "harmful": list(self.harmful),
-            "intervals": f"{LEVEL:.0%}, bootstrap over groups and seeds, {RESAMPLES} resamples",
-            "arms": {
-                arm: {
-                    name: {"mean": measure.mean, **asdict(measure)}
-                    for name, measure in measures.items()
-                }
-                for arm, measures in self.arms.items()
-            },
-            "ablated_again": {
-                arm: {str(seed): list(layers) for seed, layers in by_seed.items()}
-                for arm, by_seed in self.ablated_again.items()
-            },
-        }
-
     def draw(self, path: Path) -> None:
         """Draw the accuracies of all arms minus those of plain SFT, or as they are without it.
 
@@ -230,12 +219,12 @@ def make_study_report(
         }
         for arm, measures in tallies.items()
     }
-    documents = sampled_documents(sample_files(runs[0].folder / "test")["pragworld_generated_mc"])
+    documents = samples(runs[0].folder / "test", "pragworld_generated_mc")
     return StudyReport(
         arms,
         sorted({run.seed for run in runs if run.arm != BASE}),
         len(documents),
-        len({document.group for document in documents}),
+        len({sample["doc"]["group"] for sample in documents}),
         tuple(useful),
         tuple(harmful),
         ablated_again,
@@ -243,6 +232,15 @@ def make_study_report(
 
 
 # Measures of one run ------------------------------------------------------------------------------
+
+
+def samples(folder: Path, task: str) -> list[dict[str, Any]]:
+    """Return the samples of a task in a folder of lm-eval; none if it was not evaluated."""
+    return [
+        json.loads(line)
+        for path in folder.rglob(f"samples_{task}_*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def _run_tallies(
@@ -255,37 +253,39 @@ def _run_tallies(
         ("vocabulary", "test_vocabulary", "pragworld_generated_mc"),
         ("manual", "test", "pragworld_manual_mc"),
     ):
-        path = sample_files(folder / split).get(task)
-        if path is None:  # the manual split was not available
+        answered = samples(folder / split, task)
+        if not answered:  # the manual split was not available
             continue
-        documents = sampled_documents(path)
-        run = to_run(documents, read_predictions([path], documents).ours)
+        correct = np.array([sample["acc"] for sample in answered], dtype=np.float64)
+        groups = [sample["doc"]["group"] for sample in answered]
         # Every generated group has the held-out alteration, which is measured separately.
         apart = np.array(
             [
-                held_out is not None and name != "manual" and document.alteration == held_out
-                for document in documents
+                held_out is not None
+                and name != "manual"
+                and sample["doc"]["alteration"] == held_out
+                for sample in answered
             ]
         )
-        tallies[f"{name}_accuracy"] = tally(run.correct, ~apart, run.group)
-        group = run.group[~apart]
-        tallies[f"{name}_robust"] = robust_tally(run.correct[~apart], group, group)
+        tallies[f"{name}_accuracy"] = tally(correct, ~apart, groups)
+        kept = [group for group, is_apart in zip(groups, apart, strict=True) if not is_apart]
+        tallies[f"{name}_robust"] = robust_tally(correct[~apart], kept, kept)
         if name == "test" and held_out is not None:
-            tallies["held_out_accuracy"] = tally(run.correct, apart, run.group)
-    path = sample_files(folder / "test")["pragworld_generated_perplexity"]
-    words = {record["doc_id"]: record["word_perplexity"] for _, record in read_json_lines(path)}
-    log_likelihoods = np.array([words[number] for number in sorted(words)], dtype=np.float64)
+            tallies["held_out_accuracy"] = tally(correct, apart, groups)
+    words = sorted(
+        (sample["doc_id"], *sample["word_perplexity"])
+        for sample in samples(folder / "test", "pragworld_generated_perplexity")
+    )
+    log_likelihoods = np.array(words, dtype=np.float64)[:, 1:]
     tallies["log_likelihood"] = Tally(log_likelihoods[:, 0], log_likelihoods[:, 1])
-    probes = read_probe_report(folder / "probes.json")
-    if max((*useful, *harmful), default=0) >= len(probes.layers):
-        raise InputError(f"{folder / 'probes.json'}: lacks layers; remove the file, and rerun")
+    probes = json.loads((folder / "probes.json").read_text(encoding="utf-8"))
     for name, layers, field in (
         ("probe_accuracy", useful, "right"),
         ("mean_square", harmful, "mean_squares"),
     ):
         if layers:
-            values = np.mean([getattr(probes.layers[layer], field) for layer in layers], axis=0)
-            tallies[name] = _mean_tally(values, probes.groups)
+            values = np.mean([probes["layers"][layer][field] for layer in layers], axis=0)
+            tallies[name] = _mean_tally(values, probes["groups"])
     ablated = read_layers(folder / "layers.json").documents
     right = (np.array([document.gold for document in ablated]) > 0.5).astype(np.float64)
     for name, layers in (("useful_effect", useful), ("harmful_effect", harmful)):

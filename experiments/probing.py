@@ -24,12 +24,9 @@ from pragworld_interp.loading import Model, load_decoder
 from pragworld_interp.modules import first_tensor
 from pragworld_interp.packing import Batch, pad_prompts, token_batches
 from pragworld_interp.tokenization import tokenize_prompts
-from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import check_output, read_json, write_json
-from pragworld_tasks.layers.serialization import check_schema
+from pragworld_tasks.files import write_json
 from pragworld_tasks.text import (
     format_interval,
     format_number,
@@ -39,7 +36,6 @@ from pragworld_tasks.text import (
 from pragworld_train.data import load_document_set
 from pragworld_train.losses import LabelProbe, at_ends, ula_loss
 
-_SCHEMA: dict[str, Any] = {"schema": "pragworld-probes", "version": 1}
 _TOKENS = 8192  # in a batch
 _STEPS = 300
 _LEARNING_RATE = 1e-2
@@ -99,55 +95,31 @@ class ProbeReport:
         )
 
 
-def run_probe(options: argparse.Namespace) -> None:
-    """Probe a model, write the report if asked to, and print its table.
-
-    Args:
-        options: The options of `pragworld-train probe`.
-
-    Raises:
-        InputError: An option is impossible, or the model cannot be loaded.
-    """
-    at_least(options, groups=1, probe_hidden_size=1)
-    if options.out:
-        check_output(options.out, options.overwrite)
+def main() -> None:
+    """Probe a model, write the report and print its table."""
+    parser = argparse.ArgumentParser(description="Fit label probes to every layer of a model.")
+    add = parser.add_argument
+    add("--model", required=True, help="name on the Hugging Face hub, or a folder")
+    add("--adapter", help="name or folder of a PEFT adapter on top")
+    add("--dtype", default="auto", help="type of the weights")
+    add("--chat-template", action="store_true", help="apply the model's chat template to prompts")
+    add("--groups", type=int, default=200, help="groups to fit the probes to, and to test them on")
+    add("--held-out-alteration", help="an alteration to leave out of fitting")
+    add("--seed", type=int, default=0, help="seed of the probes")
+    add("--out", type=Path, metavar="FILE", help="also write everything as JSON")
+    options = parser.parse_args()
     settings = json.dumps({"groups": options.groups})
     training, test = (
         load_document_set("generated", settings, split, options.held_out_alteration).documents
         for split in ("validation", "test")
     )
-    names = ("revision", "adapter", "dtype", "chat_template", "trust_remote_code")
+    names = ("adapter", "dtype", "chat_template")
     model = Model(options.model, **{name: getattr(options, name) for name in names})
     decoder, identity = load_decoder(model)
-    report = probe_layers(
-        decoder, training, test, options.probe_hidden_size, options.seed, options.chat_template
-    )
+    report = probe_layers(decoder, training, test, 128, options.seed, options.chat_template)
     if options.out:
-        write_json(options.out, {**_SCHEMA, "model": asdict(identity), **asdict(report)})
+        write_json(options.out, {"model": asdict(identity), **asdict(report)})
     print(report.to_text())
-
-
-def read_probe_report(path: Path) -> ProbeReport:
-    """Read a report that `pragworld-train probe` wrote.
-
-    Raises:
-        InputError: The file is not such a report.
-    """
-    content = read_json(path)
-    check_schema(path, content, _SCHEMA["schema"], _SCHEMA["version"])
-    try:
-        groups, layers = content["groups"], [ProbedLayer(**layer) for layer in content["layers"]]
-        lengths = {len(values) for one in layers for values in (one.right, one.mean_squares)}
-    except (KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: not a file that `pragworld-train probe` writes ({error})"
-        ) from error
-    if lengths != {len(groups)} or [layer.layer for layer in layers] != [*range(len(layers))]:
-        raise InputError(
-            f"{path}: layers that are not in their order, or lack documents; remove the file "
-            "and rerun the command that wrote it"
-        )
-    return ProbeReport(groups, layers)
 
 
 def probe_layers(
@@ -255,3 +227,7 @@ def fit_probe(states: Tensor, labels: Tensor, hidden: int, seed: int) -> LabelPr
         probe.inner.weight.div_(scale)
         probe.inner.bias.sub_(probe.inner.weight @ mean)
     return probe
+
+
+if __name__ == "__main__":
+    main()

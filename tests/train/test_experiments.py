@@ -1,4 +1,4 @@
-"""The commands of the experiment with a planted harm; its report, on runs with known outcomes."""
+"""The scripts of `experiments/`, on runs with known outcomes."""
 
 import json
 import re
@@ -11,19 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+
+from pragworld_tasks.evaluation.metrics import Tally
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 SEEDS = (11, 12, 13, 14)
+
+
+@pytest.fixture(autouse=True)
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the scripts importable."""
+    monkeypatch.syspath_prepend(EXPERIMENTS)
 
 
 def arm_names() -> list[str]:
     """Return the arms of the published tables."""
     text = (EXPERIMENTS / "results.md").read_text(encoding="utf-8")
     return sorted(set(re.findall(r"^\| ((?:hidden|shown)-[\w.-]+) +\|", text, re.MULTILINE)))
-
-
-def letters(generator: np.random.Generator, share: float) -> str:
-    return "".join("01"[int(right)] for right in generator.random(60) < share)
 
 
 def write_runs(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
@@ -35,7 +40,10 @@ def write_runs(folder: Path) -> dict[tuple[str, int], dict[str, Any]]:
         for seed in SEEDS:
             right = {
                 stop: {
-                    kind: {name: letters(generator, 0.6) for name in ("plain", "ablated")}
+                    kind: {
+                        name: "".join("01"[int(draw < 0.6)] for draw in generator.random(60))
+                        for name in ("plain", "ablated")
+                    }
                     for kind in ("harmed", "spared")
                 }
                 for stop in (["0"] if arm.endswith("sft") else []) + ["10", "40"]
@@ -59,7 +67,6 @@ def report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Return a function that runs the command in this process, and returns its error."""
-    monkeypatch.syspath_prepend(EXPERIMENTS)
     command = import_module("layer_losses_report")
     paths = [str(tmp_path / name) for name in ("runs", "tables.md", "figure.png")]
 
@@ -79,23 +86,9 @@ def cells(text: str, *first: str) -> list[str]:
     return next(row for row in rows if row[: len(first)] == [*first])
 
 
-def test_runs_need_a_planted_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.syspath_prepend(EXPERIMENTS)
-    command = import_module("layer_losses")
-    paths = [str(tmp_path / "runs" / name) for name in ("planted", "losses")]
-    monkeypatch.setattr(sys, "argv", ["layer_losses.py", "train", *paths])
-    with pytest.raises(SystemExit):
-        command.main()
-    assert "runs/planted: no model; write one with" in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()
-
-
 def test_a_model_is_planted_in_a_new_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.syspath_prepend(EXPERIMENTS)
     command = import_module("layer_losses")
     monkeypatch.setattr(command, "PLANTING_GROUPS", 2)
     monkeypatch.setattr(command, "PLANTING_BATCH", 2)
@@ -139,12 +132,26 @@ def test_the_tables_hold_what_the_runs_measured(tmp_path: Path, report: Callable
     assert f"{100 * robust:.1f}" in cells(tables, "shown-sft")
 
 
-def test_the_report_refuses_what_it_would_lose_or_lacks(
-    tmp_path: Path, report: Callable[..., str]
-) -> None:
-    write_runs(tmp_path / "runs")
-    (tmp_path / "tables.md").write_text("mine")
-    assert "tables.md exists; pass --overwrite" in report()
-    (tmp_path / "runs" / f"shown-sft-seed{SEEDS[0]}.json").unlink()
-    assert "shown-sft-seed11.json" in report("--overwrite")
-    assert (tmp_path / "tables.md").read_text() == "mine"
+def test_a_probe_learns_labels_that_are_not_linearly_separable() -> None:
+    generator = torch.Generator().manual_seed(0)
+    states = torch.randn(1200, 6, generator=generator) * torch.tensor([100.0, 1, 1, 1, 1, 0.01]) + 5
+    labels = ((states[:, 1] > 5) ^ (states[:, 5] > 5)).long()
+    probe = import_module("probing").fit_probe(states[:800], labels[:800], 32, seed=0)
+    with torch.no_grad():
+        assert (probe(states[800:]).argmax(-1) == labels[800:]).float().mean() > 0.9
+
+
+def test_groups_and_seeds_of_a_study_are_drawn_independently() -> None:
+    generator = np.random.default_rng(0)
+    total = generator.integers(1, 9, 50).astype(float)
+    rights = [
+        1.0 * generator.binomial(total.astype(int), 0.5) + shift * total for shift in (0, 0.1, 0.2)
+    ]
+    by_loop = []
+    for _ in range(2000):
+        groups, seeds = generator.integers(50, size=50), generator.integers(3, size=3)
+        shares = [rights[seed][groups].sum() / total[groups].sum() for seed in seeds]
+        by_loop.append(np.mean(shares))
+    draws = import_module("study_report")._draws([Tally(right, total) for right in rights])
+    assert draws.mean() == pytest.approx(np.mean(by_loop), abs=0.01)
+    assert draws.std() == pytest.approx(np.std(by_loop), rel=0.08)

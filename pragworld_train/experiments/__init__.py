@@ -1,1 +1,0 @@
-"""Experiments on trained models: the study, its report, and probes of any model."""
