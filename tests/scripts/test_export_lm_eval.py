@@ -17,9 +17,10 @@ from datasets import load_dataset
 from lm_eval_runs import Evaluation, assert_table_is_score
 from places import ROOT, SAMPLES
 
+from pragworld_tasks.data import prompts
 from pragworld_tasks.data.documents import ReleasedSplit
 from pragworld_tasks.data.sources import FILES, is_released
-from pragworld_tasks.evaluation import answers, prompts, task_metrics
+from pragworld_tasks.evaluation import answers, task_metrics
 from pragworld_tasks.files import read_package_toml
 
 TASKS = (
