@@ -114,7 +114,7 @@ def add_command(
         epilog="example:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
         formatter_class=_HelpFormatter,
     )
-    command.set_defaults(run=run)
+    command.set_defaults(run=run, summary=summary)
     return command
 
 

@@ -1,18 +1,66 @@
-"""Links to the task files in an installed lm-eval, which finds tasks in its own folder only.
+"""The commands `pragworld-tasks link` and `path`: how lm-eval finds the tasks.
 
-A folder `pragworld` among lm-eval's own tasks gets a symbolic link to each task file. A link to the
-folder would not do: lm-eval's search does not enter linked folders. Files that a task file includes
-are found relative to the target of its link, so they need no links.
+lm-eval looks for tasks in its own folder only. `link` makes a folder `pragworld` there with a
+symbolic link to each task file. A link to the folder would not do: lm-eval's search does not enter
+linked folders. Files that a task file includes are found relative to the target of its link.
 """
 
+import argparse
 import contextlib
-import errno
 import importlib.util
-from collections.abc import Mapping
+import sys
 from pathlib import Path
 from uuid import uuid4
 
+from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
+
+
+def add_link(commands: Commands) -> None:
+    """Add the command to those of `pragworld-tasks`."""
+    command = add_command(
+        commands,
+        "link",
+        lambda options: print(unlink() if options.remove else link()),
+        "make the tasks known to the installed lm-eval",
+        example="pragworld-tasks link\n"
+        "lm_eval --model hf --model_args pretrained=… --tasks pragworld_manual",
+    )
+    command.add_argument("--remove", action="store_true", help="undo it")
+
+
+def add_path(commands: Commands) -> None:
+    """Add the command to those of `pragworld-tasks`."""
+    command = add_command(
+        commands,
+        "path",
+        _print_path,
+        "print the folder of the tasks, or of the small model",
+        example='lm_eval --include_path "$(pragworld-tasks path)" --tasks pragworld_manual …\n'
+        'lm_eval --model hf --model_args pretrained="$(pragworld-tasks path model)" …',
+    )
+    command.add_argument(
+        "what",
+        nargs="?",
+        choices=("tasks", "model"),
+        default="tasks",
+        help="the task files, for lm-eval's --include_path (the default), or pragworld-tiny",
+    )
+
+
+def _print_path(options: argparse.Namespace) -> None:
+    if options.what == "model":
+        from pragworld_tasks.tiny import tiny_folder
+
+        print(tiny_folder())
+        return
+    print(task_folder())
+    if is_linked():
+        print(
+            "the tasks are linked into lm-eval: leave out --include_path, or lm-eval warns about "
+            "each of them; `pragworld-tasks link --remove` undoes the linking",
+            file=sys.stderr,
+        )
 
 
 def task_folder() -> Path:
@@ -51,16 +99,18 @@ def link() -> str:
     """
     folder = _linked_folder()
     wanted = {path.name: path for path in task_files()}
-    if _links(folder) == wanted:
+    present = _links(folder)
+    if present == wanted:
         return f"{len(wanted)} tasks and groups are already linked in {folder}"
     try:
-        # Other processes may link and unlink at the same time. Each ends only once it has seen what
-        # it wants, so the last one to end leaves all links or none.
-        while True:
-            with contextlib.suppress(FileNotFoundError, FileExistsError):  # unlinked meanwhile
-                _place(wanted, folder)
-            if _links(folder).keys() == wanted.keys():
-                break
+        folder.mkdir(exist_ok=True)
+        for name in present.keys() - wanted.keys():  # left by an older version
+            (folder / name).unlink(missing_ok=True)
+        for name, target in wanted.items():
+            # Created beside and renamed, as several jobs of a cluster may link at once.
+            new = folder / f".{name}.{uuid4()}"
+            new.symlink_to(target)
+            new.replace(folder / name)
     except OSError as error:
         raise InputError(
             f"{folder}: {error.strerror}; pass --include_path {task_folder()} to lm_eval instead"
@@ -79,28 +129,13 @@ def unlink() -> str:
     if not linked:
         return f"no tasks are linked in {folder}"
     try:
-        while present := _links(folder):  # as in `link`
-            for name in present:
-                (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
-    except FileNotFoundError:  # another process has removed it
-        pass
+        for name in linked:
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        if error.errno != errno.ENOTEMPTY:  # hidden files, or another process links again
-            raise InputError(f"{folder}: {error.strerror}; make it writable") from error
+        raise InputError(f"{folder}: {error.strerror}; make it writable") from error
+    with contextlib.suppress(OSError):  # somebody's hidden files stay, in their folder
+        folder.rmdir()
     return f"unlinked {len(linked)} tasks and groups from {folder}"
-
-
-def _place(wanted: Mapping[str, Path], folder: Path) -> None:
-    """Create or replace the links to the wanted files, by name, and remove others."""
-    folder.mkdir(exist_ok=True)
-    for name in _links(folder).keys() - wanted.keys():  # left by an older version
-        (folder / name).unlink(missing_ok=True)
-    for name, target in wanted.items():
-        # Created beside and renamed, which replaces a link of an older version.
-        new = folder / f".{name}.{uuid4()}"
-        new.symlink_to(target)
-        new.replace(folder / name)
 
 
 def _linked_folder() -> Path:
@@ -122,22 +157,11 @@ def _links(folder: Path) -> dict[str, Path]:
     Raises:
         InputError: The folder holds something else, so somebody else created it.
     """
-    try:
-        entries = sorted(folder.iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        if not (folder.is_file() or folder.is_symlink()):
-            return {}
-        entries = [folder]
     links = {}
-    for entry in entries:
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         if entry.name.startswith((".", "__")):
             continue
-        try:
-            target = entry.readlink()
-        except FileNotFoundError:  # another process has unlinked it
-            continue
-        except OSError:  # no link
-            target = entry
+        target = entry.readlink() if entry.is_symlink() else entry
         if target.parent.name != task_folder().name:
             raise InputError(f"{entry}: not created by `pragworld-tasks link`; move it away")
         links[entry.name] = target

@@ -36,8 +36,8 @@ BUDGETS = {
     "pragworld_tasks/tiny": 30,
     "pragworld_tasks/web": 60,
     "pragworld_tasks/layers": 1_900,
-    "pragworld_tasks/dialogues": 6_884,
-    "pragworld_tasks/text_alterations": 3_719,
+    "pragworld_tasks/dialogues": 6_984,
+    "pragworld_tasks/text_alterations": 3_778,
 }
 
 

@@ -1,8 +1,7 @@
 """An audit of a split: what it holds, and where it contradicts itself."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from pragworld_tasks.data.breakdowns import alteration_category
 from pragworld_tasks.data.documents import Document
@@ -10,74 +9,35 @@ from pragworld_tasks.data.sources import deviations
 from pragworld_tasks.text import format_count
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The counts and contradictions of a split.
-
-    Attributes:
-        split: the split's name.
-        documents, groups, released_groups: number of each; the last by the released scoring.
-        answers, alterations: number of documents by gold answer and by alteration.
-        effects: number of altered documents by effect.
-        contradictions: rows whose effect contradicts their and their original's answers.
-        deviations: how the counts differ from those of the released file, in words.
-    """
-
-    split: str
-    documents: int
-    groups: int
-    released_groups: int
-    answers: Counter[str]
-    alterations: Counter[str]
-    effects: Counter[str]
-    contradictions: list[int]
-    deviations: list[str]
-
-    def to_text(self) -> str:
-        """Return the audit as lines of text."""
-
-        def counts(counter: Counter[str]) -> str:
-            return ", ".join(f"{name} {count}" for name, count in counter.most_common())
-
-        lines = [
-            f"{self.split}: {format_count(self.documents, 'document')} in "
-            f"{format_count(self.groups, 'group')}"
-            + (
-                f" ({self.released_groups} as the released scoring counts them)"
-                if self.released_groups != self.groups
-                else ""
-            ),
-            f"  answers: {counts(self.answers)}",
-        ]
-        if self.effects:
-            lines.append(f"  alterations: {counts(self.alterations)}")
-            lines.append(f"  effects: {counts(self.effects)}")
-        if self.contradictions:
-            rows = ", ".join(map(str, self.contradictions))
-            lines.append(f"  effect contradicts the labels in rows {rows}")
-        if self.deviations:
-            lines.append(f"  not the released file: {'; '.join(self.deviations)}")
-        return "\n".join(lines)
+def audit_text(documents: Sequence[Document]) -> str:
+    """Return the counts and contradictions of a split (at least one document), as lines of text."""
+    split = documents[0].split
+    groups = len({document.group for document in documents})
+    released_groups = len({document.released_group for document in documents})
+    head = f"{split}: {format_count(len(documents), 'document')} in {format_count(groups, 'group')}"
+    if released_groups != groups:
+        head += f" ({released_groups} as the released scoring counts them)"
+    lines = [head, f"  answers: {_counts(document.answer for document in documents)}"]
+    if effects := [document.effect for document in documents if document.effect]:
+        lines.append(f"  alterations: {_counts(map(alteration_category, documents))}")
+        lines.append(f"  effects: {_counts(effects)}")
+    if rows := _contradictions(documents):
+        lines.append(f"  effect contradicts the labels in rows {', '.join(map(str, rows))}")
+    if differences := deviations(documents):
+        lines.append(f"  not the released file: {'; '.join(differences)}")
+    return "\n".join(lines)
 
 
-def audit(documents: Sequence[Document]) -> Audit:
-    """Count a split's documents (at least one) and look for contradictions."""
-    original_answers = {
-        document.group: document.answer for document in documents if document.is_original
-    }
-    return Audit(
-        split=documents[0].split,
-        documents=len(documents),
-        groups=len({document.group for document in documents}),
-        released_groups=len({document.released_group for document in documents}),
-        answers=Counter(document.answer for document in documents),
-        alterations=Counter(alteration_category(document) for document in documents),
-        effects=Counter(document.effect for document in documents if document.effect),
-        contradictions=[
-            document.row
-            for document in documents
-            if document.effect
-            and (document.effect == "flip") != (document.answer != original_answers[document.group])
-        ],
-        deviations=deviations(documents),
-    )
+def _counts(values: Iterable[str]) -> str:
+    return ", ".join(f"{value} {count}" for value, count in Counter(values).most_common())
+
+
+def _contradictions(documents: Sequence[Document]) -> list[int]:
+    """Return the rows whose effect contradicts their and their original's answers."""
+    originals = {document.group: document.answer for document in documents if document.is_original}
+    return [
+        document.row
+        for document in documents
+        if document.effect
+        and (document.effect == "flip") != (document.answer != originals[document.group])
+    ]

@@ -1,9 +1,6 @@
 """Linking the tasks into lm-eval's folder. tests/test_install.py does it with real installations."""
 
 import importlib.machinery
-import os
-import subprocess
-import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +12,7 @@ from places import ROOT
 from pragworld_tasks.cli import main
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.link import link, task_descriptions, task_files, task_folder, unlink
+from pragworld_tasks.tiny import tiny_folder
 
 
 @pytest.fixture
@@ -71,51 +69,29 @@ def test_what_somebody_else_placed_there_is_left_alone(
 
 def test_several_processes_may_link_at_once(tasks: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        said = [future.result() for future in [threads.submit(link) for _ in range(8)]]
+        said = list(threads.map(lambda _: link(), range(8)))
     assert all("linked" in text for text in said)
     assert linked(tasks) == {path.name: path for path in task_files()}
 
 
-def test_processes_that_link_and_unlink_at_once_leave_all_links_or_none(tasks: Path) -> None:
-    (tasks.parent / "__init__.py").touch()
-    environment = {**os.environ, "PYTHONPATH": str(tasks.parents[1])}
-    programs = [
-        f"from pragworld_tasks.link import {name}\nfor _ in range(50): {name}()"
-        for name in ("link", "unlink", "link", "unlink")
-    ]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
-        )
-        for program in programs
-    ]
-    assert [process.communicate()[1] for process in processes] == [""] * 4
-    if (tasks / "pragworld").exists():
-        assert linked(tasks) == {path.name: path for path in task_files()}
-
-
-def test_a_dangling_link_in_place_of_the_folder_is_left_alone(tasks: Path) -> None:
-    (tasks / "pragworld").symlink_to("/gone/mine")
-    with pytest.raises(InputError, match="pragworld: not created by `pragworld-tasks link`"):
-        link()
-
-
-def test_path_says_that_it_is_not_needed_while_the_tasks_are_linked(
+def test_the_commands_link_tell_the_folder_and_undo_it(
     tasks: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for command, said in ((link, ["the tasks are linked into lm-eval"]), (unlink, [])):
-        command()
-        main(["path"])
-        output = capsys.readouterr()
-        assert output.out == f"{task_folder()}\n"
-        assert [line.partition(":")[0] for line in output.err.splitlines()] == said
+    main(["link"])
+    main(["path"])
+    output = capsys.readouterr()
+    assert output.out == f"linked 48 tasks and groups in {tasks / 'pragworld'}\n{task_folder()}\n"
+    assert output.err.startswith("the tasks are linked into lm-eval: leave out --include_path")
+    (tasks / "pragworld" / ".DS_Store").touch()  # is nobody's business
+    main(["link", "--remove"])
+    main(["path"])
+    assert capsys.readouterr().err == ""
+    assert linked(tasks).keys() == {".DS_Store"}
 
 
-def test_hidden_files_are_nobodys_business(tasks: Path) -> None:
-    link()
-    (tasks / "pragworld" / ".DS_Store").touch()
-    assert link().startswith("48 tasks and groups are already linked in ")
-    assert unlink().startswith("unlinked 48")
+def test_path_model_is_the_folder_of_the_small_model(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["path", "model"])
+    assert capsys.readouterr().out == f"{tiny_folder()}\n"
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_runs import run_command, run_program
+from command_runs import run_program
 from places import ROOT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -76,12 +76,6 @@ def test_the_record_of_its_training_is_beside_it() -> None:
     model = AutoModelForCausalLM.from_pretrained(tiny_folder())
     assert record["parameters"] == sum(parameter.numel() for parameter in model.parameters())
     assert record["settings"]["steps"] == record["course"][-1]["step"]
-
-
-def test_the_command_prints_the_folder() -> None:
-    process = run_command("tiny")
-    assert process.returncode == 0, process.stderr
-    assert process.stdout == f"{tiny_folder()}\n"
 
 
 def test_the_training_script_saves_a_model_that_loads(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""The command `pragworld-tasks data`."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from command_runs import refused
+from places import SAMPLES
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.audit import audit_text
+from pragworld_tasks.data.readers import read_manual
+from pragworld_tasks.data.sources import FILES
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the sample files, which PRAGWORLD_DATA names, and an empty cache."""
+    folder = tmp_path / "data"
+    shutil.copytree(SAMPLES, folder)
+    monkeypatch.setenv("PRAGWORLD_DATA", str(folder))
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_status_says_where_each_split_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / FILES["synthetic"].path).unlink()
+    main(["data", "status"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"PRAGWORLD_DATA: {folder}"
+    assert lines[1].startswith(f"cache: {folder.parent / 'cache'}")
+    assert lines[2] == f"manual: {folder / FILES['manual'].path} (named folder)"
+    assert lines[3].startswith("synthetic: not on this machine")
+    assert lines[4].startswith(f"entity_tracking: {folder}")
+
+
+def test_check_prints_an_audit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["data", "check"])
+    manual, synthetic, entity_tracking = capsys.readouterr().out.split("\n  from ")[:3]
+    assert "manual: 10 documents in 3 groups (4 as the released scoring counts them)" in manual
+    assert "answers: no 6, yes 4" in manual
+    assert "Not Altered 3" in manual
+    assert "effects: invariant 4, flip 3" in manual
+    assert "effect contradicts the labels in rows 5\n" in manual
+    assert (
+        "not the released file: 10 documents instead of 500; 3 groups instead of 88; 4 " in manual
+    )
+    assert "synthetic: 7 documents in 3 groups\n" in synthetic
+    assert "entity_tracking: 5 documents in 2 groups\n" in entity_tracking
+
+
+def test_an_audit_counts_one_document_and_group_in_the_singular() -> None:
+    text = audit_text(read_manual(SAMPLES / FILES["manual"].path)[:1])
+    assert text.startswith("manual: 1 document in 1 group\n")
+    assert "1 document instead of 500; 1 group instead of 88" in text
+
+
+def test_check_of_the_released_files_finds_what_is_known(
+    released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    main(["data", "check", "manual", "entity_tracking"])
+    output = capsys.readouterr().out
+    assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in output
+    assert "effect contradicts the labels in rows 40, 125, 344, 433\n" in output
+    assert "not the released file" not in output
+
+
+def test_check_continues_after_a_bad_file_and_names_its_row(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / FILES["manual"].path
+    path.write_bytes(path.read_bytes().replace(b"Negation", b"Nope"))
+    with refused("^1 of 3 files cannot be used; see above$"):
+        main(["data", "check"])
+    output = capsys.readouterr().out
+    assert output.startswith(f"manual: {path}, row 1 (line 6): unknown category 'Nope'")
+    assert "entity_tracking: 5 documents in 2 groups" in output
+
+
+def test_labels_prints_what_the_readers_dispute_and_miss(
+    released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    main(["data", "labels"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "17 of 500 documents: disputed labels"
+    assert "21 of 500 documents: undetermined labels" in lines
+    assert sum(line.startswith("row ") for line in lines) == 38
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ["status", "automatic"],
+            "split 'automatic' does not exist; choose from manual, synthetic, entity_tracking",
+        ),
+        (["check"], "no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`"),
+    ],
+)
+def test_what_it_refuses(
+    words: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_CACHE", str(tmp_path))
+    with refused(f"^{line}$"):
+        main(["data", *words])
