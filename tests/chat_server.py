@@ -13,6 +13,7 @@ participant: mostly one of `WRAPPINGS`, in some replies in English one of `INSEP
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import re
@@ -20,10 +21,13 @@ import socket
 import threading
 import time
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from servers import JsonHandler, LocalServer
+
+Body = dict[str, Any]
 
 # What the first and the second language of a chain add.
 OPENINGS = {
@@ -152,6 +156,92 @@ def judge(question: str, quirks: bool) -> str:
     if quirks and "Hindi" in through:
         return "As an AI, I love prompts."
     return "Yes."
+
+
+class ChatServer(LocalServer):
+    """A server in this process, whose model is a function, and which fails as it is told to.
+
+    Attributes:
+        bodies: The requests, in the order in which they came in.
+        times: When they came in.
+        keys: Their keys.
+        path: A part of the URL that does not belong there.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[Body], str | Body],
+        failures: Mapping[int, str] | None = None,
+        refuses: Callable[[Body], Body | None] = lambda body: None,
+        key: str = "",
+    ) -> None:
+        """Prepare a server; `running` runs it.
+
+        Args:
+            reply: Returns the text, or a whole completion.
+            failures: How requests fail, by their number: `FAILURES` or another status.
+            refuses: Returns what is wrong with a request, for status 400.
+            key: The only one that may ask, if any.
+        """
+        super().__init__(ChatHandler)
+        self.model, self.failures, self.refuses, self.key = reply, failures or {}, refuses, key
+        self.numbers = itertools.count()
+        self.bodies: list[Body] = []
+        self.times: list[float] = []
+        self.keys: list[str] = []
+        self.path = ""
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self.server_port}/v1{self.path}"
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["ChatServer"]:
+        """Run it in a thread."""
+        thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.shutdown()
+            self.server_close()
+
+
+class ChatHandler(JsonHandler):
+    """A connection to a `ChatServer`."""
+
+    server: ChatServer
+
+    def post(self, body: Body) -> None:
+        """Reply as the server's model, or fail."""
+        server = self.server
+        failure = server.failures.get(next(server.numbers), "")
+        server.bodies.append(body)
+        server.times.append(time.monotonic())
+        server.keys.append(key := self.headers["Authorization"].removeprefix("Bearer "))
+        if server.key and key != server.key:
+            self.reply(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
+        elif self.path != "/v1/chat/completions":
+            self.send(404, b"<!DOCTYPE html><p>Not here</p>", "text/html")
+        elif refusal := server.refuses(body):
+            self.reply(400, refusal)
+        elif failure == "hang":
+            time.sleep(2)
+            self.close_connection = True
+        elif failure == "drop":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif failure == "web page":
+            self.send(200, b"<html>Gateway</html>", "text/html")
+        elif failure:
+            self.reply(int(failure), {"error": {"message": "Oops"}}, Retry_After="1")
+        else:
+            reply = server.model(body)
+            if isinstance(reply, str):
+                self.complete(reply, 5)
+            else:
+                self.reply(200, reply)
 
 
 class Server(LocalServer):

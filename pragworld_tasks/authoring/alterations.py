@@ -37,8 +37,8 @@ from pragworld_tasks.authoring.records import (
     Origin,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
+from pragworld_tasks.chat import Connection
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.text_alterations.alter import alter
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities

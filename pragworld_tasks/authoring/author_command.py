@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pragworld_tasks.authoring.folder import RunState, StageRecords
     from pragworld_tasks.authoring.pipeline import Progress
     from pragworld_tasks.authoring.settings import PanelSettings
+    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.data.documents import Document
-    from pragworld_tasks.endpoint import Endpoint
 
 _RELEASED = ("manual", "synthetic")
 _WRITING = {"groups": 20, "turns": 16, "variants": 5, "seed": 0}  # options, and their defaults
@@ -157,8 +157,7 @@ def _add_models(command: argparse.ArgumentParser) -> None:
         nargs=2,
         type=float,
         metavar=("IN", "OUT"),
-        help="dollars per million tokens of prompts and replies, to show the cost; the same for "
-        "all models",
+        help="dollars per million tokens of prompts and replies, to show the cost with --dry-run",
     )
 
 
@@ -241,11 +240,8 @@ def _print_estimate(
     """Print what a run takes, after all checks that it begins with."""
     from pragworld_tasks.authoring.decisions import read_reviews
     from pragworld_tasks.authoring.folder import JOURNAL, is_finished
-    from pragworld_tasks.endpoint import check_connectable
 
     out = options.out
-    for endpoint in panel.endpoints:
-        check_connectable(endpoint)
     is_done = is_finished(out, run, options.overwrite)
     read_reviews(out)
     if is_done:
@@ -275,7 +271,7 @@ def _records(
     from pragworld_tasks.authoring.outputs import select_documents
     from pragworld_tasks.authoring.panel import lost_votes_text
     from pragworld_tasks.authoring.results import write_results
-    from pragworld_tasks.event_loop import run_async
+    from pragworld_tasks.chat import run_async
 
     out = options.out
     if is_finished(out, run, options.overwrite):
@@ -292,7 +288,7 @@ def _records(
                     print(f"{out}: interrupted; rerun the command to resume", file=sys.stderr)
                     sys.exit(128 + signal.SIGINT)
                 records = write_results(out, panel_records, reviews, run)
-        print(progress.usage.to_text(_prices(options)))
+        print(progress.usage)
     waiting = sum(map(is_in_review, records.labels))
     print(
         f"{out}: {select_documents(records).to_text()}, {format_count(waiting, 'document')} in "
@@ -348,9 +344,9 @@ def _panel(options: argparse.Namespace) -> "PanelSettings":
     """
     from pragworld_tasks.authoring.prompts import Prompts
     from pragworld_tasks.authoring.settings import PanelSettings, Seat
-    from pragworld_tasks.endpoint import Endpoint
+    from pragworld_tasks.chat import Endpoint
 
-    numbers = (options.concurrency, options.timeout, _prices(options))
+    numbers = (options.concurrency, options.timeout)
     endpoints = (
         [Endpoint(options.base_url, options.model or "", *numbers)] if options.base_url else []
     )

@@ -32,8 +32,8 @@ from pragworld_tasks.authoring.records import (
     Turn,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
+from pragworld_tasks.chat import Connection
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.text import join_names
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS
 from pragworld_tasks.text_alterations.inflection import word_list

@@ -20,8 +20,8 @@ from pragworld_tasks.authoring.records import (
     Triplet,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
+from pragworld_tasks.chat import Connection
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines, read_text
 from pragworld_tasks.text import join_names

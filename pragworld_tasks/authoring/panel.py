@@ -24,7 +24,7 @@ from pragworld_tasks.authoring.records import (
     VoteAnswer,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
-from pragworld_tasks.endpoint import Connection
+from pragworld_tasks.chat import Connection
 from pragworld_tasks.text import format_count
 from pragworld_tasks.text_alterations.tokens import label_end
 

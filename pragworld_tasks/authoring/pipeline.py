@@ -11,7 +11,7 @@ import contextlib
 import shutil
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -41,11 +41,9 @@ from pragworld_tasks.authoring.records import (
     SeedEntities,
 )
 from pragworld_tasks.authoring.settings import AuthoringSettings, LabellingSettings, PanelSettings
+from pragworld_tasks.chat import Connection, Usage, connect
 from pragworld_tasks.data.breakdowns import question_type
 from pragworld_tasks.data.documents import Answer, Document
-from pragworld_tasks.endpoint import Connection, connect
-from pragworld_tasks.event_loop import report_progress
-from pragworld_tasks.usage import Usage
 
 ATTEMPTS = 4  # for each group that is wanted, at most
 HOPELESS = 50  # attempts without a group after which a run stops
@@ -79,27 +77,20 @@ class Progress:
     @property
     def usage(self) -> Usage:
         """The requests and tokens so far."""
-        return sum((connection.usage for connection in self.connections), Usage())
+        usages = [connection.usage for connection in self.connections]
+        return Usage(*map(sum, zip(*map(astuple, [Usage(), *usages]), strict=True)))
 
     @property
     def state(self) -> str:
-        """The stage, the requests, the tokens and, at prices, the dollars."""
+        """The stage, the requests and the tokens."""
         usage = self.usage
-        prices = [connection.endpoint.prices for connection in self.connections]
-        cost = usage.cost(prices[0]) if prices and prices[0] else None
-        return (
-            f"{self.stage}, {usage.answered + usage.reused:,} requests, {usage.tokens:,} tokens"
-            + (f", ${cost:.2f}" if cost is not None else "")
-        )
-
-    def to_text(self) -> str:
-        """Return a line."""
-        return f"{self.done} of {self.wanted} {self.unit}s, {self.state}"
+        tokens = usage.prompt_tokens + usage.reply_tokens
+        return f"{self.stage}, {usage.answered + usage.reused:,} requests, {tokens:,} tokens"
 
 
 @contextlib.asynccontextmanager
 async def _shown(progress: Progress) -> AsyncIterator[None]:
-    """Show progress: a bar on a terminal, a line every half minute elsewhere."""
+    """Show a progress bar."""
     from tqdm import tqdm
 
     # A terminal may have no size, and tqdm then shows nothing; here it counts as usual.
@@ -107,7 +98,6 @@ async def _shown(progress: Progress) -> AsyncIterator[None]:
     with tqdm(
         total=progress.wanted,
         unit=progress.unit,
-        disable=None,
         ncols=columns,
         nrows=rows,
         bar_format="{n_fmt}/{total_fmt} {unit}s |{bar}| {elapsed}{postfix}",
@@ -124,8 +114,7 @@ async def _shown(progress: Progress) -> AsyncIterator[None]:
 
         task = asyncio.create_task(keep_fresh())
         try:
-            async with report_progress(progress.to_text):
-                yield
+            yield
         finally:
             task.cancel()
             refresh()

@@ -31,8 +31,8 @@ from pragworld_tasks.authoring.records import (
     Triplet,
 )
 from pragworld_tasks.authoring.stage_replies import ask_model
+from pragworld_tasks.chat import Connection
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection
 from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation
 from pragworld_tasks.text_alterations.inflection import (
     article,

@@ -10,8 +10,8 @@ from typing import Any
 
 from pragworld_tasks.authoring.prompts import Prompts
 from pragworld_tasks.authoring.records import Seed
+from pragworld_tasks.chat import Endpoint
 from pragworld_tasks.data.documents import Document, documents_digest
-from pragworld_tasks.endpoint import Endpoint
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import SHOWN
 from pragworld_tasks.text import join_names
@@ -75,7 +75,7 @@ class PanelSettings:
             "panel": [
                 [
                     seat.model,
-                    self.endpoints[seat.endpoint].shown if times[seat.model] > 1 else seat.endpoint,
+                    self.endpoints[seat.endpoint].url if times[seat.model] > 1 else seat.endpoint,
                     seat.sample,
                 ]
                 for seat in self.seats

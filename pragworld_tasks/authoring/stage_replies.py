@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from pragworld_tasks.authoring.prompts import PromptText
 from pragworld_tasks.authoring.records import Dropped, Objection, Origin, Stage
-from pragworld_tasks.endpoint import Connection, Request, UnansweredError, UnusableReplyError
+from pragworld_tasks.chat import Connection, Request, UnansweredError
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -57,14 +57,13 @@ async def ask_model(
     Raises:
         InputError: The endpoint cannot be used.
     """
-    request = Request(label, model, prompt.system, prompt.user, temperature, draw)
+    request = Request(label, model, prompt.system, prompt.user, temperature, draw, form)
+    origin = Origin(model=model, prompt=prompt.id, request=request.key)
     try:
-        reply = await connection.ask_structured(request, form)
-    except UnusableReplyError as error:
-        origin = Origin(model=model, prompt=prompt.id, request=error.key)
-        return StageReply(None, origin, error.problem, error.text)
+        return StageReply(await connection.ask_structured(request, form), origin)
     except UnansweredError as error:
-        return StageReply(
-            None, Origin(model=model, prompt=prompt.id), "there is no reply", str(error)
-        )
-    return StageReply(reply.value, Origin(model=model, prompt=prompt.id, request=reply.key))
+        if error.reply is None:
+            origin = Origin(model=model, prompt=prompt.id)
+            return StageReply(None, origin, "there is no reply", str(error))
+        problem = str(error).partition(" (")[0]  # the same words for each such case
+        return StageReply(None, origin, problem, error.reply)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.run_record import RunRecord, is_folder
-from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run
 from pragworld_tasks.leaderboard.hub_names import check_repository, is_repository
-from pragworld_tasks.leaderboard.runs import BoardRun, check_common_documents
+from pragworld_tasks.leaderboard.private_values import is_folder
+from pragworld_tasks.leaderboard.record import RunRecord, ShareRecord
+from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.text import null_if_nan
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
@@ -25,12 +27,14 @@ class SubmittedMetric:
     Attributes:
         name: the metric's name; that of a metric by the released scoring ends in `_published`.
         description: what it counts.
-        share: right answers out of all, in percent, with the interval and the standard error.
+        share: right answers out of all, in percent, with the interval.
+        standard_error: with documents clustered by group, in percent; None where not defined.
     """
 
     name: str
     description: str
-    share: Share
+    share: ShareRecord
+    standard_error: float | None
 
     @property
     def lower_is_better(self) -> bool:
@@ -85,17 +89,27 @@ class Submission:
 
     def _all_metrics(self) -> list[SubmittedMetric]:
         report = self.run.report
+        computed = report.to_json()
+        ours = shown_tallies(report.run, report.split)
+        released = shown_tallies(
+            to_released_run(report.documents, report.predictions.released), report.split
+        )
         shares = [
-            *((name, share, "", "") for name, share in report.metrics.items()),
+            *((name, share, ours, "", "") for name, share in computed["metrics"].items()),
             *(
-                (name, share, _PUBLISHED, ", by the released scoring")
-                for name, share in report.published.items()
+                (name, share, released, _PUBLISHED, ", by the released scoring")
+                for name, share in computed["published"].items()
             ),
         ]
         return [
-            SubmittedMetric(name + suffix, METRIC_TEXTS[name].meaning + remark, share)
-            for name, share, suffix, remark in shares
-            if share.total
+            SubmittedMetric(
+                name + suffix,
+                METRIC_TEXTS[name].meaning + remark,
+                ShareRecord.model_validate(share),
+                null_if_nan(100 * tallies[name].standard_error),
+            )
+            for name, share, tallies, suffix, remark in shares
+            if share["percent"] is not None
         ]
 
 
@@ -118,7 +132,7 @@ def to_submissions(
             on documents of one's own, or the date is none.
     """
     for run in runs:
-        check_common_documents(run.record)
+        run.record.check_common_documents()
         if run.record.source == "readings":
             raise InputError(
                 f"{run.name}: readings of the labels are no model's results; submit a model's run"

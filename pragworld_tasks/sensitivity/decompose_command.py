@@ -10,7 +10,7 @@ from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
-    from pragworld_tasks.endpoint import Endpoint
+    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
 _LEAST_DRAWS = 20  # of fewer, no share is a twentieth, which a 95 % interval leaves out
@@ -122,7 +122,7 @@ def _decompose(options: argparse.Namespace) -> None:
 
 
 def _endpoint(options: argparse.Namespace) -> "Endpoint":
-    from pragworld_tasks.endpoint import Endpoint
+    from pragworld_tasks.chat import Endpoint
 
     if not (options.base_url and options.model):
         raise InputError("--extractor llm: needs a model; add --base-url and --model")

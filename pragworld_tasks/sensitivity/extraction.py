@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pragworld_tasks.endpoint import Endpoint, Request, UnansweredError, connect
+from pragworld_tasks.chat import Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError, logger
-from pragworld_tasks.event_loop import report_progress, run_async
 from pragworld_tasks.sensitivity.components import LARGEST
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
 
@@ -134,15 +133,12 @@ async def _ask_all(
     """
     from tqdm import tqdm
 
-    problem, done = "", 0
-    with tqdm(total=len(prompts), desc="extraction", disable=None) as progress:
-        # What was cut off may be whole once the server allows more tokens.
-        async with connect(
-            endpoint, journal, settings, again=lambda reply: bool(reply.problem)
-        ) as connection:
+    problem = ""
+    with tqdm(total=len(prompts), desc="extraction") as progress:
+        async with connect(endpoint, journal, settings) as connection:
 
             async def ask(prompt: str) -> str | None:
-                nonlocal problem, done
+                nonlocal problem
                 try:
                     return await connection.ask(
                         Request("extraction", endpoint.model, _SYSTEM, prompt, temperature=0.0)
@@ -151,11 +147,9 @@ async def _ask_all(
                     problem = str(error)
                     return None
                 finally:
-                    done += 1
                     progress.update()
 
-            async with report_progress(lambda: f"extraction: {done} of {len(prompts)} responses"):
-                replies = await asyncio.gather(*map(ask, prompts))
+            replies = await asyncio.gather(*map(ask, prompts))
     if problem and not any(replies):
-        raise InputError(f"{endpoint.shown}: all requests failed, the last one because {problem}")
+        raise InputError(f"{endpoint.url}: all requests failed, the last one because {problem}")
     return replies, problem

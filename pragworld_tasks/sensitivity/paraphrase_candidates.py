@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from pragworld_tasks.endpoint import Connection, UnansweredError
+from pragworld_tasks.chat import Connection, UnansweredError
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault
 
 TRIES = 3  # the most candidates that are tried for each that is wanted

@@ -92,13 +92,6 @@ def _add_paraphrase(commands: Commands) -> None:
         help="silence of the server after which a request is retried; default: 60",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the languages; default: 0")
-    command.add_argument(
-        "--prices",
-        nargs=2,
-        type=float,
-        metavar=("IN", "OUT"),
-        help="dollars per million tokens of prompts and replies, to show the cost",
-    )
 
 
 def _add_check(commands: Commands) -> None:
@@ -136,7 +129,7 @@ def _add_prompt(command: argparse.ArgumentParser) -> None:
 
 
 def _paraphrase(options: argparse.Namespace) -> None:
-    from pragworld_tasks.endpoint import Endpoint
+    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.paraphrasing import paraphrase
 
     question = _question(options)
@@ -146,7 +139,6 @@ def _paraphrase(options: argparse.Namespace) -> None:
         options.model,
         options.concurrency,
         options.timeout,
-        tuple(options.prices) if options.prices else None,
     )
     paraphrase(
         question.prompt,

@@ -8,7 +8,7 @@ our own.
 
 from dataclasses import dataclass
 
-from pragworld_tasks.endpoint import Connection, Request
+from pragworld_tasks.chat import Connection, Request
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.sensitivity.languages import language_chain
 from pragworld_tasks.sensitivity.paraphrases import Paraphrase

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
-from pragworld_tasks.endpoint import Endpoint, UnansweredError, connect, require_client
+from pragworld_tasks.chat import Endpoint, UnansweredError, Usage, connect, run_async
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.event_loop import report_progress, run_async
 from pragworld_tasks.files import write_whole
 from pragworld_tasks.sensitivity.paraphrase_candidates import TRIES, Candidates, gather_candidates
 from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation
 from pragworld_tasks.sensitivity.selection import embed, farthest_first, load_embedder, spread
-from pragworld_tasks.usage import Usage
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -56,7 +54,6 @@ def paraphrase(
         InputError: A package is missing, the endpoint, the journal or the file cannot be used, or
             too few candidates were accepted.
     """
-    require_client("paraphrase")
     kind = "translation" if isinstance(method, Translation) else "survey"
     settings = {
         "paraphrase": kind,
@@ -74,7 +71,7 @@ def paraphrase(
         print(f"{journal}: all replies so far; rerun the command to resume", file=sys.stderr)
         raise
     print(_account(tried, candidates))
-    print(usage.to_text(endpoint.prices))
+    print(usage)
     accepted = tried.accepted
     if not accepted:
         ((reason, count),) = tried.rejected.most_common(1)
@@ -123,26 +120,14 @@ async def _gather(
         with contextlib.suppress(UnansweredError):
             await method(connection, 0)
         embedder = load_embedder(embeddings)
-        with tqdm(total=wanted, desc="accepted", disable=None) as progress:
-            latest = Candidates()
-
-            def state() -> str:
-                usage = connection.usage
-                spent = f", ${usage.cost(endpoint.prices):.4f}" if endpoint.prices else ""
-                return f"{latest.rejected.total()} rejected, {usage.tokens:,} tokens{spent}"
+        with tqdm(total=wanted, desc="accepted") as progress:
 
             def show(candidates: Candidates) -> None:
-                nonlocal latest
-                latest = candidates
-                progress.set_postfix_str(state(), refresh=False)
+                rejected = candidates.rejected.total()
+                progress.set_postfix_str(f"{rejected} rejected", refresh=False)
                 progress.update(len(candidates.accepted) - progress.n)
 
-            async with report_progress(
-                lambda: f"{len(latest.accepted)} of {wanted} accepted, {state()}"
-            ):
-                candidates = await gather_candidates(
-                    connection, prompt, method, judge, wanted, show
-                )
+            candidates = await gather_candidates(connection, prompt, method, judge, wanted, show)
             return embedder, candidates, connection.usage
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tqdm import tqdm
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.lm_eval_results import part_of_run
+from pragworld_tasks.evaluation.runs import part_of_run
 from pragworld_tasks.files import Where, read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts

@@ -45,6 +45,7 @@ from pragworld_tasks.authoring.records import (
     Vote,
     VoteAnswer,
 )
+from pragworld_tasks.chat import Endpoint, connect
 from pragworld_tasks.data.breakdowns import LENGTH_BUCKETS, length_bucket
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document
 from pragworld_tasks.data.label_readings import label_readings
@@ -53,7 +54,6 @@ from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.dialogues.generate import documents as documents_of
 from pragworld_tasks.dialogues.generate import generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.endpoint import Endpoint, connect
 
 ERROR = Fraction(1, 10)  # of an honest member
 Answers = Sequence[Any]  # of a VoteAnswer or None, which `Vote` checks
@@ -558,7 +558,7 @@ def test_each_member_votes_or_abstains_with_the_reason(server: LocalServer) -> N
     assert [vote.answer for vote in votes] == ["yes", "yes", "undetermined", *[None] * 4]
     assert [vote.origin.model for vote in votes] == names
     assert {vote.origin.prompt for vote in votes} == {prompt.id}
-    # Two samples are two requests; a repair has its own key; what was never answered has none.
+    # Two samples are two requests; what was never answered has none.
     keys = [vote.origin.request for vote in votes]
     assert len({*keys}) == 7
     assert [vote.member for vote in votes if vote.origin.request is None] == [6]
@@ -572,9 +572,8 @@ def test_each_member_votes_or_abstains_with_the_reason(server: LocalServer) -> N
         assert words in problem
     sent = [body["model"] for body in _Panel.requests]
     assert {name: sent.count(name) for name in {*names}} == {
-        **dict.fromkeys(["doubter", "inventor", "mute"], 1),
+        **dict.fromkeys(["doubter", "inventor", "mute", "parrot"], 1),
         "reader": 2,
-        "parrot": 2,
         "broken": sent.count("broken"),
     }
     told = next(body["messages"] for body in _Panel.requests if body["model"] == "reader")

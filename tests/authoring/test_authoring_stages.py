@@ -62,12 +62,11 @@ from pragworld_tasks.authoring.records import (
     Triplet,
     Vote,
 )
+from pragworld_tasks.chat import Connection, Request, UnansweredError
 from pragworld_tasks.data.documents import ALTERATIONS, Document, documents_digest
 from pragworld_tasks.data.own_documents import read_documents
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.dialogues.stable_random import StableRandom
-from pragworld_tasks.endpoint import Connection, Request, UnusableReplyError
-from pragworld_tasks.structured_replies import StructuredReply
 from pragworld_tasks.text_alterations.tokens import label_end
 
 MANUAL_SHARES = {
@@ -120,13 +119,12 @@ def connection(reply: Reply) -> tuple[Connection, list[Request]]:
     """A connection whose model replies as told (None: malformed), and what it is asked."""
     asked: list[Request] = []
 
-    async def ask_structured(request: Request, form: type[BaseModel]) -> StructuredReply[BaseModel]:
+    async def ask_structured(request: Request, form: type[BaseModel]) -> BaseModel:
         asked.append(request)
         content = reply(request)
         if content is None:
-            problem = "the reply is malformed, and so is its repair"
-            raise UnusableReplyError(problem, "what?", request.key, "no JSON")
-        return StructuredReply(form.model_validate(content), request.key)
+            raise UnansweredError("the reply is malformed (no JSON)", "what?")
+        return form.model_validate(content)
 
     stub = SimpleNamespace(endpoint=SimpleNamespace(model="writer"), ask_structured=ask_structured)
     return cast(Connection, stub), asked

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pragworld_tasks.evaluation.answers import read_answer
-from pragworld_tasks.evaluation.reasoning import strip_reasoning
 from pragworld_tasks.quantities import read_quantity
+from pragworld_tasks.reasoning import strip_reasoning
 
 MARKS = [
     ("<think>", "</think>"),

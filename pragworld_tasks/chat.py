@@ -1,0 +1,339 @@
+"""Requests to chat models behind OpenAI-compatible endpoints.
+
+The `openai` library sends them, and retries after 429 (as late as the server asks), 5xx, time-outs
+and dropped connections. Replies are kept in a journal, so a resumed run doesn't pay for them again.
+Replies that are empty, cut off or refused are not kept: a resumed run sends their requests again.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from pragworld_tasks.errors import InputError, first_problem, logger
+from pragworld_tasks.journal import Journal, open_journal
+from pragworld_tasks.reasoning import strip_reasoning
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletion
+
+RETRIES = 5  # with pauses of half a second, one, two, four and eight
+FAILURES_IN_A_ROW = 5  # requests without a response after which an endpoint counts as dead
+LONGEST_MESSAGE = 200  # characters of a server's message that are shown
+_NO_KEY = "no-key-set"  # the library requires one
+_DEAD = (401, 403, 404)  # statuses that say the same of every request
+_REFUSED = (400, 413, 422)  # statuses that say something about one request
+# Options that some models don't accept, and words for them in a server's message.
+_OPTIONS = {"temperature": ["temperature"], "response_format": ["response_format", "json_schema"]}
+
+Form = TypeVar("Form", bound=BaseModel)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One message to a model.
+
+    Attributes:
+        label: For people who read a journal, such as `translation 17 to Polish`.
+        draw: Tells apart equal requests that are to be answered separately.
+        form: What a structured reply has to fit; `Connection.ask_structured` sets it.
+    """
+
+    label: str
+    model: str
+    system: str
+    user: str
+    temperature: float
+    draw: int = 0
+    form: type[BaseModel] | None = None
+
+    @property
+    def key(self) -> str:
+        """A digest of all but the label: requests of one key are the same request."""
+        content: list[Any] = [self.model, self.system, self.user, self.temperature, self.draw]
+        if self.form:
+            content.append(self.form.model_json_schema())
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model on a server.
+
+    Attributes:
+        concurrency: The most requests in flight at a time.
+        timeout: Seconds of silence after which a request is retried.
+        key_variable: The environment variable that holds the server's key; None sends no key.
+    """
+
+    url: str
+    model: str
+    concurrency: int = 8
+    timeout: float = 60.0
+    key_variable: str | None = "OPENAI_API_KEY"
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in self.url:
+            raise InputError(
+                f"base URL {self.url.rpartition('@')[2]}: must look like http://host:8000/v1, "
+                "without a user name"
+            )
+        for name, value in (("concurrency", self.concurrency), ("timeout", self.timeout)):
+            if not value > 0:
+                raise InputError(f"{name} {value}: must be more than 0")
+
+
+@dataclass
+class Usage:
+    """What the requests of a run took; `reused` are replies that the journal had, mostly."""
+
+    answered: int = 0
+    reused: int = 0
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.answered:,} requests answered ({self.prompt_tokens:,} tokens of prompts, "
+            f"{self.reply_tokens:,} of replies), {self.reused:,} replies reused"
+        )
+
+
+class UnansweredError(Exception):
+    """A request has no usable reply; `reply` is the unusable one, None if there is none at all."""
+
+    def __init__(self, problem: str, reply: str | None = None) -> None:
+        super().__init__(problem)
+        self.reply = reply
+
+
+class Connection:
+    """A connection to an endpoint, as `connect` opens it."""
+
+    def __init__(
+        self, endpoint: Endpoint, client: "AsyncOpenAI", journal: Journal[tuple[str, str]] | None
+    ) -> None:
+        self.endpoint = endpoint
+        self.usage = Usage()
+        self._client = client
+        self._journal = journal
+        self._replies = dict(journal.records if journal else ())
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
+        self._failures = 0  # in a row
+        self._dead: InputError | None = None
+        self._not_accepted: defaultdict[str, set[str]] = defaultdict(set)  # options, by model
+
+    async def ask(self, request: Request) -> str:
+        """Return the text of the reply, without reasoning; never empty.
+
+        Raises:
+            UnansweredError: There is no usable reply.
+            InputError: The endpoint or the journal cannot be used at all.
+        """
+        async with self._locks[request.key]:  # equal requests wait for the first one's reply
+            if request.key in self._replies:
+                self.usage.reused += 1
+            else:
+                async with self._slots:
+                    text = await self._send(request)
+                if self._journal:
+                    record = {"key": request.key, "request": request.label, "answer": text}
+                    self._journal.append(record)
+                self._replies[request.key] = text
+            return self._replies[request.key]
+
+    async def ask_structured(self, request: Request, form: type[Form]) -> Form:
+        """Return the reply as a JSON object of a form.
+
+        The system message states the form's schema, for some servers accept a `response_format`
+        and ignore it, and others don't show it to the model.
+
+        Raises:
+            UnansweredError: There is no usable reply, or it does not fit the form.
+            InputError: The endpoint or the journal cannot be used at all.
+        """
+        text = await self.ask(replace(request, form=form))
+        try:  # models like to put words or a fence around the object
+            return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        except ValidationError as error:
+            problem = f"the reply is malformed ({self._shown(first_problem(error))})"
+            raise UnansweredError(problem, text) from None
+
+    async def _send(self, request: Request) -> str:
+        """Send a request and return the text of the reply."""
+        import openai
+
+        if self._dead:
+            raise self._dead
+        known = len(self._replies)
+        try:
+            completion = await self._complete(request)
+            if not getattr(completion, "choices", None):  # an error or a web page, with status 200
+                raise ValueError(f"no completion: {completion}")
+        except (openai.OpenAIError, ValueError) as error:
+            # Failing takes longest. What others were sent meanwhile shows that the endpoint lives.
+            self._failures += len(self._replies) == known
+            raise self._failure(error) from None
+        self._failures = 0
+        self.usage.answered += 1
+        if completion.usage:
+            self.usage.prompt_tokens += completion.usage.prompt_tokens
+            self.usage.reply_tokens += completion.usage.completion_tokens
+        return self._read(completion)
+
+    async def _complete(self, request: Request) -> "ChatCompletion":
+        """Send a request, without the options that its model turns out not to accept."""
+        import openai
+
+        system = request.system
+        options: dict[str, Any] = {"temperature": request.temperature}
+        if request.form:
+            system += f"\n\n{_instruction(request.form)}"
+            options["response_format"] = _response_format(request.form)
+        for name in self._not_accepted[request.model]:
+            options.pop(name, None)
+        try:
+            completion: ChatCompletion = await self._client.chat.completions.create(
+                model=request.model,
+                messages=[
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": request.user},
+                ],
+                **options,
+            )
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            said = error.response.text
+            refused = {name for name in options if any(word in said for word in _OPTIONS[name])}
+            if not refused:
+                raise
+            if not refused <= self._not_accepted[request.model]:  # another request may know it
+                names = " and ".join(sorted(refused))
+                logger.warning("%s doesn't accept %s, so none is sent", request.model, names)
+                self._not_accepted[request.model] |= refused
+            return await self._complete(request)
+        return completion
+
+    def _failure(self, error: Exception) -> UnansweredError | InputError:
+        """Return what to raise for a request without a response; the endpoint may be dead."""
+        import openai
+
+        problem = self._shown(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
+        status = getattr(error, "status_code", None)
+        if status in _REFUSED:
+            return UnansweredError(problem)
+        is_unreached = type(error) is openai.APIConnectionError and not self.usage.answered
+        if status not in _DEAD and not is_unreached:
+            if self._failures < FAILURES_IN_A_ROW:
+                return UnansweredError(problem)
+            problem = f"{FAILURES_IN_A_ROW} requests in a row failed, the last one: {problem}"
+        self._dead = InputError(
+            f"{self.endpoint.url}: {problem}; check the server, the URL, the model and the key"
+        )
+        return self._dead
+
+    def _read(self, completion: "ChatCompletion") -> str:
+        """Return the text of a completion.
+
+        Raises:
+            UnansweredError: It holds none, or only a part.
+        """
+        choice = completion.choices[0]
+        text = strip_reasoning(choice.message.content or "").strip()
+        if text and choice.finish_reason not in ("length", "content_filter"):
+            return text
+        reason = getattr(choice.message, "refusal", None) or choice.finish_reason
+        problem = f"the reply is empty, cut off or refused ({self._shown(reason or 'no reason')})"
+        raise UnansweredError(problem, text)
+
+    def _shown(self, message: str) -> str:
+        """Return a message on one line, not too long, without the key or what a terminal obeys."""
+        line = " ".join(message.replace(self._client.api_key, "…").split())
+        line = "".join(letter if letter.isprintable() else "?" for letter in line)
+        return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…"
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    endpoint: Endpoint,
+    journal: Path | None,
+    settings: Mapping[str, Any],
+) -> AsyncIterator[Connection]:
+    """Open a connection to an endpoint, within one event loop.
+
+    Args:
+        endpoint: The model and its server.
+        journal: File of replies, to resume from and to append to; None keeps them in memory.
+        settings: What the requests depend on, as JSON values. A journal of others is refused.
+
+    Raises:
+        InputError: The journal or the key cannot be used, or there is no `openai` package.
+    """
+    try:
+        import openai
+    except ImportError as error:
+        raise InputError(
+            f"requests to a model need the openai package ({error.msg}): pip install openai"
+        ) from error
+    key = os.environ.get(endpoint.key_variable or "", "").strip()
+    if not (key.isascii() and key.isprintable()):  # else an error of the library would show it
+        raise InputError(f"{endpoint.key_variable}: must be one line of ASCII; set it again")
+    client = openai.AsyncOpenAI(
+        # lm-eval takes the whole address, so users have that at hand.
+        base_url=endpoint.url.rstrip("/").removesuffix("/chat/completions"),
+        api_key=key or _NO_KEY,
+        timeout=endpoint.timeout,
+        max_retries=RETRIES,
+    )
+    with contextlib.ExitStack() as stack:
+        opened: Journal[tuple[str, str]] | None = None
+        if journal:
+            kept = open_journal(journal, settings, _read_record, section="settings", lock=True)
+            opened = stack.enter_context(kept)
+        async with client:
+            yield Connection(endpoint, client, opened)
+
+
+def _read_record(record: Mapping[str, str]) -> tuple[str, str]:
+    """Return the key of a request and the reply, from a line of the journal."""
+    return record["key"], record["answer"]
+
+
+def run_async(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end, in a thread: a notebook has an event loop already."""
+    from anyio.from_thread import start_blocking_portal
+
+    async def main() -> Result:
+        return await work
+
+    with start_blocking_portal() as portal:  # an interrupt cancels the work
+        return portal.call(main)
+
+
+@cache
+def _response_format(form: type[BaseModel]) -> dict[str, Any]:
+    """Return the value of `response_format` for a form, with the library's strict schema."""
+    import openai
+
+    function = openai.pydantic_function_tool(form)["function"]
+    schema = {"name": function["name"], "strict": True, "schema": function["parameters"]}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _instruction(form: type[BaseModel]) -> str:
+    """Return what tells a model the form of its reply."""
+    schema = json.dumps(form.model_json_schema(), ensure_ascii=False)
+    return f"Reply with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
