@@ -20,13 +20,6 @@ from pragworld_tasks.data.prompts import (
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.data.splits import own_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.articulations import (
-    articulation_share,
-    articulation_share_stderr,
-    score_worded_likelihoods,
-    worded_prompt,
-    worded_records,
-)
 from pragworld_tasks.evaluation.task_metrics import (
     own_records,
     robust_share,
@@ -36,6 +29,13 @@ from pragworld_tasks.evaluation.task_metrics import (
     share,
     share_stderr,
     to_records,
+)
+from pragworld_tasks.sensitivity.articulations import (
+    articulation_share,
+    articulation_share_stderr,
+    score_worded_likelihoods,
+    worded_prompt,
+    worded_records,
 )
 from pragworld_tasks.sensitivity.world_model_tasks import (
     all_responses,

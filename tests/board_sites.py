@@ -20,9 +20,12 @@ from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import write_site
-from pragworld_tasks.sensitivity.report import SensitivityReport, decompose_samples
+from pragworld_tasks.sensitivity.report import (
+    SensitivityReport,
+    decompose_samples,
+    read_decompositions,
+)
 from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 
 HOSTILE = (
@@ -103,7 +106,7 @@ def sensitivity_report() -> SensitivityReport:
     for model, effect in (("org/worded", 1.0), (HOSTILE_NAME, 0.0)):
         for question in ("travel_miami", "travel_sydney", "own"):
             prompts = tuple(
-                SampledPrompt(intent, paraphrase, "slot", "prompt", ("response",) * 6, values)
+                SampledPrompt(intent, paraphrase, "slot", ("response",) * 6, values)
                 for intent in range(3)
                 for paraphrase in range(4)
                 for values in [
@@ -129,5 +132,7 @@ def write_board(board: Board, folder: Path) -> Path:
         write_layers(report, files[-1])
     decomposition = folder.parent / "decomposition.json"
     write_json(decomposition, sensitivity_report().to_json())
-    write_site(render_site([board], read_sweeps(files), read_sensitivity([decomposition])), folder)
+    write_site(
+        render_site([board], read_sweeps(files), read_decompositions([decomposition])), folder
+    )
     return folder

@@ -69,8 +69,8 @@ def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.leaderboard.boards import make_boards
     from pragworld_tasks.leaderboard.pages import render_site
     from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
     from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+    from pragworld_tasks.sensitivity.report import read_decompositions
     from pragworld_tasks.text import format_count
 
     files = options.layers + options.sensitivity
@@ -82,7 +82,7 @@ def _board(options: argparse.Namespace) -> None:
     sweeps = list(EXAMPLES.glob("*.json*")) if options.demo else options.layers
     boards = make_boards(load_runs(_DEMO if options.demo else options.runs, options.split))
     site = render_site(
-        boards, read_sweeps(sweeps) if sweeps else None, read_sensitivity(options.sensitivity)
+        boards, read_sweeps(sweeps) if sweeps else None, read_decompositions(options.sensitivity)
     )
     size = write_site(site, options.out)
     shown = [f"{format_count(len(board.runs), 'run')} on {board.title}" for board in boards]

@@ -1,5 +1,6 @@
 """The pages of a leaderboard, rendered from templates with everything escaped."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -22,8 +23,7 @@ from pragworld_tasks.leaderboard.published_figures import PublishedRow, publishe
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.leaderboard.sensitivity_page import ScaleView, share_text
-from pragworld_tasks.sensitivity.report import left_out_notes
+from pragworld_tasks.sensitivity.report import SensitivityReport, share_text
 from pragworld_tasks.text import (
     format_count,
     format_interval,
@@ -84,7 +84,7 @@ class PublishedTable(NamedTuple):
 def render_site(
     boards: Sequence[Board],
     sweeps: LayerSweeps | None = None,
-    sensitivity: Sequence[ScaleView] = (),
+    sensitivity: Sequence[SensitivityReport] = (),
 ) -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of the site, the page to open first.
 
@@ -127,7 +127,7 @@ def render_site(
     if sweeps:
         yield "layers.html", page("layers.html", None, **layers_content(sweeps))
     if sensitivity:
-        yield "sensitivity.html", page("sensitivity.html", None, scales=sensitivity)
+        yield "sensitivity.html", page("sensitivity.html", None, reports=sensitivity)
     yield "style.css", style_of("pragworld_tasks.leaderboard", _TEMPLATES)
     script = files("pragworld_tasks.leaderboard") / _TEMPLATES / "script.js"
     yield "script.js", script.read_text(encoding="utf-8")
@@ -146,8 +146,8 @@ def _environment() -> Environment:
         "p": p_text,
         "share": share_text,
         "ranges": ranges,
-        "left_out_notes": left_out_notes,
     }
+    environment.tests["nan"] = math.isnan
     environment.globals |= {
         "labels": _LABELS,
         "meanings": _MEANINGS,

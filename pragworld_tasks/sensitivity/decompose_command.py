@@ -10,10 +10,11 @@ from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
-    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
 _LEAST_DRAWS = 20  # of fewer, no share is a twentieth, which a 95 % interval leaves out
+_SCALES = ("raw", "log", "rank", "winsorised")
+_FORMATS = (".png", ".svg", ".pdf")
 
 
 def add_decompose(commands: Commands) -> None:
@@ -28,41 +29,23 @@ def add_decompose(commands: Commands) -> None:
         "published estimator and by an unbiased one, with intervals (arXiv 2506.16584).",
         example="pragworld-tasks decompose runs/*/samples_world_model_*.jsonl --plot figures",
     )
-    command.add_argument(
-        "samples",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="samples_world_model_*.jsonl of lm-eval or `pragworld-tasks collect`, for several "
-        "models each in a folder of the model's name",
-    )
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace the file of --json if it exists"
-    )
-    command.add_argument("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
-    command.add_argument(
-        "--format",
-        default=".png",
-        help="format of the figures: .png (the default), .svg or .pdf",
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("samples", nargs="+", type=Path, help="lm-eval's samples_world_model_*.jsonl")
+    add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    add("--overwrite", action="store_true", help="replace the file of --json if it exists")
+    add("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
+    add("--format", default=".png", choices=_FORMATS, help="of the figures; default: .png")
+    add(
         "--scale",
         default="raw",
+        choices=_SCALES,
         help="scale of the values, for single absurd ones dominate a variance. raw: unchanged (the "
         "default); log: sign(v) log(1 + |v|); rank: ranks among all values of the question; "
         "winsorised: the hundredth at either end moved in to the next value",
     )
-    command.add_argument(
-        "--draws",
-        type=int,
-        default=500,
-        metavar="N",
-        help=f"resampled data sets for the intervals, at least {_LEAST_DRAWS}; default: 500, as in "
-        "the paper",
-    )
-    command.add_argument("--seed", type=int, default=0, help="default: 0")
-    command.add_argument(
+    add("--draws", type=int, default=500, help="resampled data sets for intervals; default: 500")
+    add("--seed", type=int, default=0, help="default: 0")
+    add(
         "--signed",
         action="store_true",
         help="read a loss of weight and a tax refund as negative; the default, as in the paper, is "
@@ -70,46 +53,34 @@ def add_decompose(commands: Commands) -> None:
     )
     llm = command.add_argument_group(
         "values read by an LLM",
-        "An LLM behind an OpenAI-compatible API reads the values with the paper's prompts instead "
-        "of our rules, and its agreement with the rules is reported. The key is read from "
-        "OPENAI_API_KEY. Replies are kept beside the samples; a rerun asks only for those that are "
-        "missing, or that were empty, cut off or refused.",
+        "With a model, an LLM behind an OpenAI-compatible API reads the values with the paper's "
+        "prompts instead of our rules, and its agreement with the rules is reported. The key is "
+        "read from OPENAI_API_KEY. Replies are kept beside the samples, and a rerun asks only for "
+        "those that are missing.",
     )
-    llm.add_argument("--extractor", default="rules", choices=("rules", "llm"))
     llm.add_argument("--base-url", metavar="URL", help="the server: …/v1")
     llm.add_argument("--model", metavar="NAME", help="the LLM")
-    llm.add_argument(
-        "--concurrency", type=int, default=8, metavar="N", help="requests at a time; default: 8"
-    )
 
 
 def _decompose(options: argparse.Namespace) -> None:
-    from pragworld_tasks.figures import FORMATS
     from pragworld_tasks.files import check_output, write_json
-    from pragworld_tasks.sensitivity.components import SCALES
     from pragworld_tasks.sensitivity.figures import draw_figures
     from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
     from pragworld_tasks.sensitivity.samples import read_samples
 
-    if options.scale not in SCALES:
-        raise InputError(f"--scale {options.scale}: must be one of {', '.join(SCALES)}")
-    if options.format not in FORMATS:
-        raise InputError(f"--format {options.format}: must be one of {', '.join(FORMATS)}")
     if options.json:
         check_output(options.json, options.overwrite)
-    at_least(options, draws=_LEAST_DRAWS, seed=0, concurrency=1)
-    if options.extractor == "rules" and (options.base_url or options.model):
-        raise InputError("--base-url and --model: need --extractor llm; add it, or leave them out")
-    if options.extractor == "llm" and options.signed:
-        raise InputError("--signed: an LLM reads values without signs; leave out --extractor llm")
+    at_least(options, draws=_LEAST_DRAWS, seed=0)
+    if bool(options.base_url) != bool(options.model):
+        raise InputError("--base-url and --model: need each other; give both, or leave both out")
+    if options.model and options.signed:
+        raise InputError("--signed: an LLM reads values without signs; leave out --model")
     samples = read_samples(options.samples, signed=options.signed)
     agreements = {}
-    if options.extractor == "llm":
-        endpoint = _endpoint(options)
-        _check_extractable(samples)
-        by_rules, samples = samples, [_read_by(endpoint, of_model) for of_model in samples]
+    if options.model:
+        by_rules, samples = samples, _read_by_llm(samples, options.base_url, options.model)
         agreements = {
-            by_llm.path: ReaderAgreement.of(endpoint.model, by_llm.values, by_rule.values)
+            by_llm.path: ReaderAgreement.of(options.model, by_llm.values, by_rule.values)
             for by_llm, by_rule in zip(samples, by_rules, strict=True)
         }
     report = decompose_samples(samples, options.scale, options.draws, options.seed, agreements)
@@ -117,41 +88,31 @@ def _decompose(options: argparse.Namespace) -> None:
         write_json(options.json, report.to_json())
     print(report.to_text())
     if options.plot:
-        for path in draw_figures(report, options.plot, options.format):
+        for path in draw_figures(report, samples, options.plot, options.format):
             print(path)
 
 
-def _endpoint(options: argparse.Namespace) -> "Endpoint":
+def _read_by_llm(samples: Sequence["ModelSamples"], url: str, model: str) -> list["ModelSamples"]:
+    """Return the same responses with the values that an LLM reads in them.
+
+    Raises:
+        InputError: The paper has no extraction prompt for a question in its unit.
+    """
     from pragworld_tasks.chat import Endpoint
-
-    if not (options.base_url and options.model):
-        raise InputError("--extractor llm: needs a model; add --base-url and --model")
-    return Endpoint(options.base_url, options.model, options.concurrency)
-
-
-def _check_extractable(samples: Sequence["ModelSamples"]) -> None:
-    """Refuse questions whose values no LLM can be asked for, before any request is sent."""
-    from pragworld_tasks.sensitivity.open_questions import questions
-
-    for of_model in samples:
-        if of_model.question not in questions():
-            raise InputError(
-                f"{of_model.path}: the paper has no extraction prompt for {of_model.question}; use "
-                "--extractor rules"
-            )
-        if (unit := questions()[of_model.question].unit) != of_model.unit:
-            raise InputError(
-                f"{of_model.path}: the unit of {of_model.question} is {of_model.unit!r}, but the "
-                f"paper's extraction prompt asks for {unit!r}; use --extractor rules"
-            )
-
-
-def _read_by(endpoint: "Endpoint", samples: "ModelSamples") -> "ModelSamples":
-    """Return the same responses with the values that an LLM reads in them."""
     from pragworld_tasks.sensitivity.extraction import extract
     from pragworld_tasks.sensitivity.open_questions import questions
 
-    name = re.sub(r"[^\w.-]", "_", endpoint.model)
-    journal = samples.path.with_name(f"{samples.path.stem}.{name}.journal")
-    question = questions()[samples.question]
-    return samples.with_values(extract(endpoint, question, samples.responses, journal))
+    for of_model in samples:  # before any request is sent
+        known = questions().get(of_model.question)
+        if not known or known.unit != of_model.unit:
+            raise InputError(
+                f"{of_model.path}: the paper has no extraction prompt for {of_model.question} in "
+                f"the unit {of_model.unit!r}; leave out --model"
+            )
+    endpoint, suffix = Endpoint(url, model), re.sub(r"[^\w.-]", "_", model)
+    read = []
+    for of_model in samples:
+        journal = of_model.path.with_name(f"{of_model.path.stem}.{suffix}.journal")
+        question = questions()[of_model.question]
+        read.append(of_model.with_values(extract(endpoint, question, of_model.responses, journal)))
+    return read

@@ -8,9 +8,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import NamedTuple
+from typing import Annotated
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, PlainSerializer
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
@@ -25,20 +26,34 @@ from pragworld_tasks.sensitivity.components import (
     plug_in,
     unbiased,
 )
+from pragworld_tasks.text import null_if_nan
 
-RESAMPLES = 500  # as many as in the paper
+BOOTSTRAP_DRAWS = 500  # as many as in the paper
 PERMUTATIONS = 1_000
 
+# JSON has no NaN: undefined numbers are null in files.
+Number = Annotated[
+    float,
+    BeforeValidator(lambda value: math.nan if value is None else value),
+    PlainSerializer(null_if_nan, when_used="json"),
+]
 
-class Estimate(NamedTuple):
+
+class Estimate(BaseModel, frozen=True):
     """An estimate of one of `NAMES`, its interval and standard error; NaN where undefined."""
 
-    value: float
-    interval: Interval
-    standard_error: float
+    value: Number
+    low: Number = math.nan
+    high: Number = math.nan
+    standard_error: Number = math.nan
+
+    @property
+    def interval(self) -> Interval:
+        """The ends of the interval."""
+        return Interval(self.low, self.high)
 
 
-UNDEFINED = Estimate(math.nan, Interval(math.nan, math.nan), math.nan)
+UNDEFINED = Estimate(value=math.nan)
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,7 @@ class Decomposition:
 # Draws --------------------------------------------------------------------------------------------
 
 
-def redraw_responses(responses: Responses, draws: int = RESAMPLES, seed: int = 0) -> Cells:
+def redraw_responses(responses: Responses, draws: int = BOOTSTRAP_DRAWS, seed: int = 0) -> Cells:
     """Resample the responses to each prompt, with replacement: [draws, paraphrases, intents].
 
     This is the paper's stratified bootstrap, which leaves the prompts as they are.
@@ -98,7 +113,7 @@ def redraw_responses(responses: Responses, draws: int = RESAMPLES, seed: int = 0
     )
 
 
-def redraw_paraphrases(responses: Responses, draws: int = RESAMPLES, seed: int = 0) -> Cells:
+def redraw_paraphrases(responses: Responses, draws: int = BOOTSTRAP_DRAWS, seed: int = 0) -> Cells:
     """Resample the paraphrases, each with all its responses: [draws, paraphrases, intents].
 
     The paraphrases are a sample of possible wordings. The chance in a prompt's responses shows
@@ -155,7 +170,7 @@ def decompose(
     values: Sequence[float | None],
     intents: Sequence[int | str],
     paraphrases: Sequence[int | str],
-    draws: int = RESAMPLES,
+    draws: int = BOOTSTRAP_DRAWS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Decomposition:
@@ -195,7 +210,10 @@ def decompose(
 
 
 def decompose_responses(
-    responses: Responses, draws: int = RESAMPLES, permutations: int = PERMUTATIONS, seed: int = 0
+    responses: Responses,
+    draws: int = BOOTSTRAP_DRAWS,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
     for name, number in (("draws", draws), ("permutations", permutations), ("seed", seed)):
@@ -263,14 +281,15 @@ def estimates(
             or np.isnan(value)
             or np.ptp(draws) <= 1e-12 * np.abs(draws).max(initial=whole)
         ):
-            by_name[name] = UNDEFINED._replace(value=float(value))
+            by_name[name] = Estimate(value=float(value))
             continue
         ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - draws.mean()
         low, high = value + widened * ends
         if name in bounded:
             low, high = max(low, 0.0), min(high, 1.0)
-        error = widened * float(draws.std())
-        by_name[name] = Estimate(float(value), Interval(float(low), float(high)), error)
+        by_name[name] = Estimate(
+            value=float(value), low=low, high=high, standard_error=widened * draws.std()
+        )
     return by_name
 
 

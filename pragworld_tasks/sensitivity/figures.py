@@ -7,7 +7,6 @@ each prompt, by intent).
 
 import math
 import re
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,8 +17,8 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.sensitivity.components import Scale, rescale
-from pragworld_tasks.sensitivity.open_questions import domain_of
-from pragworld_tasks.sensitivity.report import DomainReport, SensitivityReport, TaskReport
+from pragworld_tasks.sensitivity.report import DomainReport, SensitivityReport
+from pragworld_tasks.sensitivity.samples import ModelSamples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,18 +33,20 @@ _ESTIMATORS = {  # marker, face, and distance below the middle of a row
     "published": ("o", "white", -0.15),
     "unbiased": ("D", LOOKS[0].color, 0.15),
 }
-_LINE = 0.16  # inches
+_STARRED = "* questions are undefined and not shown, or not in the mean: see the tables"
 _BAR = 0.8  # share of a row that its bar fills
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _GRID = 256  # points of a density
 _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
 
-def draw_figures(report: SensitivityReport, folder: Path, suffix: str = ".png") -> list[Path]:
+def draw_figures(
+    report: SensitivityReport, samples: Sequence[ModelSamples], folder: Path, suffix: str = ".png"
+) -> list[Path]:
     """Draw all figures of a report.
 
     Args:
         report: The report.
+        samples: The responses that it is of.
         folder: The folder for the files, created if need be.
         suffix: .png, .svg or .pdf.
 
@@ -62,70 +63,53 @@ def draw_figures(report: SensitivityReport, folder: Path, suffix: str = ".png") 
     drawn = [folder / f"{name}{suffix}" for name in ("variance", "shares", "mvs")]
     for path, draw in zip(drawn, (_variances, _shares, _mvs), strict=True):
         draw(report, path)
-    for question in dict.fromkeys(task.samples.question for task in report.tasks):
+    for question in dict.fromkeys(task.question for task in report.tasks):
         name = re.sub(r"[^\w.-]", "_", question)  # from the samples, so it may be anything
         drawn.append(folder / f"densities_{name}{suffix}")
-        _densities(report, question, drawn[-1])
+        of_question = [of_model for of_model in samples if of_model.question == question]
+        _densities(of_question, report.scale, drawn[-1])
     return drawn
 
 
 def _variances(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 2: the variance of responses by question, with a mark for each model."""
-    names = list(dict.fromkeys(task.samples.question for task in report.tasks))
-    unmarked = [
-        task for task in report.tasks if not task.decomposition.published["variance"].value > 0
-    ]
-    note = _note(
-        "variance 0 or undefined, so not shown",
-        [f"{task.samples.question} of {task.samples.model}" for task in unmarked],
-    )
-    starred = {task.samples.question for task in unmarked}
+    names = list(dict.fromkeys(task.question for task in report.tasks))
+    starred = {task.question for task in report.tasks if not task.published["variance"].value > 0}
     height = 1.3 + len(names) * max(0.25, 0.09 * len(report.models))
-    with figure_file(path, 7, height + _LINE * len(note.splitlines())) as figure:
+    with figure_file(path, 7, height) as figure:
         axes = figure.subplots()
         for number, model in enumerate(report.models):
             look = LOOKS[number % len(LOOKS)]
             shift = 0.6 * ((number + 0.5) / len(report.models) - 0.5)
-            tasks = [task for task in report.tasks if task.samples.model == model]
+            tasks = [task for task in report.tasks if task.model == model]
             axes.plot(
-                [task.decomposition.published["variance"].value or math.nan for task in tasks],
-                [names.index(task.samples.question) + shift for task in tasks],
+                [task.published["variance"].value or math.nan for task in tasks],
+                [names.index(task.question) + shift for task in tasks],
                 look.marker,
                 color=look.color,
                 label=model,
             )
-        if len(unmarked) < len(report.tasks):
+        if any(task.published["variance"].value > 0 for task in report.tasks):
             _scale_by_powers(axes)
-        axes.set_yticks(
-            range(len(names)), [f"{name} *" * (name in starred) or name for name in names]
-        )
+        axes.set_yticks(range(len(names)), [name + " *" * (name in starred) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlabel(
             "variance, in the square of each question's unit"
             if report.scale == "raw"
             else f"variance of {report.scale} values"
         )
-        _legend(figure, note)
+        _legend(figure, _STARRED if starred else "")
 
 
 def _scale_by_powers(axes: "Axes") -> None:
-    """Give an axis a logarithmic scale, with ticks that are all plain or all powers of ten."""
+    """Give an axis a logarithmic scale, with numbers that are written out."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    narrow = high / low < 1000  # powers of ten would be too few ticks
-    plain = low > 1e-3 and high < 1e6
-
-    def text(value: float, _: float) -> str:
-        if plain:
-            return f"{value:,g}"
-        power = math.floor(math.log10(value) + 1e-9)
-        factor = round(value / 10.0**power)
-        return ("" if factor == 1 else f"{factor}·") + "10" + f"{power}".translate(_RAISED)
-
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
-    axes.xaxis.set_major_formatter(text)
+    is_narrow = high / low < 1000  # powers of ten would be too few ticks
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_narrow else (1,)))
+    axes.xaxis.set_major_formatter("{x:,.12g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -162,7 +146,7 @@ def _shares(report: SensitivityReport, path: Path) -> None:
                 label=f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below",
             )
         axes.plot(
-            [purpose + _floor(report, domain)] * 2,
+            [purpose + domain.floor] * 2,
             [row - _BAR / 2, row + _BAR / 2],
             color="black",
             lw=1.2,
@@ -197,30 +181,27 @@ def _mvs(report: SensitivityReport, path: Path) -> None:
     _by_domain(report, path, draw, label, tuple(_ESTIMATORS), "mvs")
 
 
-def _densities(report: SensitivityReport, question: str, path: Path) -> None:
+def _densities(samples: Sequence[ModelSamples], scale: Scale, path: Path) -> None:
     """Draw Figure 3: the density of the responses to each prompt, with a row for each intent.
 
-    Ticks at the bottom are the means of the prompts; the line is the mean of these. An arrow at
-    either end stands for means beyond the axis.
+    Ticks at the bottom are the means of the prompts; the line is the mean of these.
     """
-    tasks = [task for task in report.tasks if task.samples.question == question]
-    slots = list(dict.fromkeys(prompt.slot for task in tasks for prompt in task.samples.prompts))
-    width = max(4.5, 3 * len(tasks))
-    with figure_file(path, width, 1.6 + 1.2 * len(slots)) as figure:
-        grid = figure.subplots(len(slots), len(tasks), sharex=True, squeeze=False)
-        values = [_values(task, report.scale) for task in tasks]
-        limits = _limits([of_prompt for of_task in values for _, of_prompt in of_task])
-        for column, task in enumerate(tasks):
+    slots = list(dict.fromkeys(prompt.slot for of_model in samples for prompt in of_model.prompts))
+    with figure_file(path, max(4.5, 3 * len(samples)), 1.6 + 1.2 * len(slots)) as figure:
+        grid = figure.subplots(len(slots), len(samples), sharex=True, squeeze=False)
+        values = [_values(of_model, scale) for of_model in samples]
+        limits = _limits([of_prompt for of_model in values for _, of_prompt in of_model])
+        for column, of_model in enumerate(samples):
             for row, slot in enumerate(slots):
                 axes = grid[row][column]
                 prompts = [of_prompt for name, of_prompt in values[column] if name == slot]
                 _draw_densities(axes, prompts, limits)
                 if column == 0:
                     axes.set_ylabel(slot, wrap=True)
-            grid[0][column].set_title(task.samples.model)
-        scale = "" if report.scale == "raw" else f", {report.scale}"
+            grid[0][column].set_title(of_model.model)
+        on_scale = "" if scale == "raw" else f", {scale}"
         figure.supxlabel(
-            f"{question} ({tasks[0].samples.unit}{scale})\n"
+            f"{samples[0].question} ({samples[0].unit}{on_scale})\n"
             f"the middle {_MIDDLE:.0%} of the responses",
             fontsize="medium",
         )
@@ -257,45 +238,21 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
         transform=axes.get_xaxis_transform(),
         label="their mean",
     )
-    for count, end in ((np.sum(means < low), 0), (np.sum(means > high), 1)):
-        if count:
-            _point_beyond(axes, end, 0.1, LOOKS[1].color, "means beyond the axis", f"{count}")
-    mean = float(means.mean())
-    if low <= mean <= high:
-        axes.axvline(mean, color="black", lw=1, label="mean of the means")
-    else:
-        rounded = f"{float(f'{mean:.3g}'):,.10g}"  # without an exponent, unless it is absurd
-        _point_beyond(axes, int(mean > high), 0.9, "black", "mean of the means beyond it", rounded)
+    if beyond := len(means) - len(shown):
+        text = f"{beyond} of {len(means)} means beyond the axis"
+        axes.text(
+            0.99, 0.95, text, ha="right", va="top", fontsize="small", transform=axes.transAxes
+        )
+    if low <= means.mean() <= high:
+        axes.axvline(means.mean(), color="black", lw=1, label="mean of the means")
 
 
-def _point_beyond(axes: "Axes", end: int, height: float, color: str, label: str, text: str) -> None:
-    """Draw an arrow with a text at an end of the axis, 0 or 1, for what lies beyond it."""
-    axes.plot(
-        *(end, height, "<>"[end]),
-        color=color,
-        ms=5,
-        clip_on=False,
-        transform=axes.transAxes,
-        label=label,
-    )
-    axes.annotate(
-        *(text, (end, height)),
-        xycoords="axes fraction",
-        xytext=(6 - 12 * end, 0),
-        textcoords="offset points",
-        color=color,
-        fontsize="small",
-        ha=("left", "right")[end],
-        va="center",
-    )
-
-
-def _values(task: TaskReport, scale: Scale) -> list[tuple[str, Floats]]:
+def _values(samples: ModelSamples, scale: Scale) -> list[tuple[str, Floats]]:
     """Return the slot and the values of each prompt that has values."""
-    responses = rescale(task.samples.nested(), scale)
+    responses = rescale(samples.nested(), scale)
     readable = [
         prompt
-        for prompt in task.samples.prompts  # in the order of `nested`
+        for prompt in samples.prompts  # in the order of `nested`
         if any(value is not None for value in prompt.values)
     ]
     return [
@@ -312,18 +269,6 @@ def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:
     low, high = np.quantile(np.concatenate(prompts), ends)
     margin = 0.05 * (high - low) or max(abs(high), 1.0) * 0.05
     return float(low - margin), float(high + margin)
-
-
-def _floor(report: SensitivityReport, domain: DomainReport) -> float:
-    """Return the mean floor of AS over the questions whose AS is in a domain's mean."""
-    left_out = domain.left_out["published"].get("as", ())
-    floors = [
-        task.decomposition.floor
-        for task in report.tasks
-        if (task.samples.model, domain_of(task.samples.question)) == (domain.model, domain.domain)
-        and task.samples.question not in left_out
-    ]
-    return math.fsum(floors) / len(floors)
 
 
 def _by_domain(
@@ -346,44 +291,28 @@ def _by_domain(
         estimators: The estimators that `draw` shows.
         name: The share, or one of the shares, that it shows.
     """
-    panels = [
-        [row for row in report.domains if row.domain == domain]
-        for domain in dict.fromkeys(row.domain for row in report.domains)
-    ]
-    heights = [len(rows) for rows in panels]
-    left_out: dict[str, list[str]] = {}
+    panels: dict[str, list[DomainReport]] = {}
     for domain in report.domains:
-        for estimator in estimators:
-            for question in domain.left_out[estimator].get(name, ()):
-                left_out.setdefault(f"{question} of {domain.model}", []).append(estimator)
-    note = _note(
-        "undefined, so not in the mean",
-        [
-            f"{question} ({' and '.join(undefined)})" if len(estimators) > 1 else question
-            for question, undefined in left_out.items()
-        ],
-    )
-    height = 1.2 + 0.28 * sum(heights) + 0.3 * len(panels) + _LINE * len(note.splitlines())
+        panels.setdefault(domain.domain, []).append(domain)
+    heights = [len(rows) for rows in panels.values()]
+    height = 1.2 + 0.28 * sum(heights) + 0.3 * len(panels)
+    note = ""
     with figure_file(path, 7, height) as figure:
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
-        for axes, rows in zip(grid[:, 0], panels, strict=True):
+        for axes, rows in zip(grid[:, 0], panels.values(), strict=True):
             labels = []
             for row, domain in enumerate(rows):
                 draw(axes, row, domain)
                 starred = any(name in domain.left_out[estimator] for estimator in estimators)
+                note = _STARRED if starred else note
                 labels.append(domain.model + " *" * starred)
             axes.set_yticks(range(len(rows)), labels)
             axes.set_ylim(len(rows) - 0.5, -0.5)
-            axes.set_title(rows[0].domain.replace("_", " ") or "own", loc="left")
+            axes.set_title(rows[0].domain.replace("_", " "), loc="left")
             axes.grid(visible=False, axis="y")
         axes.set_xlim(0, 1)
         axes.set_xlabel(label)
         _legend(figure, note)
-
-
-def _note(what: str, items: Sequence[str]) -> str:
-    """Return a note in lines that fit a figure's width, on what is not in it; empty if all is."""
-    return textwrap.fill(f"* {what}: {'; '.join(items)}", 100) if items else ""
 
 
 def _legend(figure: "Figure", note: str = "", end: Literal["upper", "lower"] = "lower") -> None:

@@ -6,6 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 
+from pydantic import BaseModel
+
 from pragworld_tasks.errors import InputError
 
 DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
@@ -42,6 +44,25 @@ class OpenQuestion:
         return slot_of(self.prompt)
 
 
+class PromptRecord(BaseModel, frozen=True):
+    """A document of the world_model tasks: a paraphrase of a question with a value in its slot.
+
+    Attributes:
+        question, unit: The question's name, and the unit of the values of responses.
+        intent: The number of the value, from 0.
+        value: The value in the slot.
+        paraphrase: The number of the paraphrase, from 0.
+        prompt: The text.
+    """
+
+    question: str
+    unit: str
+    intent: int
+    value: str
+    paraphrase: int
+    prompt: str
+
+
 @functools.cache
 def questions() -> dict[str, OpenQuestion]:
     """Return the fifteen questions by name, in the order of the domains."""
@@ -58,9 +79,9 @@ def questions() -> dict[str, OpenQuestion]:
 
 
 def domain_of(question: str) -> str:
-    """Return the domain of a question by its name; empty for a user's own question."""
+    """Return the domain of a question by its name; `own` for a user's own question."""
     domain = question.rpartition("_")[0]
-    return domain if domain in DOMAINS else ""
+    return domain if domain in DOMAINS else "own"
 
 
 def slot_of(prompt: str) -> str:

@@ -1,43 +1,42 @@
-"""The report of `pragworld-tasks decompose`: decompositions by question and domain."""
+"""The report of `pragworld-tasks decompose`: decompositions by question and domain.
 
-import dataclasses
+Its JSON file is the report, written and read by the same types. Means over the questions of a
+domain are in the file, but computed anew on reading.
+"""
+
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.metrics import LEVEL, Interval
+from pydantic import BaseModel, Field, ValidationError, computed_field
+
+from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.evaluation.metrics import LEVEL
+from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
-    RESAMPLES,
+    BOOTSTRAP_DRAWS,
     UNDEFINED,
     Decomposition,
     Estimate,
+    Number,
     decompose_responses,
 )
 from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.samples import ModelSamples
-from pragworld_tasks.text import (
-    format_number,
-    interval_json,
-    markdown_table,
-    null_if_nan,
-)
+from pragworld_tasks.text import format_number, markdown_table
 
-SCHEMA = {"schema": "pragworld-decomposition", "version": 1}
 SHARES = NAMES[1:]
 PARTS_OF_VARIANCE = SHARES[:3]  # they add up to 1
-_ESTIMATORS = {
-    "published": "plug-in estimator (as published); intervals: responses resampled",
-    "unbiased": "unbiased estimator; intervals: paraphrases resampled",
+_ESTIMATORS = {  # with what is resampled
+    "published": ("plug-in estimator (as published)", "responses"),
+    "unbiased": ("unbiased estimator", "paraphrases"),
 }
 
 
-@dataclass(frozen=True)
-class ReaderAgreement:
+class ReaderAgreement(BaseModel, frozen=True):
     """How far an LLM and our rules read the same values in the same responses.
 
     Attributes:
@@ -59,15 +58,16 @@ class ReaderAgreement:
     ) -> "ReaderAgreement":
         """Compare the values that an LLM and our rules read."""
         pairs = list(zip(extracted, by_rules, strict=True))
+        same = [
+            math.isclose(value, other, rel_tol=0.01)
+            if value is not None and other is not None
+            else value is other
+            for value, other in pairs
+        ]
         return cls(
-            extractor,
+            extractor=extractor,
             responses=len(pairs),
-            same=sum(
-                math.isclose(value, other, rel_tol=0.01)
-                if value is not None and other is not None
-                else value is other
-                for value, other in pairs
-            ),
+            same=sum(same),
             only_extractor=sum(other is None is not value for value, other in pairs),
             only_rules=sum(value is None is not other for value, other in pairs),
         )
@@ -80,236 +80,141 @@ class ReaderAgreement:
         )
 
 
-@dataclass(frozen=True)
-class TaskReport:
-    """One model on one question.
+class _Estimated(BaseModel, frozen=True):
+    """What has estimates by name, of either estimator, and the floor of AS."""
+
+    model: str
+    published: dict[str, Estimate]
+    unbiased: dict[str, Estimate]
+    floor: Number
+
+    def by(self, estimator: str) -> dict[str, Estimate]:
+        """Return the estimates by an estimator, `published` or `unbiased`."""
+        estimates: dict[str, Estimate] = getattr(self, estimator)
+        return estimates
+
+    def without_error(self) -> Iterator[tuple[str, str]]:
+        """Yield each estimator, and the names of its estimates that have no standard error."""
+        for estimator in _ESTIMATORS:
+            estimates = self.by(estimator)
+            if names := [name for name in SHARES if _lacks_error(estimates[name])]:
+                yield estimator, ", ".join(names)
+
+
+class TaskReport(_Estimated, frozen=True):
+    """One model on one question, with the fields of a `Decomposition`.
 
     Attributes:
-        samples: The responses.
-        decomposition: Their decomposition.
+        responses: The number of all responses; `unreadable` of them have no value.
+        notes: What a reader of the numbers must know.
         agreement: If an LLM read the values: its agreement with our rules.
     """
 
-    samples: ModelSamples
-    decomposition: Decomposition
+    question: str
+    unit: str
+    intents: int
+    prompts: int
+    responses: int
+    unreadable: int
+    as_p: Number
+    undefined: dict[str, str]
+    notes: list[str]
     agreement: ReaderAgreement | None
 
-    def undefined(self, estimator: str) -> set[str]:
-        """Return the shares that are undefined by an estimator, `published` or `unbiased`."""
-        estimates: dict[str, Estimate] = getattr(self.decomposition, estimator)
-        return {name for name in SHARES if math.isnan(estimates[name].value)}
+    @property
+    def domain(self) -> str:
+        """The domain of the question."""
+        return domain_of(self.question)
 
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader of the numbers must know, a line each."""
-        if self.agreement:
-            yield str(self.agreement)
-        by_reason: dict[str, list[str]] = {}
-        for name, reason in self.decomposition.undefined.items():
-            by_reason.setdefault(reason, []).append(name)
-        for reason, names in by_reason.items():
-            yield f"{', '.join(names)} undefined: {reason}"
-        for estimator in _ESTIMATORS:
-            by_chance = self.undefined(estimator) - set(self.decomposition.undefined)
-            if by_chance:
-                reason = (
-                    "neither PS nor AS is above 0"
-                    if by_chance == {"mvs"}
-                    else "the parts of the variance add up to 0 or less"
-                )
-                names = [name for name in SHARES if name in by_chance]
-                yield f"{', '.join(names)} ({estimator}) undefined: {reason}"
-            estimates = getattr(self.decomposition, estimator)
-            if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
-                yield (
-                    f"{', '.join(unsure)} ({estimator}) without interval: "
-                    f"{self._same_draws(estimator)}"
-                )
-        prompts = self.samples.prompts
-        without = sum(all(value is None for value in prompt.values) for prompt in prompts)
-        if without:
-            yield f"{without} of {len(prompts)} prompts have no readable response"
-        lengths = {len(prompt.responses) for prompt in prompts}
-        if lengths != {1} and all(len(set(prompt.responses)) == 1 for prompt in prompts):
-            yield (
-                "all responses to a prompt are identical: sampling was off, or the server repeats "
-                "a cached response"
-            )
-
-    def _same_draws(self, estimator: str) -> str:
-        """Return why the draws of some shares do not differ, or there are none."""
-        all_same = "all resampled data have the same values"
-        if estimator == "published":
-            if any(len({*prompt.values} - {None}) > 1 for prompt in self.samples.prompts):
-                return all_same
-            return "no prompt has two responses with different values"
-        readable: dict[int, set[int]] = {}
-        for prompt in self.samples.prompts:
-            if any(value is not None for value in prompt.values):
-                readable.setdefault(prompt.paraphrase, set()).add(prompt.intent)
-        if len({*map(frozenset, readable.values())}) == len(readable):
-            return "no two paraphrases have readable responses to the same intents"
-        return all_same
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values; null for what is undefined."""
-        decomposition = self.decomposition
-        return {
-            "model": self.samples.model,
-            "question": self.samples.question,
-            "unit": self.samples.unit,
-            "intents": decomposition.intents,
-            "prompts": decomposition.prompts,
-            "responses": len(self.samples.values),
-            "unreadable": self.samples.unreadable,
-            "published": _estimates_json(decomposition.published),
-            "unbiased": _estimates_json(decomposition.unbiased),
-            "floor": null_if_nan(decomposition.floor),
-            "as_p": null_if_nan(decomposition.as_p),
-            "undefined": decomposition.undefined,
-            "notes": list(self.notes()),
-            "agreement": dataclasses.asdict(self.agreement) if self.agreement else None,
-        }
+    def has(self, estimator: str, names: Sequence[str]) -> bool:
+        """Return whether estimates are defined."""
+        return not any(math.isnan(self.by(estimator)[name].value) for name in names)
 
 
-@dataclass(frozen=True)
-class DomainReport:
+class DomainReport(_Estimated, frozen=True):
     """One model on the questions of a domain: means over questions of equal weight.
 
+    Each mean is over the questions in which it is defined. PS, AS and MU are means over the same
+    questions, so they add up to 1. The floor is over the questions of the published AS.
+
     Attributes:
-        model: The model's name.
-        domain: The domain; empty for own questions.
+        domain: The domain; `own` for own questions.
         questions: The number of questions.
-        published, unbiased: The means by name, each over the questions in which it is defined. PS,
-            AS and MU are means over the same questions, so they add up to 1.
         left_out: By estimator and name, the questions that are not in a mean; names without any
             are absent.
     """
 
-    model: str
     domain: str
     questions: int
-    published: dict[str, Estimate]
-    unbiased: dict[str, Estimate]
     left_out: dict[str, dict[str, tuple[str, ...]]]
 
     def notes(self) -> Iterator[str]:
         """Yield which questions are not in which means, and which means have no standard error."""
-        yield from left_out_notes(self.left_out)
-        for estimator in _ESTIMATORS:
-            means = getattr(self, estimator)
-            if unsure := [name for name in SHARES if _lacks_error(means[name])]:
+        for estimator, by_name in self.left_out.items():
+            for out in dict.fromkeys(by_name.values()):
+                names = [name for name in by_name if by_name[name] == out]
                 yield (
-                    f"{', '.join(unsure)} ({estimator}) without standard error: some questions "
-                    "have none"
+                    f"{', '.join(names)} ({estimator}) without {', '.join(out)}, where "
+                    f"{'it is' if len(names) == 1 else 'they are'} undefined"
                 )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values; null for what is undefined."""
-        return {
-            "model": self.model,
-            "domain": self.domain or "own",
-            "questions": self.questions,
-            "published": _estimates_json(self.published),
-            "unbiased": _estimates_json(self.unbiased),
-            "left_out": self.left_out,
-        }
+        for estimator, unsure in self.without_error():
+            yield f"{unsure} ({estimator}) without standard error: some questions have none"
 
 
-@dataclass(frozen=True)
-class SensitivityReport:
-    """The decompositions of any models' responses to any questions.
+class SensitivityReport(BaseModel):
+    """The decompositions of any models' responses to any questions, in the order of models."""
 
-    Attributes:
-        scale: The scale of the values.
-        tasks: In the order of models and questions.
-        domains: In the order of models and domains.
-    """
-
+    format: Literal["pragworld-decomposition"] = Field(alias="schema")
+    version: Literal[1] = 1
     scale: Scale
-    tasks: tuple[TaskReport, ...]
-    domains: tuple[DomainReport, ...]
+    intervals: str = f"{LEVEL:.0%}, bootstrap percentiles, moved to the estimate"
+    tasks: list[TaskReport]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def domains(self) -> list[DomainReport]:
+        """The means by model and domain."""
+        return [
+            _domain_report(of_domain)
+            for model in self.models
+            for domain in (*DOMAINS, "own")
+            if (of_domain := self.tasks_of(model, domain))
+        ]
 
     @property
     def models(self) -> list[str]:
         """The names of the models, in order."""
-        return list(dict.fromkeys(task.samples.model for task in self.tasks))
+        return list(dict.fromkeys(task.model for task in self.tasks))
+
+    def tasks_of(self, model: str, domain: str) -> list[TaskReport]:
+        """Return a model's questions of a domain."""
+        return [task for task in self.tasks if (task.model, task.domain) == (model, domain)]
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values; null for what is undefined."""
-        return {
-            **SCHEMA,
-            "scale": self.scale,
-            "intervals": f"{LEVEL:.0%}, bootstrap percentiles, moved to the estimate",
-            "tasks": [task.to_json() for task in self.tasks],
-            "domains": [domain.to_json() for domain in self.domains],
-        }
+        return self.model_dump(mode="json", by_alias=True)
 
     def to_text(self) -> str:
         """Return Markdown tables of each model by either estimator, and the notes."""
-        parts = [f"{model}\n\n{self._model_text(model)}" for model in self.models]
+        parts = [f"{model}\n\n{_model_text(self, model)}" for model in self.models]
         parts += [
-            f"{task.samples.model} on {task.samples.question}: {note}"
-            for task in self.tasks
-            for note in task.notes()
+            f"{task.model} on {task.question}: {note}" for task in self.tasks for note in task.notes
         ]
         parts += [
-            f"{domain.model}, means of {domain.domain or 'own'}: {note}"
+            f"{domain.model}, means of {domain.domain}: {note}"
             for domain in self.domains
             for note in domain.notes()
         ]
         return "\n".join(parts)
 
-    def _model_text(self, model: str) -> str:
-        tasks = [task for task in self.tasks if task.samples.model == model]
-        domains = [domain for domain in self.domains if domain.model == model]
-        on_scale = "" if self.scale == "raw" else f", {self.scale} values"
-        shares = [name.upper() for name in SHARES]
-        tables = []
-        for estimator, title in _ESTIMATORS.items():
-            rows = []
-            for task in tasks:
-                estimates = getattr(task.decomposition, estimator)
-                variance = format_number(estimates["variance"].value, ".3g")
-                shares_text = [_with_interval(estimates[name]) for name in SHARES]
-                rows.append([task.samples.question, variance, *shares_text])
-            tables.append(markdown_table(title + on_scale, ["question", "variance", *shares], rows))
-        wording = markdown_table(
-            "effect of wording: AS expected from chance alone, permutation test of AS = 0",
-            ["question", "responses", "unreadable", "floor of AS", "p"],
-            [
-                [
-                    task.samples.question,
-                    str(len(task.samples.values)),
-                    str(task.samples.unreadable),
-                    format_number(task.decomposition.floor),
-                    format_number(task.decomposition.as_p),
-                ]
-                for task in tasks
-            ],
-        )
-        by_domain = markdown_table(
-            "means by domain, with standard errors" + on_scale,
-            ["domain", "questions", *shares, *(f"{name}, unbiased" for name in shares)],
-            [
-                [
-                    domain.domain or "own",
-                    str(domain.questions),
-                    *(
-                        _mean_text(domain, estimator, name)
-                        for estimator in _ESTIMATORS
-                        for name in SHARES
-                    ),
-                ]
-                for domain in domains
-            ],
-        )
-        return "\n".join([*tables, wording, by_domain])
+
+# From samples and from files ----------------------------------------------------------------------
 
 
 def decompose_samples(
     samples: Sequence[ModelSamples],
     scale: Scale = "raw",
-    draws: int = RESAMPLES,
+    draws: int = BOOTSTRAP_DRAWS,
     seed: int = 0,
     agreements: Mapping[Path, ReaderAgreement] | None = None,
 ) -> SensitivityReport:
@@ -330,70 +235,114 @@ def decompose_samples(
     order = {name: number for number, name in enumerate(questions())}
     models = list(dict.fromkeys(of_model.model for of_model in samples))
     ordered = sorted(
-        samples,
-        key=lambda of_model: (
-            models.index(of_model.model),
-            order.get(of_model.question, len(order)),
-        ),
+        samples, key=lambda one: (models.index(one.model), order.get(one.question, len(order)))
     )
-    tasks = [
-        TaskReport(
-            of_model,
-            decompose_responses(rescale(of_model.nested(), scale), draws, seed=seed),
-            (agreements or {}).get(of_model.path),
+    tasks = []
+    for of_model in ordered:
+        found = decompose_responses(rescale(of_model.nested(), scale), draws, seed=seed)
+        agreement = (agreements or {}).get(of_model.path)
+        notes = [*([str(agreement)] if agreement else ()), *_notes(of_model, found)]
+        more = {"responses": len(of_model.values), "unreadable": of_model.values.count(None)}
+        task = TaskReport(
+            model=of_model.model,
+            question=of_model.question,
+            unit=of_model.unit,
+            notes=notes,
+            agreement=agreement,
+            **vars(found) | more,
         )
-        for of_model in ordered
-    ]
-    domains = []
-    for model in models:
-        for domain in (*DOMAINS, ""):
-            of_domain = [
-                task
-                for task in tasks
-                if (task.samples.model, domain_of(task.samples.question)) == (model, domain)
-            ]
-            if of_domain:
-                domains.append(_domain_report(model, domain, of_domain))
-    return SensitivityReport(scale, tuple(tasks), tuple(domains))
+        tasks.append(task)
+    return SensitivityReport(schema="pragworld-decomposition", scale=scale, tasks=tasks)
 
 
-def left_out_notes(left_out: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
-    """Yield a line for each set of questions that are not in some means of a domain.
+def read_decompositions(paths: Sequence[Path]) -> list[SensitivityReport]:
+    """Read files that `pragworld-tasks decompose --json` wrote, and join those of a scale.
 
-    Args:
-        left_out: The questions by estimator and name; see `DomainReport`.
+    Raises:
+        InputError: A file cannot be read or is of another version, or a model and a question are in
+            two of them.
     """
-    for estimator, by_name in left_out.items():
-        names_of: dict[tuple[str, ...], list[str]] = {}
-        for name, questions_left_out in by_name.items():
-            names_of.setdefault(tuple(questions_left_out), []).append(name)
-        for questions_left_out, names in names_of.items():
-            yield (
-                f"{', '.join(names)} ({estimator}) without {', '.join(questions_left_out)}, where "
-                f"{'it is' if len(names) == 1 else 'they are'} undefined"
-            )
-
-
-def _domain_report(model: str, domain: str, tasks: Sequence[TaskReport]) -> DomainReport:
-    means: dict[str, dict[str, Estimate]] = {}
-    left_out: dict[str, dict[str, tuple[str, ...]]] = {}
-    for estimator in _ESTIMATORS:
-        means[estimator], left_out[estimator] = {}, {}
-        for name in SHARES:
-            needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
-            defined = [task.undefined(estimator).isdisjoint(needed) for task in tasks]
-            counted = itertools.compress(tasks, defined)
-            means[estimator][name] = _mean(
-                [getattr(task.decomposition, estimator)[name] for task in counted],
-                bounded=estimator == "published" or name == "mvs",
-            )
-            if not all(defined):
-                left_out[estimator][name] = tuple(
-                    task.samples.question
-                    for task, is_defined in zip(tasks, defined, strict=True)
-                    if not is_defined
+    reports: dict[Scale, SensitivityReport] = {}
+    first: dict[tuple[Scale, str, str], Path] = {}
+    for path in paths:
+        try:
+            read = SensitivityReport.model_validate(read_json(path))
+        except ValidationError as error:
+            raise InputError(
+                f"{path}: not a decomposition of version 1: {first_problem(error)}; give a file "
+                "that `pragworld-tasks decompose --json` wrote"
+            ) from error
+        for task in read.tasks:
+            key = (read.scale, task.model, task.question)
+            if key in first:
+                raise InputError(
+                    f"{path}: {task.model} on {task.question} is also in {first[key]}; give one of "
+                    "them"
                 )
-    return DomainReport(model, domain, len(tasks), **means, left_out=left_out)
+            first[key] = path
+        joined = reports.setdefault(read.scale, read.model_copy(update={"tasks": []}))
+        joined.tasks.extend(read.tasks)
+    return list(reports.values())
+
+
+def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
+    for reason in dict.fromkeys(found.undefined.values()):
+        names = [name for name in found.undefined if found.undefined[name] == reason]
+        yield f"{', '.join(names)} undefined: {reason}"
+    for estimator, (_, resampled) in _ESTIMATORS.items():
+        estimates: dict[str, Estimate] = getattr(found, estimator)
+        missing = [name for name in SHARES if math.isnan(estimates[name].value)]
+        if by_chance := [name for name in missing if name not in found.undefined]:
+            reason = "the parts of the variance add up to 0 or less"
+            if by_chance == ["mvs"]:
+                reason = "neither PS nor AS is above 0"
+            yield f"{', '.join(by_chance)} ({estimator}) undefined: {reason}"
+        if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
+            yield (
+                f"{', '.join(unsure)} ({estimator}) without interval: resampled {resampled} do not "
+                "differ"
+            )
+    prompts = samples.prompts
+    if without := sum(all(value is None for value in prompt.values) for prompt in prompts):
+        yield f"{without} of {len(prompts)} prompts have no readable response"
+    if any(len(prompt.responses) > 1 for prompt in prompts) and all(
+        len(set(prompt.responses)) == 1 for prompt in prompts
+    ):
+        yield (
+            "all responses to a prompt are identical: sampling was off, or the server repeats a "
+            "cached response"
+        )
+
+
+# Means --------------------------------------------------------------------------------------------
+
+
+def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
+    """Return the means of one model over the questions of one domain."""
+    means: dict[str, dict[str, Estimate]] = {estimator: {} for estimator in _ESTIMATORS}
+    left_out: dict[str, dict[str, tuple[str, ...]]] = {estimator: {} for estimator in _ESTIMATORS}
+    floor = math.nan
+    for estimator, name in itertools.product(_ESTIMATORS, SHARES):
+        needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
+        counted = [task for task in tasks if task.has(estimator, needed)]
+        means[estimator][name] = _mean(
+            [task.by(estimator)[name] for task in counted],
+            bounded=estimator == "published" or name == "mvs",
+        )
+        if len(counted) < len(tasks):
+            left_out[estimator][name] = tuple(
+                task.question for task in tasks if not task.has(estimator, needed)
+            )
+        if (estimator, name) == ("published", "as") and counted:
+            floor = math.fsum(task.floor for task in counted) / len(counted)
+    return DomainReport(
+        model=tasks[0].model,
+        domain=tasks[0].domain,
+        questions=len(tasks),
+        left_out=left_out,
+        floor=floor,
+        **means,
+    )
 
 
 def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
@@ -413,18 +362,49 @@ def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
     low, high = value - half, value + half
     if bounded:
         low, high = max(low, 0.0), min(high, 1.0)
-    return Estimate(value, Interval(low, high), error)
+    return Estimate(value=value, low=low, high=high, standard_error=error)
 
 
-def _estimates_json(estimates: dict[str, Estimate]) -> dict[str, Any]:
-    return {
-        name: {
-            "value": null_if_nan(estimate.value),
-            **interval_json(estimate.interval),
-            "standard_error": null_if_nan(estimate.standard_error),
-        }
-        for name, estimate in estimates.items()
-    }
+# Text ---------------------------------------------------------------------------------------------
+
+
+def _model_text(report: SensitivityReport, model: str) -> str:
+    tasks = [task for task in report.tasks if task.model == model]
+    domains = [domain for domain in report.domains if domain.model == model]
+    on_scale = "" if report.scale == "raw" else f", {report.scale} values"
+    shares = [name.upper() for name in SHARES]
+    tables = []
+    for estimator, (title, resampled) in _ESTIMATORS.items():
+        rows = []
+        for task in tasks:
+            estimates = task.by(estimator)
+            variance = format_number(estimates["variance"].value, ".3g")
+            rows.append([task.question, variance, *(share_text(estimates[n]) for n in SHARES)])
+        title = f"{title}; intervals: {resampled} resampled{on_scale}"
+        tables.append(markdown_table(title, ["question", "variance", *shares], rows))
+    wording = markdown_table(
+        "effect of wording: AS expected from chance alone, permutation test of AS = 0",
+        ["question", "responses", "unreadable", "floor of AS", "p"],
+        [
+            [
+                *(task.question, str(task.responses), str(task.unreadable)),
+                *(format_number(task.floor), format_number(task.as_p)),
+            ]
+            for task in tasks
+        ],
+    )
+    by_domain = markdown_table(
+        "means by domain, with standard errors" + on_scale,
+        ["domain", "questions", *shares, *(f"{name}, unbiased" for name in shares)],
+        [
+            [
+                *(domain.domain, str(domain.questions)),
+                *(_mean_text(domain, *column) for column in itertools.product(_ESTIMATORS, SHARES)),
+            ]
+            for domain in domains
+        ],
+    )
+    return "\n".join([*tables, wording, by_domain])
 
 
 def _lacks_error(estimate: Estimate) -> bool:
@@ -432,7 +412,8 @@ def _lacks_error(estimate: Estimate) -> bool:
     return math.isnan(estimate.standard_error) and not math.isnan(estimate.value)
 
 
-def _with_interval(estimate: Estimate) -> str:
+def share_text(estimate: Estimate) -> str:
+    """Return an estimate with its interval, or a dash where it is undefined."""
     if math.isnan(estimate.value):
         return "-"
     ends = "-" if _lacks_error(estimate) else ", ".join(map(format_number, estimate.interval))
@@ -441,11 +422,10 @@ def _with_interval(estimate: Estimate) -> str:
 
 def _mean_text(domain: DomainReport, estimator: str, name: str) -> str:
     """Return a mean with its standard error and, if not all questions are in it, their number."""
-    estimate: Estimate = getattr(domain, estimator)[name]
+    estimate = domain.by(estimator)[name]
     if math.isnan(estimate.value):
         return "-"
     text = f"{format_number(estimate.value)} ± {format_number(estimate.standard_error)}"
-    left_out = domain.left_out[estimator].get(name)
-    if left_out:
+    if left_out := domain.left_out[estimator].get(name):
         text += f" ({domain.questions - len(left_out)} of {domain.questions})"
     return text

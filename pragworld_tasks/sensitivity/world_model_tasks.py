@@ -5,23 +5,26 @@ intent). lm-eval repeats each request and passes all of its responses at once, s
 keeps them all. Their values are in the items of the metrics, which the aggregations decompose.
 """
 
-import difflib
 import functools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from lm_eval.utils import warning_once
+from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
-from pragworld_tasks.errors import InputError, logger, warn_of_misspelt
+from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
 from pragworld_tasks.evaluation.metrics import Tally, tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
-from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
-from pragworld_tasks.sensitivity.open_questions import OpenQuestion, fill_slot, questions
+from pragworld_tasks.sensitivity.open_questions import (
+    OpenQuestion,
+    PromptRecord,
+    fill_slot,
+    questions,
+)
 from pragworld_tasks.sensitivity.paraphrases import (
     read_paraphrases,
     read_paraphrases_of,
@@ -57,92 +60,51 @@ def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, A
     question = questions()[name]
     file = metadata.get("paraphrases")
     if file:
-        wordings = read_paraphrases_of(question.prompt, _path(file))
+        wordings = read_paraphrases_of(question.prompt, Path(file))
     else:
         wordings = shipped_paraphrases(question.name)
     return prompt_records(question, [wording.text for wording in wordings])
 
 
+class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=True):
+    """A user's own question, in `--metadata`.
+
+    Attributes:
+        paraphrases: A file of paraphrases, after which the question is named.
+        values: Words or numbers for the slot.
+        unit: The unit of the answers, such as `hour` or `dollar / month`.
+    """
+
+    paraphrases: Path
+    values: list[Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]] = Field(
+        min_length=1
+    )
+    unit: str
+
+
 def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the prompts of a user's own question.
-
-    Args:
-        metadata: `--metadata`: `paraphrases`, a file, after which the question is named; `values`,
-            a list for the slot; `unit`, such as `hour` or `dollar / month`.
+    """Return the prompts of a user's own question, an `OwnQuestion`.
 
     Raises:
-        InputError: One of them is missing or cannot be used.
+        InputError: A setting is missing or cannot be used.
     """
-    examples = {"paraphrases": "mine.jsonl", "values": ["A", "B"], "unit": "hour"}
-    warn_of_misspelt(metadata, examples)
-    for name, example in examples.items():
-        if not metadata.get(name):
-            raise InputError(
-                f"world_model_own: needs {name!r}; add it, as in --metadata "
-                f"'{json.dumps({name: example})}'"
-            )
-    path, values, unit = _path(metadata["paraphrases"]), metadata["values"], metadata["unit"]
-    if not isinstance(values, list) or not all(
-        isinstance(value, str | int | float) and not isinstance(value, bool) and str(value).strip()
-        for value in values
-    ):
+    from pragworld_tasks.quantities.units import parse_unit
+
+    warn_of_misspelt(metadata, OwnQuestion.model_fields)
+    try:
+        own = OwnQuestion.model_validate(metadata)
+    except ValidationError as error:
         raise InputError(
-            f"world_model_own: 'values' is {values!r}; it must be a list of words or numbers"
-        )
-    slot_values = tuple(map(str, values))
-    if len(set(slot_values)) < len(slot_values):
-        raise InputError(f"world_model_own: 'values' is {values!r}; its values must differ")
-    if not isinstance(unit, str):
-        raise InputError(
-            f"world_model_own: 'unit' is {unit!r}; it must be a word, such as \"hour\""
-        )
-    _warn_of_misspelt_unit(unit)
-    base = read_paraphrases(path)[0].text
-    texts = [wording.text for wording in read_paraphrases_of(base, path)]
-    return prompt_records(OpenQuestion(path.stem, base, slot_values, unit), texts)
-
-
-def _warn_of_misspelt_unit(unit: str) -> None:
-    """Warn, once in a process, of a noun that is spelt almost like a unit.
-
-    Raises:
-        InputError: It is no unit, and no noun either.
-    """
-    from pragworld_tasks.quantities.units import parse_period, parse_unit
-
-    target = parse_unit(unit)
-    nouns = [target.unit] if target.kind == "count" else []
-    if target.per and not parse_period(target.per):
-        nouns.append(target.per)
-    for noun in nouns:
-        if similar := _similar_unit(noun):
-            warning_once(
-                logger,
-                f"world_model_own: 'unit' has {noun!r}, which is no unit, so it is taken "
-                f"for things to count; did you mean {similar!r}?",
-            )
-
-
-def _similar_unit(noun: str) -> str | None:
-    """Return the unit of which a noun is a misspelling, or None.
-
-    Letters in another order are one (`huor`), and so are other letters in a longer word with the
-    same first one (`houres`); `tour`, `mouth`, `client` and `smile` are nouns.
-    """
-    spellings = read_package_toml("pragworld_tasks.quantities", "units.toml")["spellings"]
-    singular = noun.removesuffix("s")
-    for unit in difflib.get_close_matches(singular, spellings, cutoff=0.75):
-        closeness = difflib.SequenceMatcher(None, unit, singular).ratio()
-        has_other_letters = closeness > 0.82 and len(singular) >= 5 and noun[0] == unit[0]
-        if sorted(singular) == sorted(unit) or has_other_letters:
-            return str(unit)
-    return None
-
-
-def _path(file: Any) -> Path:
-    if not isinstance(file, str):
-        raise InputError(f"'paraphrases' is {file!r}; it must be the name of a file")
-    return Path(file)
+            f"world_model_own: {first_problem(error)}; pass --metadata "
+            '\'{"paraphrases": "mine.jsonl", "values": ["A", "B"], "unit": "hour"}\''
+        ) from error
+    if len(set(own.values)) < len(own.values):
+        raise InputError(f"world_model_own: values: {own.values} must differ from each other")
+    parse_unit(own.unit)
+    base = read_paraphrases(own.paraphrases)[0].text
+    question = OpenQuestion(own.paraphrases.stem, base, tuple(own.values), own.unit)
+    texts = [wording.text for wording in read_paraphrases_of(base, own.paraphrases)]
+    return prompt_records(question, texts)
 
 
 def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict[str, Any]]:
@@ -151,14 +113,14 @@ def prompt_records(question: OpenQuestion, wordings: Sequence[str]) -> list[dict
     In this order the first few records (`--limit`) hold several of both.
     """
     return [
-        {
-            "question": question.name,
-            "unit": question.unit,
-            "intent": intent,
-            "value": value,
-            "paraphrase": paraphrase,
-            "prompt": fill_slot(wording, question.slot, value),
-        }
+        PromptRecord(
+            question=question.name,
+            unit=question.unit,
+            intent=intent,
+            value=value,
+            paraphrase=paraphrase,
+            prompt=fill_slot(wording, question.slot, value),
+        ).model_dump()
         for paraphrase, wording in enumerate(wordings)
         for intent, value in enumerate(question.values)
     ]

@@ -52,9 +52,7 @@ from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
-from pragworld_tasks.leaderboard.sensitivity_page import read_sensitivity
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
-from pragworld_tasks.sensitivity.open_questions import domain_of
 from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
 
 
@@ -340,14 +338,9 @@ def test_every_share_of_sensitivity_is_that_of_its_report(site: Path) -> None:
     report = sensitivity_report()
     for domain in ("travel", "own"):
         rows = page.rows("data-domain", domain)[1:]
-        means = [mean for mean in report.domains if (mean.domain or "own") == domain]
+        means = [mean for mean in report.domains if mean.domain == domain]
         for row, mean in zip(rows, means, strict=True):
-            floors = [
-                task.decomposition.floor
-                for task in report.tasks
-                if task.samples.model == mean.model
-                and (domain_of(task.samples.question) or "own") == domain
-            ]
+            floors = [task.floor for task in report.tasks_of(mean.model, domain)]
             shown = [
                 *(mean.published[name] for name in ("ps", "as")),
                 mean.unbiased["as"],
@@ -356,49 +349,6 @@ def test_every_share_of_sensitivity_is_that_of_its_report(site: Path) -> None:
             texts = [f"{share.value:.3f} ± {share.standard_error:.3f}" for share in shown]
             texts.insert(2, f"{sum(floors) / len(floors):.3f}")
             assert row == [mean.model, "", *texts, str(mean.questions)]
-
-
-def _with(content: Any, place: tuple[str | int, ...], value: Any) -> Any:
-    content = json.loads(json.dumps(content))
-    inner = content
-    for key in place[:-1]:
-        inner = inner[key]
-    inner[place[-1]] = value
-    return content
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
-        (("version",), 2, "not a decomposition of version 1: version"),
-        (("schema",), "other", "not a decomposition of version 1: schema"),
-        (("tasks", 0, "published", "as", "value"), 0.9, "do not add up to 1"),
-        (("tasks", 0, "floor"), "0.1", "tasks.0.floor"),
-        (("tasks", 0, "floor"), -1, "tasks.0.floor"),
-        (("tasks", 0, "published", "mvs", "low"), 1.5, "not a share with its interval"),
-        (("tasks", 0, "unbiased", "as", "low"), 5, "not a share with its interval"),
-        (
-            ("domains", 0, "left_out"),
-            {"published": {"mvs": ["travel_miami"]}},
-            "leaves out other questions",
-        ),
-        (("domains", 0, "published", "mvs", "value"), 0.5, "mvs (published) is not the mean"),
-        (("domains", 0, "questions"), 3, "3 questions, but the file has 2"),
-    ],
-)
-def test_a_decomposition_that_contradicts_itself_is_refused(
-    place: tuple[str | int, ...], value: Any, message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "decomposition.json"
-    content = sensitivity_report().to_json()
-    path.write_text(json.dumps(content))
-    (view,) = read_sensitivity([path])
-    assert list(view.domains) == ["travel", "own"]
-    with pytest.raises(InputError, match=r"decomposition\.json: org/worded on travel is also in"):
-        read_sensitivity([path, path])
-    path.write_text(json.dumps(_with(content, place, value)))
-    with pytest.raises(InputError, match=re.escape(message)):
-        read_sensitivity([path])
 
 
 def test_every_document_is_on_the_page_of_dialogues(board: Board, site: Path) -> None:

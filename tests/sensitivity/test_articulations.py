@@ -19,15 +19,15 @@ from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.data.sources import load_split
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.evaluation.articulations import (
+from pragworld_tasks.evaluation.metrics import Floats
+from pragworld_tasks.evaluation.task_metrics import NotAvailable, to_records
+from pragworld_tasks.sensitivity.articulations import (
     WORDINGS,
     Worded,
     articulation_share,
     worded_prompt,
     worded_question,
 )
-from pragworld_tasks.evaluation.metrics import Floats
-from pragworld_tasks.evaluation.task_metrics import NotAvailable, to_records
 from pragworld_tasks.tiny import tiny_folder
 
 

@@ -13,15 +13,11 @@ from lm_eval_runs import Evaluation, LmEval
 from places import ROOT
 from servers import serve
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.harness import estimate
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
-from pragworld_tasks.sensitivity.samples import read_samples
 from pragworld_tasks.sensitivity.world_model_tasks import (
-    own_question_records,
-    question_records,
     score_responses,
 )
 from pragworld_tasks.tiny import tiny_folder
@@ -136,11 +132,6 @@ def limited(
     )
 
 
-def test_a_run_with_a_limit_is_not_decomposed(limited: Evaluation) -> None:
-    with pytest.raises(InputError, match="run with --limit 3; pass a whole run"):
-        read_samples([limited.samples_file(TASK)])
-
-
 def test_lm_evals_cache_does_not_turn_fifty_responses_into_one(
     known: Evaluation, limited: Evaluation, cache: Path
 ) -> None:
@@ -195,75 +186,3 @@ def test_a_question_of_ones_own(tmp_path: Path) -> None:
     assert {one["question"] for one in asked} == {"mine"}
     items = [task.process_results(one, [["90 minutes.", "2 hours"]])["ps"] for one in asked]
     assert {item.values for _, item in items} == {(1.5, 2.0)}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [
-        ({}, "world_model_own: needs 'paraphrases'; add it, as in --metadata '{"),
-        (
-            {"paraphrases": "none.jsonl", "values": "1", "unit": "h"},
-            "'values' is '1'; it must be a list",
-        ),
-        (
-            {"paraphrases": "none.jsonl", "values": ["Oslo", " "], "unit": "h"},
-            "'values' is ['Oslo', ' ']; it must be a list of words or numbers",
-        ),
-        (
-            {"paraphrases": "none.jsonl", "values": [1, True], "unit": "h"},
-            "'values' is [1, True]; it must be a list of words or numbers",
-        ),
-        ({"paraphrases": "none.jsonl", "values": [1], "unit": "h"}, "none.jsonl: No such file"),
-    ],
-)
-def test_incomplete_metadata_of_a_question_of_ones_own(
-    metadata: dict[str, object], message: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        own_question_records(metadata)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("unit", "word", "meant"),
-    [
-        ("huor", "huor", "hour"),
-        ("houres", "houres", "hour"),
-        ("Mintues", "mintues", "minute"),
-        ("million dolar", "dolar", "dollar"),
-        ("dollar / yaer", "yaer", "year"),
-        ("truck / mintue", "mintue", "minute"),
-        ("kilogramme", "kilogramme", "kilogram"),
-        ("litters", "litters", "liter"),
-    ],
-)
-def test_a_noun_that_is_spelt_almost_like_a_unit_is_named(
-    unit: str, word: str, meant: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(InputError, match=r"none.jsonl: No such file"):
-        own_question_records({"paraphrases": "none.jsonl", "values": [1], "unit": unit})
-    assert [record.getMessage() for record in caplog.records] == [
-        f"world_model_own: 'unit' has {word!r}, which is no unit, so it is taken for things to "
-        f"count; did you mean {meant!r}?"
-    ]
-
-
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *("truck", "tour", "client", "clients", "house", "moth", "mouth", "smile", "round", "food"),
-        *("doll", "pear", "letter", "student", "moving box", "dollar / client", "year", "Hours"),
-    ],
-)
-def test_nouns_and_units_are_no_misspelt_units(unit: str, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(InputError, match=r"none.jsonl: No such file"):
-        own_question_records({"paraphrases": "none.jsonl", "values": [1], "unit": unit})
-    assert not caplog.records
-
-
-def test_paraphrases_of_another_question_are_refused(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.jsonl"
-    mine.write_text('{"text": "How far is {town}?"}\n')
-    with pytest.raises(InputError) as error:
-        question_records("travel_commute", {"paraphrases": str(mine)})
-    assert str(error.value).startswith(f"{mine}, row 0: must hold {{distance_km}} exactly once")
