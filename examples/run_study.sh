@@ -66,7 +66,7 @@ train() {
   # shellcheck disable=SC2086  # TRAIN holds several options
   pragworld-train --model_name_or_path "$2" --layers "$OUT/layers/$1/layers.json" \
     --output_dir "$work/$folder" --resume_from_checkpoint last \
-    ${CHAT_TEMPLATE:+--chat_template} $TRAIN || status=$?
+    ${CHAT_TEMPLATE:+--chat-template} $TRAIN || status=$?
   rm "$work/training"
   wait "$copying" || true
   copy_checkpoint "$1"

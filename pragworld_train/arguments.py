@@ -81,10 +81,6 @@ class TrainArguments:
             "perplexity of generated dialogues."
         },
     )
-    include_path: str | None = field(
-        default=None,
-        metadata={"help": "A folder of more lm-eval tasks."},
-    )
     evaluate_groups: int = field(
         default=200, metadata={"help": "Number of generated groups to evaluate."}
     )

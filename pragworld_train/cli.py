@@ -131,4 +131,6 @@ def _add_setting(group: Any, name: str, text: str, default: Any, kind: Any = Non
         options["type"] = int
     if default is not None and default is not False:
         text += f" Default: {default}."
-    group.add_argument(f"--{name}", default=default, help=text, **options)
+    # The other programs have this option too; TRL's parser takes both spellings.
+    spelled = "chat-template" if name == "chat_template" else name
+    group.add_argument(f"--{spelled}", default=default, help=text, **options)

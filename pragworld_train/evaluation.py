@@ -29,7 +29,6 @@ class EvaluationPlan:
         tasks: Names of lm-eval tasks, or YAML files of tasks.
         metadata: Settings for tasks that read them, as the generated ones do.
         batch_size: Batch size of lm-eval.
-        include_path: A folder of more tasks.
     """
 
     before: Model
@@ -37,7 +36,6 @@ class EvaluationPlan:
     tasks: list[str]
     metadata: dict[str, Any]
     batch_size: int
-    include_path: str | None
 
 
 def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
@@ -61,17 +59,12 @@ def plan_of_settings(settings: RunSettings) -> EvaluationPlan | None:
             "--evaluate and run lm_eval afterwards"
         )
     after = trained_model(settings, Path(training_args.output_dir))
-    return _plan(base_model(settings), after, script_args)
-
-
-def _plan(before: Model, after: Model, script_args: TrainArguments) -> EvaluationPlan:
     return EvaluationPlan(
-        before,
+        base_model(settings),
         after,
         _tasks(script_args),
         evaluation_metadata(script_args),
         script_args.evaluate_batch_size,
-        script_args.include_path,
     )
 
 
@@ -91,27 +84,24 @@ def _tasks(script_args: TrainArguments) -> list[str]:
     retain = script_args.retain
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
     if others := set(tasks) - set(task_descriptions()):
-        _check_other_tasks(sorted(others), script_args.include_path)
+        _check_other_tasks(sorted(others))
     return list(dict.fromkeys(tasks))
 
 
-def _check_other_tasks(tasks: Sequence[str], include_path: str | None) -> None:
+def _check_other_tasks(tasks: Sequence[str]) -> None:
     """Check that lm-eval has these tasks, for which it reads the files of all of them."""
     from lm_eval.tasks import TaskManager
 
-    if include_path is not None and not Path(include_path).is_dir():
-        raise InputError(f"--include_path {include_path}: not a folder; name one with YAML files")
     # Included as well, linked tasks would make lm-eval warn about each of them.
-    ours = [] if is_linked() else [str(task_folder())]
-    manager = TaskManager(include_path=[*ours, *([include_path] if include_path else [])] or None)
+    manager = TaskManager(include_path=None if is_linked() else str(task_folder()))
     for task in tasks:
         if task.endswith((".yaml", ".yml")):
             if not Path(task).is_file():
                 raise InputError(f"task {task}: there is no such file; name a YAML file of a task")
         elif not manager.match_tasks([task]):
             raise InputError(
-                f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`, or name a folder "
-                "of tasks with --include_path"
+                f"task {task}: lm-eval does not have it; see `lm_eval ls tasks`, or name the YAML "
+                "file of a task"
             )
 
 
@@ -153,23 +143,9 @@ def evaluate_before_and_after(plan: EvaluationPlan, out: Path) -> list[TaskChang
     """
     folder = out / EVALUATION_FOLDER
     shutil.rmtree(folder, ignore_errors=True)  # an earlier run's, of other weights
-    known = set(task_descriptions())
-    # lm-eval includes one folder at a time.
-    parts = [plan.tasks]
-    if plan.include_path:
-        parts = [[task for task in plan.tasks if (task in known) == ours] for ours in (True, False)]
     for stage, model in {"before": plan.before, "after": plan.after}.items():
         print(f"lm_eval {stage} training: {', '.join(plan.tasks)}", flush=True)
-        for part in filter(None, parts):
-            own = set(part) <= known
-            run_lm_eval(
-                model,
-                part,
-                folder / stage / ("ours" if own else "others"),
-                plan.metadata,
-                plan.batch_size,
-                include_path=None if own else plan.include_path,
-            )
+        run_lm_eval(model, plan.tasks, folder / stage, plan.metadata, plan.batch_size)
     changes = compare_tasks(folder / "before", folder / "after")
     print("\n".join(change.to_text() for change in changes))
     return changes

@@ -26,7 +26,6 @@ def run_lm_eval(
     out: Path,
     metadata: Mapping[str, Any],
     batch_size: int,
-    include_path: str | None = None,
 ) -> Path:
     """Evaluate a model with `lm_eval`, and save its results and samples in a folder.
 
@@ -36,7 +35,6 @@ def run_lm_eval(
         out: The folder, which must not exist.
         metadata: Settings for tasks that read them, as the generated ones do.
         batch_size: Batch size of lm-eval.
-        include_path: The folder of other tasks, which then are all that is evaluated.
 
     Raises:
         InputError: lm-eval fails; the message names its log.
@@ -49,7 +47,7 @@ def run_lm_eval(
     command = [sys.executable, "-m", program, "--model", "hf"]
     command += ["--model_args", json.dumps(model_arguments(model))]
     command += ["--metadata", json.dumps(dict(metadata))]
-    command += ["--include_path", include_path or str(task_folder()), "--tasks", ",".join(tasks)]
+    command += ["--include_path", str(task_folder()), "--tasks", ",".join(tasks)]
     command += ["--batch_size", str(batch_size), "--log_samples", "--output_path", str(partial)]
     command += ["--apply_chat_template"] if model.chat_template else []
     name = f"lm_eval on {', '.join(tasks)}"

@@ -311,7 +311,7 @@ def _check_template(tokenizer: Any) -> None:
     between = text_before_answer(tokenizer, [{"role": "user", "content": "Hi."}], "yes")
     if between:
         raise InputError(
-            f"--chat_template: that of {tokenizer.name_or_path} puts {between!r:.80} between "
+            f"--chat-template: that of {tokenizer.name_or_path} puts {between!r:.80} between "
             "prompt and answer, but sweeps and lm-eval read directly behind the prompt; leave it "
             "out, or set --chat_template_path"
         )
@@ -339,7 +339,7 @@ def _make_trainer(settings: RunSettings, data: DocumentSet) -> LayerRegularizedS
         )
         has_template = tokenizer.chat_template or training_args.chat_template_path
         if script_args.chat_template and not has_template:
-            raise InputError(f"model {name}: no chat template; leave out --chat_template")
+            raise InputError(f"model {name}: no chat template; leave out --chat-template")
         if script_args.chat_template and not training_args.chat_template_path:
             _check_template(tokenizer)
         return LayerRegularizedSFTTrainer(

@@ -11,14 +11,13 @@ from pragworld_interp import EXAMPLES
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
 from pragworld_tasks.layers.layer_report import LayerReport, write_layers
 from pragworld_tasks.layers.page import read_sweeps
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.pages import render_site
-from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.site_folder import write_site
 from pragworld_tasks.sensitivity.report import (
@@ -62,7 +61,7 @@ def small_board(groups: int = 8) -> Board:
 
 
 def _run(name: str, documents: list[Document], predictions: Predictions) -> BoardRun:
-    record = to_record(RunSource(name, "generated"), score(documents, predictions))
+    record = to_record(score(documents, predictions), ModelRecord(name=name))
     if name == HOSTILE_NAME:
         texts = {f"{key}{name}": f"{value}{name}" for key, value in (("a", "1"), ("b", '"2'))}
         record = record.model_copy(
@@ -76,7 +75,6 @@ def _run(name: str, documents: list[Document], predictions: Predictions) -> Boar
                     model_args=texts,
                     generation=texts,
                     system_instruction=f"{name}\n{HOSTILE[1]}",
-                    first_prompt=f"{HOSTILE[0]}{name}",
                     packages=texts,
                     date=name,
                 ),

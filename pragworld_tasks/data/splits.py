@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, get_args
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit
-from pragworld_tasks.data.sources import load_split
+from pragworld_tasks.data.documents import Document, ReleasedSplit, Split
+from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError, warn_of_misspelt
 from pragworld_tasks.files import json_object
 
@@ -90,3 +90,36 @@ def named_documents(
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
     return documents, json.loads(json.dumps(asdict(GeneratorSettings.from_metadata(settings))))
+
+
+def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all settings of a generated split, for JSON.
+
+    Args:
+        split: `generated` or `generated_entity_tracking`.
+        metadata: the settings that were passed; other keys are ignored.
+
+    Raises:
+        InputError: A setting has a wrong type or an unknown value.
+    """
+    from pragworld_tasks.dialogues.settings import GeneratorSettings, TrackingSettings
+
+    kind = GeneratorSettings if split == GENERATED else TrackingSettings
+    settings: dict[str, Any] = json.loads(json.dumps(asdict(kind.from_metadata(metadata))))
+    return settings
+
+
+def split_documents(split: Split, settings: Mapping[str, Any] | None = None) -> list[Document]:
+    """Return the documents of a released split, or of a generated one by its settings.
+
+    Raises:
+        InputError: The released split is not on this machine, or a setting is impossible.
+    """
+    from pragworld_tasks.dialogues.settings import TrackingSettings
+    from pragworld_tasks.dialogues.tracking import tracking_documents
+
+    if is_released(split):
+        return load_split(split)
+    if split == GENERATED:
+        return generate_documents(**(settings or {}))
+    return list(tracking_documents(TrackingSettings.from_metadata(settings or {})))

@@ -8,25 +8,22 @@ hold the documents they are answers to.
 import hashlib
 import json
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Self, TypeVar
 
-from pragworld_tasks.data.documents import (
-    Answer,
-    Document,
-    documents_digest,
-    has_alterations,
-    texts_digest,
-)
-from pragworld_tasks.data.label_readings import Reading, majority_answer
-from pragworld_tasks.data.own_documents import check_documents
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from pragworld_tasks.data.documents import Answer, Document, documents_digest, texts_digest
 from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
+
+Record = TypeVar("Record", bound=BaseModel)
+
+_DOCUMENT = TypeAdapter(Document)
 
 
 @dataclass(frozen=True)
@@ -73,20 +70,94 @@ class Predictions:
         )
 
 
-class _Reading(NamedTuple):
-    """What is read from one record of a file."""
+class LoggedSample(BaseModel):
+    """What lm-eval logs of a document: the fields that are read; all others are ignored."""
 
+    doc: dict[str, Any]
+    filtered_resps: list[Any] = []
+    resps: list[Any] = []
+    filter: str = "none"
+    metrics: list[str] = []
+    doc_hash: str | None = None
+
+    @property
+    def split(self) -> str | None:
+        """The split of the document; None for a sample of another benchmark's task."""
+        split = self.doc.get("split")
+        return split if isinstance(split, str) else None
+
+    @property
+    def answers_question(self) -> bool:
+        """Whether its task answers each question once: not in ten wordings, nor perplexity."""
+        return "wording" not in self.doc and "word_perplexity" not in self.metrics
+
+    def document(self) -> Document:
+        """Return the document.
+
+        Raises:
+            ValidationError: It is none of a pragworld task.
+        """
+        return _DOCUMENT.validate_python(self.doc)
+
+
+class _AnswerLine(BaseModel):
+    """A line of a file of responses; texts are compared where they are there."""
+
+    response: str | None
+    row: int | None = None
+    context: str | None = None
+    question: str | None = None
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response in a file.
+
+    Attributes:
+        where: its place.
+        ours, released: the answer as both readers read it.
+        row: the row of its document; None where the file does not say.
+        text: the response; None for likelihoods, and where an API refused to give one.
+        yes: the probability of yes among yes and no, where the likelier label answered.
+        document: the document that lm-eval logged with it.
+        digest: the digest of all documents of the task, which lm-eval logged with it.
+        named: the texts that the line has besides the response: `context`, `question`, `prompt`.
+    """
+
+    where: Where
     ours: Answer | None
     released: Answer | None
-    response: str | None = None
+    row: int | None = None
+    text: str | None = None
     yes: float | None = None
-    is_likelihood: bool = False
+    document: Document | None = None
+    digest: str | None = None
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def check_document(self, document: Document) -> None:
+        """Refuse a response to another document."""
+        for part in ("context", "question"):
+            text = getattr(document, part)
+            # Whoever wrote a line may have trimmed its texts or left them out.
+            named = self.named.get(part) or text
+            if named.split() != text.split() or text not in self.named.get("prompt", text):
+                remedy = "pass responses to this split"
+                if not is_released(document.split):
+                    remedy = "pass runs on the same documents: settings, seeds or files may differ"
+                self.where.refuse(
+                    f"the response is to another {part} than that of row {document.row} of the "
+                    f"{document.split} split; {remedy}"
+                )
 
 
 def read_predictions(
     paths: str | Path | Sequence[str | Path], documents: Sequence[Document]
 ) -> Predictions:
     r"""Read the answers in files of responses, in the order of `documents`.
+
+    The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": "..."}`, or
+    lm-eval's `samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
 
     Args:
         paths: the file of a run, or its files. Responses without a row number are matched in their
@@ -95,9 +166,8 @@ def read_predictions(
         documents: the documents of the split that was evaluated.
 
     Raises:
-        InputError: A line holds no response, a row is missing, out of range or repeated, a
-            response is to another document than the one in its row, or the documents in the
-            samples were edited.
+        InputError: A line holds no response, a row is missing, out of range or repeated, or a
+            response is to another document than the one in its row.
 
     Examples:
         >>> import json, tempfile
@@ -112,215 +182,144 @@ def read_predictions(
         paths = [paths]
     if not paths:
         raise InputError("there are no files of responses; pass one or more")
-    by_row: dict[int, _Reading] = {}
-    sampled: dict[int, Mapping[str, Any]] = {}  # the documents as samples have them
-    numbered: bool | None = None
-    for path in paths:
-        for where, record in read_json_lines(path):
-            row = _row_of(record, where)
-            if numbered is None:
-                numbered = row is not None
-            if numbered != (row is not None):
-                where.refuse("only some responses have a 'row'; number all responses or none")
-            if row is None:
-                row = len(by_row)
-            if not 0 <= row < len(documents):
-                last = len(documents) - 1
-                where.refuse(
-                    f"response to row {row}, but the split has rows 0 to {last}; "
-                    "pass responses to this split"
-                )
-            if row in by_row:
-                where.refuse(f"row {row} has two responses; pass the responses of one run only")
-            _check_document(record, documents[row], where)
-            by_row[row] = _read_record(record, where)
-            if by_row[row].is_likelihood != next(iter(by_row.values())).is_likelihood:
-                where.refuse(
-                    "likelihoods among written responses, or the reverse; pass the responses of "
-                    "one run only"
-                )
-            if "doc" in record:
-                sampled[row] = record["doc"]
-    names = ", ".join(map(str, paths))
-    missing = [row for row in range(len(documents)) if row not in by_row]
-    if missing:
-        raise InputError(
-            f"{names}: {len(by_row)} responses for {len(documents)} documents; "
-            f"row {missing[0]} is the first without one; {whole_run_remedy(paths[0])}"
-        )
-    ours, released, responses, yes, _ = map(
-        list, zip(*(by_row[row] for row in range(len(documents))), strict=True)
-    )
-    digest = _digest_of_samples(sampled, documents, names) if sampled else None
-    return Predictions(ours, released, digest, responses, yes, texts_digest(documents))
-
-
-def whole_run_remedy(path: str | Path) -> str:
-    """Return what to do about a file of responses that is a part of a run."""
-    if Path(path).with_name("collect.json").is_file():
-        return "rerun `pragworld-tasks collect` to resume"
-    return "pass a whole run, without --limit"
-
-
-def _digest_of_samples(
-    sampled: Mapping[int, Mapping[str, Any]], documents: Sequence[Document], names: str
-) -> str:
-    """Return the digest of the documents that samples hold, which may have other gold answers.
-
-    Raises:
-        InputError: The samples name several digests, or another one than their documents have.
-    """
-    digest = documents_digest(
-        [
-            replace(document, answer=sampled.get(row, {}).get("answer", document.answer))
-            for row, document in enumerate(documents)
-        ]
-    )
-    named = {json.dumps(one.get("documents_digest", digest)) for one in sampled.values()}
-    # Samples of some groups name the digest of all groups, so it need not be this one.
-    is_edited = digest != documents_digest(documents) and named != {json.dumps(digest)}
-    if is_edited or len(named) > 1:
-        raise InputError(
-            f"{names}: the samples contradict the digest of their documents; was the file edited, "
-            "or joined from two runs? Pass the file that lm-eval wrote"
-        )
-    return digest
+    responses = [response for path in paths for response in read_responses(Path(path))]
+    return match_responses(responses, documents)
 
 
 def sampled_documents(path: Path) -> list[Document]:
     """Return the documents in the samples of a pragworld task, sorted by row.
 
     Raises:
-        InputError: The file holds no samples of a pragworld task, edited ones, or a part of a run.
+        InputError: The file holds no samples of a pragworld task, or a part of a run.
     """
-    from pydantic import TypeAdapter, ValidationError
+    return documents_of(read_responses(path))
 
-    reader = TypeAdapter(Document)
-    names = [field.name for field in fields(Document)]
-    documents, recorded, rows = [], set(), set()
+
+def read_logged_samples(path: Path) -> Iterator[tuple[Where, LoggedSample]]:
+    """Yield the samples in a file that lm-eval wrote, each with its place.
+
+    Raises:
+        InputError: The file cannot be read, or a line is no sample.
+    """
     for where, record in read_json_lines(path):
-        document = record.get("doc")
-        if not isinstance(document, Mapping) or not set(names) <= set(document):
-            where.refuse("not a sample of a pragworld task; pass a file that lm-eval wrote")
-        content = json.dumps({name: document[name] for name in names})
-        try:
-            documents.append(reader.validate_json(content, strict=True))
-        except ValidationError as error:
-            wrong = error.errors(include_url=False)[0]
-            where.refuse(f"'doc' was edited, {wrong['loc'][0]!r} in it: {wrong['msg']}")
-        _check_logged(record, where)
-        if document["row"] in rows:
-            where.refuse(f"row {document['row']} is here twice; pass the file that lm-eval wrote")
-        rows.add(document["row"])
-        size, digest = document.get("group_size"), document.get("documents_digest")
-        recorded.add((document["group"], json.dumps(size), json.dumps(digest)))
-    documents.sort(key=lambda document: document.row)
-    digest = json.dumps(documents_digest(documents))
-    sizes = Counter(document.group for document in documents)
-    if recorded != {(group, json.dumps(size), digest) for group, size in sizes.items()}:
-        raise InputError(
-            f"{path}: not all documents are there, or they were edited; {whole_run_remedy(path)}"
+        yield where, _validated(LoggedSample, record, where)
+
+
+def check_logged(where: Where, sample: LoggedSample) -> None:
+    """Refuse a sample whose document or responses were edited after lm-eval wrote them.
+
+    `documents_digest` covers texts and gold answers; lm-eval's hash covers all fields.
+    """
+    logged = json.dumps(sample.doc, indent=2, ensure_ascii=False)  # as lm-eval does
+    if sample.doc_hash not in (None, hashlib.sha256(logged.encode()).hexdigest()):
+        where.refuse(
+            "'doc' is not what lm-eval logged, by its 'doc_hash'; was it edited, or the file "
+            "written again with its keys in another order? Pass the file that lm-eval wrote"
         )
-    # The released splits contradict themselves in places, and are compared with their own files.
-    if has_alterations(documents[0].split) and not is_released(documents[0].split):
-        check_documents(path, documents)
+    if sample.filter == "none" and [[one] for one in sample.filtered_resps] != sample.resps:
+        where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
+
+
+def _validated(kind: type[Record], content: Any, where: Where) -> Record:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        where.refuse(first_problem(error))
+
+
+def read_responses(path: Path) -> list[Response]:
+    """Read a file of responses or of lm-eval's samples."""
+    responses = []
+    for where, record in read_json_lines(path):
+        if "doc" in record or "filtered_resps" in record:
+            responses.append(_from_sample(where, record))
+            continue
+        if "response" not in record:
+            where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
+        line = _validated(_AnswerLine, record, where)
+        named = line.model_dump(include={"context", "question", "prompt"}, exclude_none=True)
+        responses.append(_from_text(line.response, where, row=line.row, named=named))
+    return responses
+
+
+def _from_sample(where: Where, record: Mapping[str, Any]) -> Response:
+    sample = _validated(LoggedSample, record, where)
+    try:
+        document = sample.document()
+    except ValidationError:
+        where.refuse("not a sample of a pragworld task; pass those of a task on this split")
+    known: dict[str, Any] = {
+        "row": document.row,
+        "document": document,
+        "digest": sample.doc.get("documents_digest"),
+        "named": {"context": document.context, "question": document.question},
+    }
+    responses = sample.filtered_resps
+    if len(responses) == 1 and isinstance(responses[0], str | None):
+        return _from_text(responses[0], where, **known)
+    try:
+        yes, no = (float(likelihood) for likelihood, _ in responses)
+    except (TypeError, ValueError):
+        where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
+    answer = likelier_answer(yes, no)
+    # The logistic function, which cannot overflow. No probability where there is no answer.
+    share = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
+    return Response(where, answer, answer, yes=share, **known)
+
+
+def _from_text(text: str | None, where: Where, **known: Any) -> Response:
+    """Return a response as text; None is one that an API refused to give."""
+    if text is None:
+        return Response(where, None, None, **known)
+    return Response(where, read_answer(text), read_answer_released(text), text=text, **known)
+
+
+def documents_of(responses: Sequence[Response]) -> list[Document]:
+    """Return the documents in lm-eval's samples, sorted by row."""
+    documents = [response.document for response in responses if response.document]
+    if len(documents) < len(responses):
+        responses[0].where.refuse("not a sample of a pragworld task; pass a file of lm-eval's")
+    documents.sort(key=lambda document: document.row)
+    if {response.digest for response in responses} != {documents_digest(documents)}:
+        raise InputError(
+            f"{responses[0].where.path}: not all documents are there, or some are there twice; "
+            "pass a whole run, without --limit"
+        )
     return documents
 
 
-def _row_of(record: Mapping[str, Any], where: Where) -> int | None:
-    """Return the row that a record belongs to; None where it does not say."""
-    row = record.get("row")
-    if "doc" in record or "filtered_resps" in record:
-        document = record.get("doc")
-        if not isinstance(document, Mapping) or not {"row", "context", "question"} <= set(document):
-            where.refuse("not a sample of a pragworld task; pass those of a task on this split")
-        row = document["row"]
-    if row is not None and (not isinstance(row, int) or isinstance(row, bool)):
-        where.refuse(f"'row' is {row!r}, not a whole number")
-    return row
-
-
-def _check_document(record: Mapping[str, Any], document: Document, where: Where) -> None:
-    """Refuse a response whose record belongs to another document."""
-    logged = record.get("doc", {})
-    prompt = str(record.get("prompt", ""))
-    for part in ("context", "question"):
-        text = getattr(document, part)
-        # Whoever wrote a line may have trimmed its texts or left them out.
-        named = str(record.get(part) or text).split()
-        is_other = logged.get(part, text) != text or named != text.split()
-        if is_other or ("prompt" in record and text not in prompt):
-            remedy = "pass responses to this split"
-            if not is_released(document.split):
-                remedy = "pass runs on the same documents: settings, seeds or files may differ"
-            where.refuse(
-                f"the response is to another {part} than that of row {document.row} of the "
-                f"{document.split} split; {remedy}"
+def match_responses(responses: Sequence[Response], documents: Sequence[Document]) -> Predictions:
+    """Return the answer to each document."""
+    is_numbered = responses[0].row is not None
+    by_row: dict[int, Response] = {}
+    for response in responses:
+        if is_numbered != (response.row is not None):
+            response.where.refuse("only some responses have a 'row'; number all or none")
+        row = len(by_row) if response.row is None else response.row
+        if not 0 <= row < len(documents):
+            last = len(documents) - 1
+            response.where.refuse(
+                f"response to row {row}, but the split has rows 0 to {last}; "
+                "pass responses to this split"
             )
-    _check_logged(record, where)
-
-
-def _check_logged(record: Mapping[str, Any], where: Where) -> None:
-    """Refuse a document that is not the one whose hash lm-eval logged beside it.
-
-    `documents_digest` covers texts and gold answers; this covers groups and all other fields.
-    """
-    if "doc" in record and "doc_hash" in record:
-        try:
-            logged = json.dumps(record["doc"], indent=2, ensure_ascii=False)  # as lm-eval does
-        except RecursionError:  # no document of lm-eval's is nested so deeply
-            logged = ""
-        if record["doc_hash"] != hashlib.sha256(logged.encode()).hexdigest():
-            where.refuse(
-                "'doc' is not what lm-eval logged, by its 'doc_hash'; was it edited, or the file "
-                "written again with its keys in another order? Pass the file that lm-eval wrote"
-            )
-
-
-def _check_filtered(record: Mapping[str, Any], where: Where) -> None:
-    """Refuse filtered responses that are not the first of the raw ones, if nothing filters them."""
-    if record.get("filter") != "none" or "resps" not in record:
-        return
-    raw = record["resps"]
-    first = (
-        [one[0] for one in raw if isinstance(one, list) and one] if isinstance(raw, list) else []
+        if row in by_row:
+            response.where.refuse(f"row {row} has two responses; pass the responses of one run")
+        response.check_document(documents[row])
+        by_row[row] = response
+    missing = [row for row in range(len(documents)) if row not in by_row]
+    if missing:
+        names = dict.fromkeys(str(response.where.path) for response in responses)
+        raise InputError(
+            f"{', '.join(names)}: {len(by_row)} responses for {len(documents)} documents; row "
+            f"{missing[0]} is the first without one; pass a whole run, without --limit"
+        )
+    ordered = [by_row[row] for row in range(len(documents))]
+    digests = {response.digest for response in ordered}
+    return Predictions(
+        [response.ours for response in ordered],
+        [response.released for response in ordered],
+        digests.pop() if len(digests) == 1 else None,
+        [response.text for response in ordered],
+        [response.yes for response in ordered],
+        texts_digest(documents),
     )
-    # As text, in which a likelihood that is not a number equals itself.
-    if json.dumps(record["filtered_resps"]) != json.dumps(first):
-        where.refuse("'filtered_resps' are not the responses in 'resps'; was one edited?")
-
-
-def _read_record(record: Mapping[str, Any], where: Where) -> _Reading:
-    """Read a record's answer by our rules and by the released ones."""
-    if "filtered_resps" in record:
-        responses = record["filtered_resps"]
-        if isinstance(responses, list) and len(responses) == 2:
-            _check_filtered(record, where)
-            try:
-                yes, no = (float(likelihood) for likelihood, _ in responses)
-            except (TypeError, ValueError):
-                where.refuse("'filtered_resps' are not the log-likelihoods of yes and of no")
-            answer = likelier_answer(yes, no)
-            # The logistic function, which cannot overflow. No probability where there is no answer.
-            probability = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
-            return _Reading(answer, answer, yes=probability, is_likelihood=True)
-        if not isinstance(responses, list) or len(responses) != 1:
-            where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
-        _check_filtered(record, where)
-        response = responses[0]
-    elif "response" in record:
-        response = record["response"]
-    elif "readings" in record:
-        readings = record["readings"]
-        known = {*get_args(Reading)}
-        if not isinstance(readings, list) or not readings or not {*map(str, readings)} <= known:
-            where.refuse(f"'readings' is {readings!r:.40}, not a list of yes, no and unknown")
-        answer = majority_answer(readings)
-        return _Reading(answer, answer)
-    else:
-        where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
-    if response is None:  # an API that refused to answer
-        return _Reading(None, None)
-    if not isinstance(response, str):
-        where.refuse(f"the response is {type(response).__name__}, not text")
-    return _Reading(read_answer(response), read_answer_released(response), response)

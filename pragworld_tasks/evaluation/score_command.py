@@ -9,7 +9,7 @@ from pragworld_tasks.data.splits import GENERATED, OWN, SPLIT_NAMES, named_docum
 
 if TYPE_CHECKING:
     from pragworld_tasks.data.documents import Document
-    from pragworld_tasks.evaluation.runs import RunSource
+    from pragworld_tasks.evaluation.runs import NamedRun
 
 _TRACKING = "generated_entity_tracking"
 
@@ -24,136 +24,110 @@ def add_score(commands: Commands) -> None:
         description="For one run, prints every metric with a 95 % interval, the released "
         "scoring's figures beside it, and accuracy by alteration, length and type of question. For "
         "several runs, prints one table, the best run first. A run is a file of responses, a "
-        "folder that lm_eval wrote, or one of the released runs whose answers come with this "
-        "package: published:MODEL, or published:all. readings:majority scores the three blind "
-        "readings of the labels: the ceiling of the manual split.",
-        example="pragworld-tasks score --responses results/\n"
-        "pragworld-tasks score --split manual --responses answers.jsonl "
+        "folder that lm_eval wrote, a run record, or one of the released runs whose answers come "
+        "with this package: published:MODEL, or published:all. readings:majority scores the three "
+        "blind readings of the labels: the ceiling of the manual split.",
+        example="pragworld-tasks score results/\n"
+        "pragworld-tasks score answers.jsonl --split manual "
         "--against published:Llama-3.3-70B-Instruct\n"
-        "pragworld-tasks score --responses published:all --items items.csv",
+        "pragworld-tasks score published:all --items items.csv",
     )
-    command.add_argument(
-        "--responses",
-        required=True,
+    add = command.add_argument
+    add(
+        "runs",
         nargs="+",
         metavar="RUN",
         help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each, in row "
-        "order or with a 'row' each; published:MODEL; readings:majority. Files that hold a part "
-        "of the split each count as one run",
+        "order or with a 'row' each; a file of --json; published:MODEL; readings:majority. Files "
+        "that hold a part of the split each count as one run",
     )
-    command.add_argument(
+    add(
         "--split",
         choices=(*SPLIT_NAMES, _TRACKING, OWN),
         help="the split that the responses are to; default: the one that lm-eval's samples name",
     )
-    command.add_argument(
+    add(
         "--metadata",
         metavar="JSON",
         help='settings of generated documents, as for lm_eval: \'{"groups": 20, "seed": 7}\'; '
         "default: the documents in lm-eval's samples",
     )
-    command.add_argument(
+    add(
         "--documents",
         type=Path,
         metavar="PATH",
         help="a file with documents of your own that the responses are to; default: the "
         "documents in lm-eval's samples",
     )
-    command.add_argument(
-        "--against",
-        nargs="+",
-        metavar="RUN",
-        help="another run, to compare with",
-    )
-    command.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-    command.add_argument(
+    add("--against", metavar="RUN", help="another run, to compare with")
+    add("--json", type=Path, metavar="FILE", help="also write the run records, with every answer")
+    add(
         "--items",
         type=Path,
         metavar="FILE",
         help="also write a CSV with a line for each document: how many runs answer it right, and "
         "which variants break their group",
     )
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace the files of --json and --items"
-    )
+    add("--overwrite", action="store_true", help="replace the files of --json and --items")
 
 
 def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
     from pragworld_tasks.evaluation.items import analyze_items, items_csv
-    from pragworld_tasks.evaluation.runs import common_split, find_runs, read_runs
-    from pragworld_tasks.evaluation.scoring import SCHEMA_VERSION, score
+    from pragworld_tasks.evaluation.run_record import records_json
+    from pragworld_tasks.evaluation.runs import common_split, find_runs, join_parts
     from pragworld_tasks.files import check_output, write_json, write_whole
 
-    outputs = [path for path in (options.json, options.items) if path]
-    for path in outputs:
+    for path in filter(None, (options.json, options.items)):
         check_output(path, options.overwrite)
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        raise InputError(f"--json and --items: both name {outputs[0]}; choose two files")
     wanted = options.split or (OWN if options.documents else None)
-    sources = find_runs(options.responses, wanted)
-    split = wanted or common_split(sources)
-    others = find_runs(options.against or [], split)
-    documents = _documents(split, options, [*sources, *others])
-    reports = {
-        name: score(documents, answers) for name, answers in read_runs(sources, documents).items()
+    runs = find_runs(options.runs, wanted)
+    split = wanted or common_split(runs)
+    others = find_runs([options.against], split) if options.against else []
+    if len(others) > 1:
+        names = ", ".join(run.name for run in others)
+        raise InputError(f"--against names {len(others)} runs ({names}); name one")
+    documents = _documents(split, options, [*runs, *others])
+    runs = join_parts(runs, documents)
+    reports = {run.name: run.score(documents) for run in runs}
+    against = [(run.name, run.score(documents)) for run in others]
+    comparisons = {
+        name: compare_scores(report, other)
+        for name, report in reports.items()
+        for _, other in against
     }
-    against = [
-        (name, score(documents, answers)) for name, answers in read_runs(others, documents).items()
-    ]
-    if len(against) > 1:
-        raise InputError(
-            f"--against names {len(against)} runs ({', '.join(name for name, _ in against)}); "
-            "name one"
-        )
     if len(reports) == 1:
-        (report,) = reports.values()
-        content = report.to_json()
-        text = report.to_text()
+        texts = [report.to_text() for report in reports.values()]
+        text = "\n".join([*texts, *(made.to_text() for made in comparisons.values())])
     else:
-        content = {
-            "schema_version": SCHEMA_VERSION,
-            "runs": {name: report.to_json() for name, report in reports.items()},
-        }
         text = runs_table(reports, *against)
-    if against:
-        comparisons = {
-            name: compare_scores(report, against[0][1]) for name, report in reports.items()
-        }
-        as_json = {name: comparison.to_json() for name, comparison in comparisons.items()}
-        if len(reports) == 1:
-            (content["comparison"],) = as_json.values()
-            text += "\n" + "\n".join(comparison.to_text() for comparison in comparisons.values())
-        else:
-            content["comparisons"] = as_json
-    items = items_csv(analyze_items(reports)) if options.items else ""
     if options.json:
-        write_json(options.json, content)
+        records = {run.name: run.to_record(reports[run.name]) for run in runs}
+        write_json(options.json, records_json(records, comparisons))
     if options.items:
-        write_whole(options.items, items.encode())
+        write_whole(options.items, items_csv(analyze_items(reports)).encode())
     print(text)
 
 
-def _documents(
-    split: str, options: argparse.Namespace, runs: "list[RunSource]"
-) -> "list[Document]":
+def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> "list[Document]":
     """Return the documents that the runs are on."""
     from pragworld_tasks.errors import InputError
-    from pragworld_tasks.evaluation.runs import documents_in_samples
 
-    metadata = options.metadata
-    if split in (_TRACKING, OWN) and metadata is not None:
-        raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
     if options.documents:
         from pragworld_tasks.data.own_documents import read_documents
 
         if split != OWN:
             raise InputError(f"--documents: not for the split {split}; leave one of them out")
         return read_documents(options.documents)
-    if split in (_TRACKING, OWN) or (
-        split == GENERATED and metadata is None and any(run.split for run in runs)
-    ):
-        return documents_in_samples(runs)
-    documents, _ = named_documents(split, metadata or "{}", "--metadata")
-    return documents
+    if options.metadata and split in (_TRACKING, OWN):
+        raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")
+    if split in SPLIT_NAMES and (split != GENERATED or options.metadata):
+        return named_documents(split, options.metadata or "{}", "--metadata")[0]
+    for run in runs:
+        if documents := run.documents():
+            return documents
+    raise InputError(
+        "the responses do not hold their documents; pass lm-eval's samples, --metadata with the "
+        "settings of generated documents, or --documents with a file of your own"
+    )

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, computed_field
 
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import (
@@ -29,7 +30,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
     LEVEL,
     NO,
-    RESAMPLES,
     UNREADABLE,
     YES,
     Bools,
@@ -47,7 +47,6 @@ from pragworld_tasks.text import (
     format_interval,
     format_percent,
     format_size,
-    interval_json,
     markdown_table,
     null_if_nan,
 )
@@ -57,7 +56,13 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-SCHEMA_VERSION = 1
+# A number of percent, which JSON has as null where it is NaN.
+Percent = Annotated[
+    float,
+    # One object for every NaN: two shares are then equal if their figures are.
+    BeforeValidator(lambda value: math.nan if value is None or value != value else value),
+    PlainSerializer(null_if_nan, return_type=float | None, when_used="json"),
+]
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 _GOLD: tuple[Answer, ...] = ("yes", "no")
 _WITHOUT_ALTERATIONS = ("acc", "yes_acc", "no_acc", "unreadable")
@@ -70,18 +75,33 @@ _ABOUT_LABELS: dict[Split, Sequence[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Share:
-    """A metric: how many are right, out of how many, and the interval of their share in percent."""
+class Share(BaseModel):
+    """A metric: how many are right, out of how many.
+
+    Attributes:
+        right, total: the two numbers.
+        low, high: the ends of the interval of their share, in percent.
+        stderr: the standard error of their share, with documents clustered by group, in percent.
+    """
+
+    model_config = ConfigDict(frozen=True)
 
     right: int
     total: int
-    interval: Interval
+    low: Percent = math.nan
+    high: Percent = math.nan
+    stderr: Percent = math.nan
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
-    def percent(self) -> float:
+    def percent(self) -> Percent:
         """The share in percent; NaN where the metric covers no document."""
         return 100 * self.right / self.total if self.total else math.nan
+
+    @property
+    def interval(self) -> Interval:
+        """The interval in percent."""
+        return Interval(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -197,33 +217,12 @@ class ScoreReport:
         return _named(self.breakdowns, breakdown, "breakdown")
 
     def to_frame(self) -> "DataFrame":
-        """Return the metrics as a data frame: right, total, percent, low, high by metric."""
+        """Return the metrics as a data frame, one in each row."""
         from pandas import DataFrame
 
-        return DataFrame.from_dict(_shares_json(self.metrics), orient="index", dtype=float).astype(
-            {"right": int, "total": int}
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything in the report for JSON; null for what is not defined.
-
-        A metric has the keys right, total, percent, and low and high, its interval in percent.
-        """
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "split": self.split,
-            "documents_digest": self.documents_digest,
-            "responses_digest": self.responses_digest,
-            "documents": len(self.documents),
-            "groups": self.groups,
-            "intervals": f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples",
-            "metrics": _shares_json(self.metrics),
-            "published": _shares_json(self.published),
-            "breakdowns": {
-                breakdown: {name: _shares_json(by_gold) for name, by_gold in classes.items()}
-                for breakdown, classes in self.breakdowns.items()
-            },
-        }
+        rows = {name: share.model_dump() for name, share in self.metrics.items()}
+        columns = ["right", "total", "percent", "low", "high", "stderr"]
+        return DataFrame.from_dict(rows, orient="index")[columns]
 
     def to_text(self) -> str:
         """Return the metrics and the breakdowns as Markdown tables."""
@@ -421,21 +420,13 @@ def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
     intervals = bootstrap_intervals(tallies)
     return {
         name: Share(
-            int(counted.right.sum()), int(counted.total.sum()), _in_percent(intervals[name])
+            right=int(counted.right.sum()),
+            total=int(counted.total.sum()),
+            low=100 * intervals[name].low,
+            high=100 * intervals[name].high,
+            stderr=100 * counted.standard_error,
         )
         for name, counted in tallies.items()
-    }
-
-
-def _shares_json(shares: Mapping[Any, Share]) -> dict[str, Any]:
-    return {
-        name: {
-            "right": share.right,
-            "total": share.total,
-            "percent": null_if_nan(share.percent),
-            **interval_json(share.interval),
-        }
-        for name, share in shares.items()
     }
 
 
@@ -443,10 +434,6 @@ def _cells(share: Share | None) -> list[str]:
     if share is None:
         return ["-", "-"]
     return [f"{share.right}/{share.total}", format_percent(share.percent)]
-
-
-def _in_percent(interval: Interval) -> Interval:
-    return Interval(100 * interval.low, 100 * interval.high)
 
 
 def _integers(values: Iterable[int]) -> Ints:

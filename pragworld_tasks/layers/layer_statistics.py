@@ -363,7 +363,8 @@ def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> li
     for place, count in tallies.items():
         number, (field, name) = place
         right, total = count.right.sum(), count.total.sum()
-        share = Share(int(right), int(total), _in_percent(intervals[place]))
+        low, high = _in_percent(intervals[place])
+        share = Share(right=int(right), total=int(total), low=low, high=high)
         metric: Share | Outcome = share
         if number:
             points = float(100 * (count.right - plain[place].right).sum() / total)

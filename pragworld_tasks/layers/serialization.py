@@ -9,7 +9,9 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pragworld_tasks.errors import InputError
+from pydantic import ValidationError
+
+from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.scoring import Share
 
 DIGITS = 6  # of the probabilities in a file
@@ -37,11 +39,13 @@ def encode(value: Any) -> Any:
     """
     if isinstance(value, float):
         return None if math.isnan(value) else value
+    if isinstance(value, Share):
+        content = value.model_dump(mode="json")
+        return {name: content[name] for name in ("right", "total", "percent", "low", "high")}
     if is_dataclass(value) and not isinstance(value, type):
-        content: dict[str, Any] = {}
+        content = {}
         for field in fields(value):
             if field.name == "interval":
-                content |= {"percent": encode(value.percent)} if isinstance(value, Share) else {}
                 content |= encode(getattr(value, field.name))
             else:
                 content[field.name] = encode(getattr(value, field.name))
@@ -96,6 +100,11 @@ def decode(kind: Any, value: Any, place: str) -> Any:
         return tuple(
             decode(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value)
         )
+    if kind is Share:
+        try:
+            return Share.model_validate(value)
+        except ValidationError as error:
+            raise UnfitError(f"{place}.{first_problem(error)}") from error
     if not isinstance(value, dict):
         raise UnfitError(f"{place} is {_shown(value)}, not an object")
     if origin is dict:

@@ -18,7 +18,7 @@ def add_board(commands: Commands) -> None:
         "write a leaderboard of runs as a folder of web pages",
         description="Ranks the runs on each split with intervals, compares them in pairs, and "
         "shows every dialogue with the words that were altered and what each run answered. The "
-        "pages need no server: open index.html. A run is whatever `score --responses` takes, or a "
+        "pages need no server: open index.html. A run is whatever `score` takes, or a "
         "run record (.json).",
         example="pragworld-tasks board --demo --out board\n"
         "pragworld-tasks board results/ published:all readings:majority --out board --overwrite",

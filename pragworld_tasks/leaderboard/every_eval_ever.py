@@ -8,6 +8,7 @@ group, alteration and effect.
 
 import hashlib
 import json
+import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +20,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL
-from pragworld_tasks.leaderboard.private_values import is_folder
-from pragworld_tasks.leaderboard.record import AnswerRecord
+from pragworld_tasks.evaluation.run_record import AnswerRecord, is_folder
 from pragworld_tasks.leaderboard.submission import (
     PAPER_NAME,
     PAPER_URL,
@@ -272,12 +272,12 @@ def _metric_config(metric: SubmittedMetric) -> dict[str, Any]:
 def _score_details(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
     share = metric.share
     uncertainty: dict[str, Any] = {"num_samples": share.total}
-    if metric.standard_error is not None:
+    if not math.isnan(share.stderr):
         uncertainty["standard_error"] = {
-            "value": metric.standard_error / 100,
+            "value": share.stderr / 100,
             "method": "analytic (linearized), documents clustered by group",
         }
-    if share.low is not None and share.high is not None:
+    if not math.isnan(share.low):
         uncertainty["confidence_interval"] = {
             "lower": share.low / 100,
             "upper": share.high / 100,

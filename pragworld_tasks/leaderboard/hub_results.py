@@ -6,6 +6,7 @@ those tasks only that the `eval.yaml` of the dataset's repository defines
 (https://huggingface.co/docs/hub/eval-results).
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -135,7 +136,6 @@ def _entry(
     from huggingface_hub import EvalResultEntry
 
     share = metric.share
-    assert share.percent is not None
     return EvalResultEntry(
         dataset_id=dataset_id,
         task_id=task_id,
@@ -150,7 +150,7 @@ def _entry(
 def _notes(submission: Submission, metric: SubmittedMetric) -> str:
     share, model = metric.share, submission.record.model
     parts = [f"{metric.description}, in percent: {share.right} of {share.total}"]
-    if share.low is not None and share.high is not None:
+    if not math.isnan(share.low):
         parts.append(f"95 % interval {share.low:.2f} to {share.high:.2f}")
     if submission.is_published:
         parts.append("computed by pragworld from the answers of the paper's released run")

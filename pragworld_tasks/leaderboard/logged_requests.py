@@ -2,9 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
-
-from pragworld_tasks.files import read_json_lines
 
 
 def logged_prompt(logged: object) -> str | None:
@@ -34,18 +31,6 @@ def logged_prompt(logged: object) -> str | None:
     if not isinstance(logged, list) or not all(map(_is_message, logged)):
         return None
     return "\n".join(f"{message['role']}: {message['content']}" for message in logged)
-
-
-def first_logged_prompt(samples: Path) -> str | None:
-    """Return the prompt of the first request in a file of samples; None where there is none.
-
-    Raises:
-        InputError: The file cannot be read or does not hold JSON lines.
-    """
-    _, sample = next(iter(read_json_lines(samples)))
-    requests = sample.get("arguments")
-    first = next(iter(requests.values()), None) if isinstance(requests, Mapping) else None
-    return logged_prompt(first.get("arg_0")) if isinstance(first, Mapping) else None
 
 
 def _is_message(message: object) -> bool:

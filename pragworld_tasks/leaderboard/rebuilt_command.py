@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from pragworld_tasks.leaderboard.record import RunRecord
+from pragworld_tasks.evaluation.run_record import RunRecord
 
 
 def lm_eval_command(record: RunRecord) -> str | None:

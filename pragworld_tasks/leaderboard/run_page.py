@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pragworld_tasks.data.documents import Answer
-from pragworld_tasks.evaluation.metrics import NO, YES, Interval, bootstrap_intervals, tally
+from pragworld_tasks.evaluation.metrics import NO, YES, bootstrap_intervals, tally
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.leaderboard.calibration import Calibration, calibrate
 from pragworld_tasks.leaderboard.runs import BoardRun
@@ -52,9 +52,10 @@ def accuracy_by_turns_ago(report: ScoreReport) -> dict[str, dict[Answer, Share]]
     for (name, gold), interval in bootstrap_intervals(counted).items():
         part = counted[name, gold]
         nested.setdefault(name, {})[gold] = Share(
-            int(part.right.sum()),
-            int(part.total.sum()),
-            Interval(100 * interval.low, 100 * interval.high),
+            right=int(part.right.sum()),
+            total=int(part.total.sum()),
+            low=100 * interval.low,
+            high=100 * interval.high,
         )
     return nested
 

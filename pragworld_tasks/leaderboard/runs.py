@@ -1,30 +1,15 @@
-"""The runs of a leaderboard: whatever a user names, as checked records with their documents."""
+"""The runs of a leaderboard: whatever a user names, as records with their documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.sources import is_released, load_split
-from pragworld_tasks.data.splits import GENERATED, OWN, generate_documents
-from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.runs import (
-    RunSource,
-    common_split,
-    documents_in_samples,
-    find_runs,
-    refuse_results,
-)
-from pragworld_tasks.evaluation.scoring import ScoreReport, score
-from pragworld_tasks.leaderboard.private_values import is_folder
-from pragworld_tasks.leaderboard.record import (
-    RECORD,
-    RunRecord,
-    generator_settings,
-    read_record,
-    to_record,
-)
+from pragworld_tasks.evaluation.run_record import RunRecord, is_folder
+from pragworld_tasks.evaluation.runs import NamedRun, common_split, find_runs
+from pragworld_tasks.evaluation.scoring import ScoreReport
 
 
 @dataclass(frozen=True)
@@ -33,8 +18,8 @@ class BoardRun:
 
     Attributes:
         name: a name that no other run on the same documents has.
-        record: its record, checked.
-        report: its metrics, computed from the record's answers.
+        record: its record.
+        report: its metrics, computed from its answers.
         place: the record's file, or the folder of the responses; None for shipped answers.
     """
 
@@ -50,73 +35,69 @@ class BoardRun:
 
 
 def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardRun]:
-    """Return the runs that a user names, each checked against its documents.
+    """Return the runs that a user names, scored on their documents.
 
     Args:
-        arguments: what `score` takes (files of responses, folders of lm-eval's results,
-            `published:MODEL`, `readings:majority`), and run records (`.json`, or their folders).
+        arguments: what `find_runs` takes.
         split: the split of responses that do not name theirs.
 
     Raises:
-        InputError: A run cannot be read, is not whole, or contradicts itself.
+        InputError: A run cannot be read, is not whole, or is on documents that are not known.
     """
-    known: dict[str, list[Document]] = {}
-    runs: list[BoardRun] = []
-    for argument in arguments:
-        if (Path(argument) / RECORD).is_file():  # a submission, whose samples don't name the model
-            argument = str(Path(argument) / RECORD)
-        if argument.endswith(".json"):
-            refuse_results(Path(argument))
-            record = read_record(Path(argument))
-            if record.source in ("published", "readings"):
-                raise InputError(
-                    f"{argument}: its answers come with the package; name published:MODEL or "
-                    "readings:majority instead"
-                )
-            report = record.report(_documents_of_record(record, known))
-            runs.append(BoardRun(_name_of(record), record, report, Path(argument)))
-            continue
-        for source in find_runs([argument], split):
-            documents = _documents_of_source(source, split, known)
-            report = score(documents, source.read(documents))
-            record = to_record(source, report)
-            place = source.files[0].parent if source.files else None
-            runs.append(BoardRun(_name_of(record), record, report, place))
-    return _with_different_names(runs)
+    known: dict[tuple[str, str], list[Document]] = {}
+    return _with_different_names(
+        [
+            board_run(run, split, known)
+            for argument in arguments
+            for run in find_runs([argument], split if Path(argument).is_dir() else None)
+        ]
+    )
 
 
-def _documents_of_record(record: RunRecord, known: dict[str, list[Document]]) -> Sequence[Document]:
-    digest = record.data.digest
-    if digest not in known:
-        if record.data.split == OWN:
-            raise InputError(
-                f"{record.model.name}: the record does not hold its documents, which are a user's "
-                "own; pass lm-eval's folder instead"
-            )
-        if is_released(record.data.split):
-            known[digest] = load_split(record.data.split)
-        elif record.data.split == GENERATED and record.data.generator:
-            known[digest] = generate_documents(**record.data.generator)
-        elif record.data.generator:
-            settings = generator_settings(record.data.split, record.data.generator)
-            known[digest] = list(tracking_documents(settings))
-        else:
-            raise InputError(
-                f"{record.model.name}: the record does not say how the documents of its split "
-                f"{record.data.split} were generated; pass lm-eval's folder instead"
-            )
-    return known[digest]
+def board_run(
+    run: NamedRun, split: str | None, known: dict[tuple[str, str], list[Document]]
+) -> BoardRun:
+    """Return a run with its record.
+
+    Args:
+        run: the run.
+        split: its split, where it does not name that.
+        known: documents by split and digest, where these are known; those of the run are added.
+    """
+    if run.record and run.source in ("published", "readings"):
+        raise InputError(
+            f"{run.name}: its answers come with the package; name published:MODEL or "
+            "readings:majority instead"
+        )
+    key = (run.split or split or common_split([run]), run.record.data.digest if run.record else "")
+    if run.responses and run.responses[0].document:
+        key = (key[0], run.responses[0].digest or "")
+    if key not in known:
+        documents = (run if run.split else replace(run, split=key[0])).documents()  # type: ignore[arg-type]
+        if documents is None:
+            raise InputError(f"{run.name}: the responses do not hold their documents")
+        known[key] = documents
+    report = run.record.report(known[key]) if run.record else run.score(known[key])
+    record = run.to_record(report)
+    if record.data.responses_digest != record.data.digest:
+        raise InputError(
+            f"{run.name}: given to other documents (digest {record.data.responses_digest:.12}) "
+            f"than the split {record.data.split} here ({record.data.digest:.12})"
+        )
+    return BoardRun(_name_of(record), record, report, run.files[0].parent if run.files else None)
 
 
-def _documents_of_source(
-    source: RunSource, split: str | None, known: dict[str, list[Document]]
-) -> Sequence[Document]:
-    name = source.split or split or common_split([source])
-    if not is_released(name):
-        return documents_in_samples([source])
-    if name not in known:
-        known[name] = load_split(name)
-    return known[name]
+def check_common_documents(record: RunRecord) -> None:
+    """Refuse a run on documents of one's own, which others do not have.
+
+    Raises:
+        InputError: The run is on the split `own`.
+    """
+    if record.data.split == OWN:
+        raise InputError(
+            f"{record.model.name}: a run on documents of your own, which nobody else can be "
+            "compared on; submit a run on a released or generated split"
+        )
 
 
 def _name_of(record: RunRecord) -> str:

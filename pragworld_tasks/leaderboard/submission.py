@@ -7,12 +7,10 @@ from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run
+from pragworld_tasks.evaluation.run_record import RunRecord, is_folder
+from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.leaderboard.hub_names import check_repository, is_repository
-from pragworld_tasks.leaderboard.private_values import is_folder
-from pragworld_tasks.leaderboard.record import RunRecord, ShareRecord
-from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.text import null_if_nan
+from pragworld_tasks.leaderboard.runs import BoardRun, check_common_documents
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
@@ -27,14 +25,12 @@ class SubmittedMetric:
     Attributes:
         name: the metric's name; that of a metric by the released scoring ends in `_published`.
         description: what it counts.
-        share: right answers out of all, in percent, with the interval.
-        standard_error: with documents clustered by group, in percent; None where not defined.
+        share: right answers out of all, in percent, with the interval and the standard error.
     """
 
     name: str
     description: str
-    share: ShareRecord
-    standard_error: float | None
+    share: Share
 
     @property
     def lower_is_better(self) -> bool:
@@ -89,27 +85,17 @@ class Submission:
 
     def _all_metrics(self) -> list[SubmittedMetric]:
         report = self.run.report
-        computed = report.to_json()
-        ours = shown_tallies(report.run, report.split)
-        released = shown_tallies(
-            to_released_run(report.documents, report.predictions.released), report.split
-        )
         shares = [
-            *((name, share, ours, "", "") for name, share in computed["metrics"].items()),
+            *((name, share, "", "") for name, share in report.metrics.items()),
             *(
-                (name, share, released, _PUBLISHED, ", by the released scoring")
-                for name, share in computed["published"].items()
+                (name, share, _PUBLISHED, ", by the released scoring")
+                for name, share in report.published.items()
             ),
         ]
         return [
-            SubmittedMetric(
-                name + suffix,
-                METRIC_TEXTS[name].meaning + remark,
-                ShareRecord.model_validate(share),
-                null_if_nan(100 * tallies[name].standard_error),
-            )
-            for name, share, tallies, suffix, remark in shares
-            if share["percent"] is not None
+            SubmittedMetric(name + suffix, METRIC_TEXTS[name].meaning + remark, share)
+            for name, share, suffix, remark in shares
+            if share.total
         ]
 
 
@@ -132,7 +118,7 @@ def to_submissions(
             on documents of one's own, or the date is none.
     """
     for run in runs:
-        run.record.check_common_documents()
+        check_common_documents(run.record)
         if run.record.source == "readings":
             raise InputError(
                 f"{run.name}: readings of the labels are no model's results; submit a model's run"

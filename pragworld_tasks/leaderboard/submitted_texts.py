@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.leaderboard.record import RunRecord
+from pragworld_tasks.evaluation.run_record import RunRecord
 
 # On the Hub or in an API, such as `Qwen/Qwen2.5-0.5B-Instruct` and `ft:gpt-4o-mini:lab::abc`.
 _MODEL_NAME = re.compile(r"\w[\w.:@+-]*(/\w[\w.:@+-]*)*", re.ASCII)
@@ -54,7 +54,7 @@ def check_texts(record: RunRecord, path: Path) -> None:
             f"{path}: environment.packages: {len(environment.packages)} packages instead of at "
             f"most {_MOST_PACKAGES}; write it again with `pragworld-tasks record`"
         )
-    for part in ("model_args", "generation", "system_instruction", "first_prompt"):
+    for part in ("model_args", "generation", "system_instruction"):
         value = getattr(environment, part)
         text = value if isinstance(value, str) else "".join(_texts(value))
         if _UNSHOWN.search(text) or len(json.dumps(value, ensure_ascii=False)) > _LONGEST_TEXT:

@@ -12,26 +12,27 @@ from pathlib import Path
 from typing import Any
 
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.splits import GENERATED
+from pragworld_tasks.data.splits import GENERATED, generator_settings
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.lm_eval_results import task_and_date
 from pragworld_tasks.evaluation.responses import read_predictions
-from pragworld_tasks.evaluation.runs import RunSource, task_and_date
-from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
-from pragworld_tasks.leaderboard.logged_requests import logged_prompt
-from pragworld_tasks.leaderboard.private_values import is_folder, public_values
-from pragworld_tasks.leaderboard.record import (
-    RECORD,
+from pragworld_tasks.evaluation.run_record import (
     RunRecord,
-    generator_settings,
+    is_folder,
     model_and_adapter,
     quantization_of,
-    read_record,
+    read_run_records,
 )
-from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
+from pragworld_tasks.evaluation.runs import RECORD, NamedRun
+from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
+from pragworld_tasks.leaderboard.logged_requests import logged_prompt
+from pragworld_tasks.leaderboard.runs import BoardRun, check_common_documents, load_runs
 from pragworld_tasks.leaderboard.submitted_texts import check_texts
 from pragworld_tasks.link import task_descriptions, task_folder
 
+_TOLERANCE = 1e-6  # percent; files may round
 _MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
 # What lm-eval logs for each document, besides its metrics.
 _SAMPLE_FIELDS = {
@@ -59,7 +60,7 @@ class _Task:
     score: Callable[[Mapping[str, Any], Sequence[Any]], Mapping[str, Any]]
 
 
-def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Path]:
+def write_submission(folder: Path, run: BoardRun, source: NamedRun) -> list[Path]:
     """Write the record and the samples of a run into a new folder, all of it or nothing.
 
     Args:
@@ -76,7 +77,7 @@ def write_submission(folder: Path, run: BoardRun, source: RunSource) -> list[Pat
             f"{source.name}: not lm-eval's results; pass a folder that lm_eval wrote with "
             "--log_samples and --output_path"
         )
-    run.record.check_common_documents()
+    check_common_documents(run.record)
     _check_public(run.record, source.name)
     with refusing(folder):
         if folder.exists():
@@ -120,13 +121,14 @@ def _verify(folder: Path) -> BoardRun:
             f"{folder}: holds {others[0].name}; a submission has {RECORD}, its samples and nothing "
             "else; remove it"
         )
-    record = read_record(path)
-    record.check_common_documents()
+    (record,) = read_run_records(path).values()
+    check_common_documents(record)
     _check_source(record, path)
     _check_privacy(record, path)
     check_texts(record, path)
     _check_generator(record, path)
     (run,) = load_runs([str(path)])
+    _check_metrics(run, record, path)
     _check_answers(run, samples[0])
     _check_requests(run.record, run.documents, samples[0])
     return run
@@ -168,7 +170,7 @@ def _joined(model: str | None, adapter: str | None) -> str:
 
 def _check_privacy(record: RunRecord, path: Path) -> None:
     """Refuse a file with what a record leaves out: it is not seen again once it is read."""
-    content, public = read_json(path), record.model_dump(mode="json")
+    content, public = read_json(path), record.to_json()
     for part in ("model", "environment"):
         for name, value in content[part].items():
             if value != public[part][name]:
@@ -176,6 +178,37 @@ def _check_privacy(record: RunRecord, path: Path) -> None:
                     f"{path}: {part}, {name}: holds a secret, or a folder or an address that only "
                     "one machine knows; write it again with `pragworld-tasks record`"
                 )
+
+
+def _check_metrics(run: BoardRun, recorded: RunRecord, path: Path) -> None:
+    """Refuse figures that do not follow from the answers; intervals rest on random draws."""
+    changed = {"low", "high"}
+    for part in ("metrics", "published", "breakdowns"):
+        written, computed = (_figures(getattr(record, part)) for record in (recorded, run.record))
+        for place in {**computed, **written}:
+            first, second = written.get(place), computed.get(place)
+            if place[-1] not in changed and not _is_close(first, second):
+                raise InputError(
+                    f"{path}: {part}, {', '.join(place)}: {first} in the record, but its answers "
+                    f"give {second}"
+                )
+
+
+def _figures(shares: Mapping[str, Any]) -> dict[tuple[str, ...], float | None]:
+    """Return each figure by its place in nested shares."""
+    figures: dict[tuple[str, ...], float | None] = {}
+    for name, share in shares.items():
+        if isinstance(share, Share):
+            figures |= {(name, key): value for key, value in share.model_dump(mode="json").items()}
+        else:
+            figures |= {(name, *place): value for place, value in _figures(share).items()}
+    return figures
+
+
+def _is_close(first: float | None, second: float | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= _TOLERANCE
 
 
 def _check_generator(record: RunRecord, path: Path) -> None:
@@ -190,7 +223,7 @@ def _check_generator(record: RunRecord, path: Path) -> None:
             "be null for others; write it again with `pragworld-tasks record`"
         )
     try:
-        groups = generator_settings(record.data.split, generator).groups
+        groups = generator_settings(record.data.split, generator)["groups"]
     except InputError as error:
         raise InputError(f"{path}: data.generator: {error}") from error
     # A dialogue of entity tracking may have no question, and so no group.
@@ -293,11 +326,6 @@ def _check_first_prompt(where: Where, record: RunRecord, text: str, prompt: str)
     before, found, behind = text.partition(prompt.strip())
     if not found:
         where.refuse(f"the prompt is not that of {environment.task}")
-    if text != environment.first_prompt:
-        where.refuse(
-            f"the prompt is not environment.first_prompt of {RECORD}; write it again with "
-            "`pragworld-tasks record`"
-        )
     instruction = environment.system_instruction or ""
     if record.model.chat_template:
         if not (before or behind):
@@ -330,11 +358,10 @@ def _check_settings(where: Where, settings: object, recorded: Mapping[str, Any])
     """Refuse settings of generation that are not those of the record."""
     if not isinstance(settings, Mapping):
         where.refuse("no settings of generation; submit the samples as lm-eval wrote them")
-    public = public_values(settings)
-    for name in sorted({*public, *recorded}):
-        if public.get(name) != recorded.get(name):
+    for name in sorted({*settings, *recorded}):
+        if settings.get(name) != recorded.get(name):
             where.refuse(
-                f"generated with {name} {public.get(name)!r:.80}, but {RECORD} says "
+                f"generated with {name} {settings.get(name)!r:.80}, but {RECORD} says "
                 f"{recorded.get(name)!r:.80}"
             )
 

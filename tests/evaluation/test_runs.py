@@ -7,9 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,19 +18,21 @@ from lm_eval.utils import hash_string
 from places import ROOT, SAMPLES
 
 from pragworld_tasks.cli import main
-from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit, Split, documents_digest
+from pragworld_tasks.data.documents import Answer, Document, ReleasedSplit, documents_digest
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
 from pragworld_tasks.evaluation.items import analyze_items
+from pragworld_tasks.evaluation.lm_eval_results import part_of_run
 from pragworld_tasks.evaluation.published import (
     published_answers,
     published_models,
     reading_answers,
 )
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
-from pragworld_tasks.evaluation.runs import find_runs, part_of_run
+from pragworld_tasks.evaluation.run_record import ModelRecord, to_record
+from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
 from pragworld_tasks.evaluation.task_metrics import to_records
 
@@ -147,9 +148,8 @@ def test_all_released_runs_in_one_table(
 ) -> None:
     process = run_command(
         "score",
-        "--responses",
         "published:all",
-        released / "label_readings.jsonl",
+        "readings:majority",
         "--split",
         "manual",
         "--json",
@@ -160,7 +160,7 @@ def test_all_released_runs_in_one_table(
     )
     assert process.returncode == 0, process.stderr
     rows = table(process.stdout)
-    assert [*rows][:2] == ["label_readings.jsonl", "published:Llama-3.3-70B-Instruct"]
+    assert [*rows][:2] == ["readings:majority", "published:Llama-3.3-70B-Instruct"]
     assert len(rows) == 15
     shown = [float(row["robust_acc"]) for row in rows.values()]
     assert shown == sorted(shown, reverse=True)
@@ -171,8 +171,9 @@ def test_all_released_runs_in_one_table(
     assert groups is not None
     assert row["p, next row"] == f"{groups.p:.3g}"
     runs = json.loads((tmp_path / "runs.json").read_text())["runs"]
-    assert {run["documents_digest"] for run in runs.values()} == {FILES["manual"].digest}
-    assert runs[f"published:{first}"] == reports[first].to_json()
+    assert {run["data"]["digest"] for run in runs.values()} == {FILES["manual"].digest}
+    expected = to_record(reports[first], ModelRecord(name=first), "published").to_json()
+    assert runs[f"published:{first}"] == expected
     with (tmp_path / "items.csv").open() as lines:
         assert len(list(csv.DictReader(lines))) == 500
 
@@ -183,7 +184,6 @@ def test_a_run_against_a_published_one(released: Path, capsys: pytest.CaptureFix
         main(
             [
                 "score",
-                "--responses",
                 "published:gpt-3.5-turbo",
                 "--against",
                 "published:Llama-3.3-70B-Instruct",
@@ -224,12 +224,12 @@ def test_folders_of_results_name_their_split_and_hold_their_documents(
     name = "samples_pragworld_generated_2026-01-02T03-04-05.678.jsonl"
     write_samples(tmp_path / "good" / name, documents, gold)
     write_samples(tmp_path / "no" / name, documents, ["no"] * len(documents))
-    main(["score", "--responses", str(tmp_path)])
+    main(["score", str(tmp_path)])
     rows = table(capsys.readouterr().out)
     assert [*rows] == ["good/pragworld_generated", "no/pragworld_generated"]
     assert rows["good/pragworld_generated"]["robust_acc"] == "100.00"
     settings = json.dumps({"groups": 4, "seed": 3})
-    main(["score", "--split", "generated", "--metadata", settings, "--responses", str(tmp_path)])
+    main(["score", "--split", "generated", "--metadata", settings, str(tmp_path)])
     assert table(capsys.readouterr().out) == rows
 
 
@@ -241,7 +241,7 @@ def test_parts_of_a_run_count_as_one(
     parts[0].write_text("".join(gold[:5]))
     parts[1].write_text("".join(gold[5:]))
     settings = json.dumps({"groups": 4, "seed": 3})
-    arguments = ["score", "--split", "generated", "--metadata", settings, "--responses"]
+    arguments = ["score", "--split", "generated", "--metadata", settings]
     main([*arguments, *map(str, parts)])
     shown = capsys.readouterr().out
     assert re.search(rf"^\| acc +\| +{len(gold)}/{len(gold)} \|", shown, re.MULTILINE), shown
@@ -263,13 +263,12 @@ def test_runs_of_other_gold_answers_are_not_compared(
     here = write_samples(tmp_path / "here.jsonl", documents, answers)
     elsewhere = write_samples(tmp_path / "elsewhere.jsonl", swapped, answers)
     with refused("on different documents .* texts or gold answers differ"):
-        main(["score", "--responses", str(here), "--against", str(elsewhere)])
+        main(["score", str(here), "--against", str(elsewhere)])
     with refused("on different documents .* texts or gold answers differ"):
-        main(["score", "--responses", str(here), str(elsewhere)])
+        main(["score", str(here), str(elsewhere)])
     report = score(documents, read_predictions([elsewhere], documents))
     assert report.responses_digest == documents_digest(swapped)
     assert report.documents_digest == documents_digest(documents)
-    assert report.to_json()["responses_digest"] != report.to_json()["documents_digest"]
 
 
 def test_a_run_on_other_gold_answers_is_named(
@@ -286,27 +285,8 @@ def test_a_run_on_other_gold_answers_is_named(
     ]
     path = write_samples(tmp_path / "turned.jsonl", turned, ["no"] * len(turned))
     settings = json.dumps({"groups": 4, "seed": 3})
-    main(["score", "--split", "generated", "--metadata", settings, "--responses", str(path)])
+    main(["score", "--split", "generated", "--metadata", settings, str(path)])
     assert "turned.jsonl: given to other documents than these" in caplog.text
-
-
-def test_samples_that_contradict_their_digest_are_refused(
-    documents: list[Document], tmp_path: Path
-) -> None:
-    answers = [document.answer for document in documents]
-    edited = write_samples(tmp_path / "edited.jsonl", documents, answers, answer="no")
-    with pytest.raises(InputError, match="contradict the digest of their documents"):
-        read_predictions([edited], documents)
-    cut = write_samples(tmp_path / "cut.jsonl", documents, answers)
-    cut.write_text("".join(cut.read_text().splitlines(keepends=True)[:-1]))
-    part = "cut.jsonl: not all documents are there, or they were edited; "
-    with refused(f"{part}pass a whole run, without --limit"):
-        main(["score", "--responses", str(cut)])
-    (tmp_path / "collect.json").write_text("{}")
-    with refused(f"{part}rerun `pragworld-tasks collect` to resume"):
-        main(["score", "--responses", str(cut)])
-    with pytest.raises(InputError, match="without one; rerun `pragworld-tasks collect` to resume"):
-        read_predictions([cut], documents)
 
 
 def test_the_split_may_stand_before_a_run(tmp_path: Path) -> None:
@@ -353,7 +333,7 @@ def test_what_cannot_be_scored_is_refused_in_one_line(
     plain.write_text('{"response": "yes"}\n')
     (tmp_path / "empty").mkdir()
     for arguments, expected in (
-        ([plain], "do not name their split; pass --split, or put it before"),
+        ([plain], "name no split; pass --split, or put it before"),
         ([tmp_path / "empty"], "no samples_.* of a pragworld task"),
         (["published:gpt-5", "--split", "manual"], "no published answers of that model"),
         (["readings:4", "--split", "manual"], "choose from majority, 1, 2, 3"),
@@ -363,7 +343,7 @@ def test_what_cannot_be_scored_is_refused_in_one_line(
         ),
     ):
         with refused(expected):
-            main(["score", "--responses", *map(str, arguments)])
+            main(["score", *map(str, arguments)])
 
 
 def test_files_are_not_overwritten_and_are_tried_first(
@@ -372,9 +352,9 @@ def test_files_are_not_overwritten_and_are_tried_first(
     out = tmp_path / "report.json"
     out.write_text("mine")
     with refused("report.json exists; pass --overwrite"):
-        main(["score", "--responses", "nothing.jsonl", "--json", str(out)])
+        main(["score", "nothing.jsonl", "--json", str(out)])
     with refused("No such file or directory; choose a file that can be written"):
-        main(["score", "--responses", "nothing.jsonl", "--items", str(tmp_path / "no" / "x.csv")])
+        main(["score", "nothing.jsonl", "--items", str(tmp_path / "no" / "x.csv")])
     assert out.read_text() == "mine"
 
 
@@ -384,60 +364,6 @@ def test_samples_of_some_whole_groups_are_scored(documents: list[Document], tmp_
     path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
     assert score(some, read_predictions([path], some)).acc == 100
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"documents_digest": ["a"]}, "not all documents are there, or they were edited"),
-        ({"row": "3"}, "'row' in it: Input should be a valid integer"),
-        ({"group": "x"}, "'group' in it: Input should be a valid integer"),
-        ({"alteration": ["Negation"]}, "'alteration' in it: Input should be a valid string"),
-        ({"is_original": 1}, "'is_original' in it: Input should be a valid boolean"),
-        ({"turns_ago": "x"}, "'turns_ago' in it: Input should be a valid integer"),
-        ({"group": 7}, "not all documents are there, or they were edited"),
-        ({"group_size": [1]}, "not all documents are there, or they were edited"),
-        ({"wording": 3}, "does not answer each question once"),
-    ],
-)
-def test_odd_samples_are_refused_in_one_line(
-    documents: list[Document], tmp_path: Path, changes: dict[str, Any], expected: str
-) -> None:
-    answers = [document.answer for document in documents]
-    path = write_samples(tmp_path / "odd.jsonl", documents, answers, **changes)
-    with refused(expected):
-        main(["score", "--responses", str(path)])
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"effect": None}, "row 1: an altered variant without its 'effect'"),
-        ({"effect": {"flip": "invariant", "invariant": "flip"}}, "contradicts the answers"),
-        (
-            {"alteration": None, "effect": None},
-            "row 1: an altered variant without its 'alteration'",
-        ),
-        (
-            {"alteration": None, "effect": None, "is_original": True},
-            "has another original in row 0",
-        ),
-        ({"is_original": True}, "row 1: 'is_original' contradicts the 'alteration'"),
-        ({"basis": {"entailed": "excluded", "excluded": "entailed"}}, "contradicts answer"),
-    ],
-)
-def test_samples_whose_documents_contradict_each_other_are_refused(
-    documents: list[Document], tmp_path: Path, changes: dict[str, Any], expected: str
-) -> None:
-    """Their digest covers texts and gold answers only."""
-    second = documents[1]
-    for name, value in changes.items():
-        new = value[getattr(second, name)] if isinstance(value, dict) else value
-        second = replace(second, **{name: new})
-    edited = [documents[0], second, *documents[2:]]
-    path = write_samples(tmp_path / "edited.jsonl", edited, [one.answer for one in edited])
-    with refused(expected):
-        main(["score", "--responses", str(path)])
 
 
 def test_unedited_samples_of_a_released_split_are_read(
@@ -457,67 +383,16 @@ def edited_lines(path: Path, **changes: Any) -> Path:
     return path
 
 
-def test_samples_that_contradict_themselves_are_refused(
-    documents: list[Document], tmp_path: Path
-) -> None:
-    answers = [document.answer for document in documents]
-    path = write_samples(tmp_path / "a.jsonl", documents, answers)
-    edited_lines(path, filter="none", resps=[["I don't know."]])
-    with refused("line 2.*: 'filtered_resps' are not the responses in 'resps'; was one edited"):
-        main(["score", "--responses", str(path)])
-    path = write_samples(tmp_path / "b.jsonl", documents, answers)
-    edited_lines(path, filtered_resps=[[-1.0, True], [-2.0, False]])
-    with refused("line 2.*: likelihoods among written responses, or the reverse"):
-        main(["score", "--responses", str(path)])
-    path = write_samples(tmp_path / "c.jsonl", documents, answers)
-    path.write_text(path.read_text() + path.read_text().splitlines(keepends=True)[1])
-    with refused("row 1 is here twice"):
-        main(["score", "--responses", str(path)])
-
-
-@pytest.mark.parametrize("split", ["generated", "own"])
-def test_samples_whose_groups_were_exchanged_are_refused(
-    documents: list[Document], tmp_path: Path, split: Split
-) -> None:
-    """Two variants with the same effect on the same answer: sizes and effects still fit."""
-    documents = [replace(document, split=split) for document in documents]
-    path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
-    lines = path.read_text().splitlines(keepends=True)
-    first, second = next(
-        (one, other)
-        for one, other in combinations(documents, 2)
-        if one.group < other.group and one.effect and one.effect == other.effect
-        if one.answer == other.answer
-    )
-    for one, other in ((first, second), (second, first)):
-        sample = json.loads(lines[one.row])
-        sample["doc"]["group"] = other.group
-        sample["doc"]["group_size"] = Counter(one.group for one in documents)[other.group]
-        lines[one.row] = json.dumps(sample) + "\n"
-    path.write_text("".join(lines))
-    edited = rf"a.jsonl, row {first.row} .*: 'doc' is not what lm-eval logged, by its 'doc_hash'"
-    with refused(edited):
-        main(["score", "--responses", str(path)])
-    with pytest.raises(InputError, match=edited):
-        read_predictions(path, documents)
-
-
-def test_one_file_cannot_be_two_outputs(tmp_path: Path) -> None:
-    out = str(tmp_path / "x")
-    with refused("both name .*; choose two files"):
-        main(["score", "--responses", "nothing.jsonl", "--json", out, "--items", out])
-
-
 def test_a_report_may_go_to_a_pipe(released: Path) -> None:
     command = [sys.executable, "-m", "pragworld_tasks", "score", "--json", "/dev/stdout"]
     process = subprocess.run(
-        [*command, "--responses", "published:gpt-3.5-turbo"],
+        [*command, "published:gpt-3.5-turbo"],
         capture_output=True,
         text=True,
         env={**os.environ, "PRAGWORLD_DATA": str(released)},
     )
     assert process.returncode == 0, process.stderr
-    assert json.JSONDecoder().raw_decode(process.stdout)[0]["documents"] == 500
+    assert json.JSONDecoder().raw_decode(process.stdout)[0]["data"]["documents"] == 500
 
 
 # Items --------------------------------------------------------------------------------------------

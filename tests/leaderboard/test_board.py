@@ -3,7 +3,6 @@
 import csv
 import html
 import json
-import math
 import re
 import shlex
 from collections import Counter
@@ -35,9 +34,9 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.metrics import Interval, rank_runs, tally
+from pragworld_tasks.evaluation.metrics import rank_runs, tally
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.layers.identities import model_titles
 from pragworld_tasks.layers.layer_report import p_text
@@ -49,7 +48,6 @@ from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogu
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
@@ -226,7 +224,7 @@ def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
             document.answer if document.group != wrong else "unclear" for document in documents
         ]
         report = score(documents, Predictions.from_responses(answers))
-        record = to_record(RunSource(name, "generated"), report)
+        record = to_record(report, ModelRecord(name=name))
         runs.append(BoardRun(name, record, record.report(documents)))
     (board,) = make_boards(runs)
     write_site(render_site([board]), tmp_path / "site")
@@ -243,7 +241,7 @@ def test_a_group_is_shown_once_whatever_the_order_of_its_documents() -> None:
     mixed = sorted(generate_documents(groups=2), key=lambda document: document.is_original)
     documents = [replace(document, row=row) for row, document in enumerate(mixed)]
     report = score(documents, Predictions.from_responses([one.answer for one in documents]))
-    record = to_record(RunSource("one", "generated"), report)
+    record = to_record(report, ModelRecord(name="one"))
     (board,) = make_boards([BoardRun("one", record, record.report(documents))])
     groups = dialogues_content(board)["groups"]
     assert len(groups) == 2
@@ -264,7 +262,7 @@ def test_runs_on_the_same_texts_share_a_board_only_if_they_share_groups() -> Non
 
     def run(name: str, answered: list[Document]) -> BoardRun:
         answers = Predictions.from_responses([document.answer for document in answered])
-        record = to_record(RunSource(name, answered[0].split), score(answered, answers))
+        record = to_record(score(answered, answers), ModelRecord(name=name))
         return BoardRun(name, record, record.report(answered))
 
     boards = make_boards([run("a", documents), run("b", own), run("c", own)])
@@ -286,8 +284,7 @@ def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -
     runs = []
     for name, answers in (("all right", gold), ("five wrong", some)):
         record = to_record(
-            RunSource(name, "generated_entity_tracking"),
-            score(documents, Predictions.from_responses(answers)),
+            score(documents, Predictions.from_responses(answers)), ModelRecord(name=name)
         )
         runs.append(BoardRun(name, record, record.report(documents)))
     (board,) = make_boards(runs)
@@ -392,7 +389,7 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
 def test_a_long_response_is_cut() -> None:
     documents = generate_documents(groups=1)
     predictions = Predictions.from_responses(["no " + 1000 * "x" + " so: yes" for _ in documents])
-    record = to_record(RunSource("run", "generated"), score(documents, predictions))
+    record = to_record(score(documents, predictions), ModelRecord(name="run"))
     (board,) = make_boards([BoardRun("run", record, record.report(documents))])
     (run,) = dialogues_content(board)["data"]["runs"]
     assert set(run["responses"]) == {f"no {297 * 'x'} … (1011 characters) … {142 * 'x'} so: yes"}
@@ -403,7 +400,7 @@ def test_a_response_in_any_script_is_cut_between_characters() -> None:
     documents = generate_documents(groups=1)
     answered = Predictions.from_responses([response for _ in documents])
     report = score(documents, answered)
-    record = to_record(RunSource("run", "generated"), report)
+    record = to_record(report, ModelRecord(name="run"))
     (board,) = make_boards([BoardRun("run", record, report)])
     shown = dialogues_content(board)["data"]["runs"][0]["responses"][0]
     assert set(shown) <= set("是 … (500 characters)")
@@ -503,7 +500,7 @@ def test_turns_ago_count_every_document_once() -> None:
 def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     documents = generate_documents(groups=3, seed=5)
     gold = Predictions.from_responses([document.answer for document in documents])
-    record = to_record(RunSource("run", "generated"), score(documents, gold))
+    record = to_record(score(documents, gold), ModelRecord(name="run"))
     assert lm_eval_command(record) is None
     ran = record.model_copy(
         update={
@@ -534,7 +531,7 @@ def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
 def test_the_rebuilt_command_knows_our_kinds_of_models(kind: str) -> None:
     documents = generate_documents(groups=1)
     gold = Predictions.from_responses([document.answer for document in documents])
-    record = to_record(RunSource("run", "generated"), score(documents, gold))
+    record = to_record(score(documents, gold), ModelRecord(name="run"))
     environment = EnvironmentRecord(
         task="pragworld_generated_mc", backend=kind, model_args={"ablate": "mlp:[1,2]"}
     )
@@ -640,10 +637,10 @@ def test_released_runs_stand_beside_their_published_figures(
 
 def test_a_figure_without_an_interval_is_shown_as_such() -> None:
     macros: Any = pages._environment().get_template("macros.html").module
-    known = macros.share_cell(Share(3, 4, Interval(50.0, 100.0)))
+    known = macros.share_cell(Share(right=3, total=4, low=50.0, high=100.0))
     assert 'data-low="50.0"' in known
     assert "whisker" in known
-    of_one_group = macros.share_cell(Share(3, 4, Interval(math.nan, math.nan)))
+    of_one_group = macros.share_cell(Share(right=3, total=4))
     assert "75.00" in of_one_group
     assert '<span class="interval">-</span>' in of_one_group
     assert "nan" not in of_one_group

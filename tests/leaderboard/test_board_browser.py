@@ -146,9 +146,7 @@ def test_a_hostile_record_stays_text(page: Any, site: Path, board: Board) -> Non
     assert facts["System prompt"].startswith(HOSTILE_NAME)
     assert f"a{HOSTILE_NAME}=1{HOSTILE_NAME}" in facts["Generation"]
     assert f"a{HOSTILE_NAME} 1{HOSTILE_NAME}" in facts["Versions"]
-    page.get_by_text("The first prompt").click()
-    prompt, command = page.locator(".command").all_inner_texts()
-    assert prompt == f"{HOSTILE[0]}{HOSTILE_NAME}"
+    (command,) = page.locator(".command").all_inner_texts()
     assert HOSTILE_NAME in command
     assert page.locator("marquee, main img").count() == 0
     assert page.title() == f"{HOSTILE_NAME}, generated · PragWorld"

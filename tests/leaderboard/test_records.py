@@ -6,7 +6,6 @@ import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,10 @@ from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import scoring
 from pragworld_tasks.evaluation.metrics import bootstrap_intervals
+from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import find_runs
-from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
 from pragworld_tasks.harness import generated_tracking_dataset
-from pragworld_tasks.leaderboard.private_values import public_values
-from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.record import RunRecord, read_record, to_record
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.submission import to_submissions
 
@@ -111,9 +107,14 @@ def folder(documents: list[Document], tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+def record_in(path: Path) -> RunRecord:
+    (record,) = read_run_records(path).values()
+    return record
+
+
 def record_of(folder: Path, documents: list[Document]) -> RunRecord:
     (source,) = find_runs([str(folder)], None)
-    return to_record(source, score(documents, source.read(documents)))
+    return source.to_record(source.score(documents))
 
 
 def test_a_record_says_what_ran_and_how(folder: Path, documents: list[Document]) -> None:
@@ -145,90 +146,10 @@ def test_alterations_have_no_effect_on_entity_tracking(tmp_path: Path) -> None:
     samples = [json.dumps({"doc": doc, "filtered_resps": ["no"]}) + "\n" for doc in logged]
     (tmp_path / f"samples_{task}_{DATE}.jsonl").write_text("".join(samples))
     (run,) = load_runs([str(tmp_path)])
-    run.record.write(tmp_path / "run.json")
+    (tmp_path / "run.json").write_bytes(run.record.to_bytes())
     (again,) = load_runs([str(tmp_path / "run.json")])
     assert again.record == run.record
     assert list(again.documents) == list(run.documents)
-
-
-def test_secrets_are_left_out(folder: Path, documents: list[Document], tmp_path: Path) -> None:
-    path = tmp_path / "record.json"
-    record = record_of(folder, documents)
-    record.write(path)
-    assert "hf_secret" not in path.read_text()
-    assert record.environment.model_args == {
-        "pretrained": "someone/base",
-        "peft": "someone/adapter",
-        "load_in_4bit": True,
-        "extra_body": {"top_k": 1},
-        "base_url": "https://api.example.com/v1",
-        "tokenizer": "someone/tokenizer",
-        "add_bos_token": True,
-    }
-
-
-@pytest.mark.parametrize(
-    ("value", "public"),
-    [
-        ("/data/me/models/mine/", "./mine"),
-        ("~/models/mine", "./mine"),
-        ("../mine", "./mine"),
-        ("C:\\Users\\me\\mine", "./mine"),
-        ("\\\\server\\me\\mine", "./mine"),
-        ("/data/John Smith/mine", "./mine"),
-        ("--lora mine=/data/me/adapter,rank=8", "--lora mine=./adapter,rank=8"),
-        ({"/data/me/a": [{"b": "/data/me/c"}]}, {"./a": [{"b": "./c"}]}),
-        ("someone/model", "someone/model"),
-        ("accounts/someone/models/mine", "accounts/someone/models/mine"),
-        (["\n\n", "</s>", "and/or", "/"], ["\n\n", "</s>", "and/or", "/"]),
-        ("http://localhost:8000/v1", "PRIVATE_ADDRESS"),
-        ("http://gpu7:8000/v1", "PRIVATE_ADDRESS"),
-        ("http://gpu7.lan/v1", "PRIVATE_ADDRESS"),
-        ("http://10.0.0.7/v1", "PRIVATE_ADDRESS"),
-        ("http://[::1]:8000/v1", "PRIVATE_ADDRESS"),
-        ("file:///data/me/mine", "PRIVATE_ADDRESS"),
-        ("grpc://me:hf_secret@gpu7", "PRIVATE_ADDRESS"),
-        ("https://example.com:hf/secret@api.example.com/v1", "PRIVATE_ADDRESS"),
-        ("localhost:8000", "PRIVATE_ADDRESS"),
-        ("--host 10.0.0.7:8000 --tp 2", "--host PRIVATE_ADDRESS --tp 2"),
-        ("0.4.13", "0.4.13"),
-        ("see http://gpu7/v1?a=b and /data/me/mine", "see PRIVATE_ADDRESS and ./mine"),
-        ("https://api.openai.com/v1", "https://api.openai.com/v1"),
-        (True, True),
-    ],
-)
-def test_what_only_one_machine_knows_is_left_out(
-    folder: Path, documents: list[Document], value: Any, public: Any
-) -> None:
-    (path,) = folder.rglob("results_*.json")
-    content = copy.deepcopy(RESULTS)
-    content["config"]["model_args"] |= {"server": {"nested": value}}
-    content["config"]["gen_kwargs"] |= {"nested": [value]}
-    path.write_text(json.dumps(content))
-    environment = record_of(folder, documents).environment
-    assert environment.model_args["server"] == {"nested": public}
-    assert environment.generation["nested"] == [public]
-
-
-@pytest.mark.parametrize("piece", ["a.", "_auth", "=.", " /", "http://", "a-b+", "~/a ", "1.1"])
-def test_a_record_of_a_stranger_is_read_quickly(piece: str) -> None:
-    """A pattern that backtracks over all of a long text would take minutes."""
-    text = piece * (100_000 // len(piece))
-    start = time.perf_counter()
-    public_values({text + "!": [text]})
-    assert time.perf_counter() - start < 2
-
-
-def test_a_record_of_a_stranger_shows_no_folder_either(
-    folder: Path, documents: list[Document]
-) -> None:
-    content = record_of(folder, documents).model_dump(mode="json")
-    content["model"] |= {"name": "/data/me/base", "adapter": "/data/me/adapter"}
-    content["environment"]["model_args"] = {"base_url": "http://gpu7:8000", "token": "hf_secret"}
-    record = RunRecord.model_validate(content)
-    assert (record.model.name, record.model.adapter) == ("./base", "./adapter")
-    assert record.environment.model_args == {"base_url": "PRIVATE_ADDRESS"}
-    assert "PRIVATE_ADDRESS" in str(lm_eval_command(record))
 
 
 def test_half_a_character_is_replaced_where_it_is_read(folder: Path, tmp_path: Path) -> None:
@@ -251,7 +172,7 @@ def test_half_a_character_is_replaced_where_it_is_read(folder: Path, tmp_path: P
     content["answers"][0]["response"] = half
     path = tmp_path / "record.json"
     path.write_text(json.dumps(content))
-    assert read_record(path).answers[0].response == "(yes)\ufffd"
+    assert record_in(path).answers[0].response == "(yes)\ufffd"
     eee = ["--model-name", "a/b", "--organization", "Lab", "--relationship", "other"]
     out = str(tmp_path / "out")
     main(["submit", str(folder), "--to", "every-eval-ever", "--out", out, *eee])
@@ -266,7 +187,7 @@ def test_an_odd_file_name_fits_into_a_table(
     (samples,) = folder.rglob("samples_*.jsonl")
     odd = samples.with_name(os.fsdecode(b"caf\xe9|.jsonl"))  # in Latin-1
     odd.write_bytes(samples.read_bytes())
-    main(["score", "--responses", str(odd), str(samples)])
+    main(["score", str(odd), str(samples)])
     shown = capsys.readouterr().out
     assert "caf\ufffd\\|.jsonl" in shown
     lines = [line for line in shown.splitlines() if line.startswith("|")]
@@ -291,12 +212,11 @@ def test_a_record_read_again_gives_the_metrics_of_score(
     folder: Path, documents: list[Document], tmp_path: Path
 ) -> None:
     path = tmp_path / "record.json"
-    record_of(folder, documents).write(path)
+    path.write_bytes(record_of(folder, documents).to_bytes())
     (run,) = load_runs([str(path)])  # generates the documents from the settings
     (source,) = find_runs([str(folder)], None)
-    expected = score(documents, source.read(documents)).to_json()
-    assert run.report.to_json() == expected
-    assert read_record(path) == run.record
+    assert run.report.metrics == source.score(documents).metrics
+    assert read_run_records(path) == {"": run.record}
     assert run.name == "base + adapter"
 
 
@@ -312,45 +232,10 @@ def put(*place: str | int, value: Any) -> Callable[[Any], None]:
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (put("answers", 1, "answer", value=None), "row 1: the record has the answers None and"),
-        (put("answers", 0, "response", value="I can't say"), "row 0: .* reads as None"),
-        (put("answers", 0, "row", value=7), "not one answer for each of"),
-        (put("data", "digest", value="0" * 64), "on other documents"),
-        (put("data", "documents", value=9999), "documents of the record: 9999 instead of"),
-        (put("data", "groups", value=1), "groups of the record: 1 instead of 3"),
-        (put("data", "split", value="manual"), "split of the record: manual instead of"),
-        (put("intervals", value="99 %"), "intervals of the record: 99 % instead of"),
-        (put("breakdowns", "mine", value={}), "breakdowns of the record"),
-        (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record, but"),
-        (put("published", "robust_acc", "percent", value=100.0), "published, robust_acc: percent"),
-        (
-            put("breakdowns", "length", value={}),
-            "breakdowns, length: the record has other classes than",
-        ),
-    ],
-)
-def test_a_record_that_contradicts_itself_is_refused(
-    folder: Path,
-    documents: list[Document],
-    change: Callable[[Any], None],
-    expected: str,
-) -> None:
-    content = record_of(folder, documents).model_dump(mode="json")
-    RunRecord.model_validate(content).report(documents)
-    changed = copy.deepcopy(content)
-    change(changed)
-    with pytest.raises(InputError, match=expected) as refusal:
-        RunRecord.model_validate(changed).report(documents)
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{}", "not a run record of version 1: source: Field required"),
-        ('{"schema_version": 2}', "schema_version: Input should be 1"),
+        ("{}", "not a run record: source: Field required"),
+        ('{"schema_version": 1}', "a run record of version 1, and this is version 2; write it"),
         ("[]", "not a run record"),
         ("{", "not JSON"),
     ],
@@ -359,7 +244,7 @@ def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, text: str, exp
     path = tmp_path / "record.json"
     path.write_text(text)
     with pytest.raises(InputError, match=expected) as refusal:
-        read_record(path)
+        record_in(path)
     assert "\n" not in str(refusal.value)
 
 
@@ -378,7 +263,7 @@ def test_results_of_lm_eval_are_no_answers(folder: Path, tmp_path: Path) -> None
     (results,) = map(str, folder.rglob("results_*.json"))
     out = ["--out", str(tmp_path / "new")]
     for command in (
-        ["score", "--responses", results],
+        ["score", results],
         ["board", results, *out],
         ["record", results, *out],
         ["submit", results, "--to", "model-card", "--card", "README.md", *out],
@@ -387,29 +272,6 @@ def test_results_of_lm_eval_are_no_answers(folder: Path, tmp_path: Path) -> None
             r"lm-eval's results, which hold no answers; pass their folder, or the samples_\*"
         ):
             main(command)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put("date", value=1e30),
-        put("date", value=float("nan")),
-        put("total_evaluation_time_seconds", value="long"),
-        put("config", "model_num_parameters", value="many"),
-        put("config", "model_sha", value=5),
-        put("configs", value=[]),
-        put("configs", "pragworld_generated", "metadata", "groups", value="x"),
-    ],
-)
-def test_results_of_lm_eval_that_cannot_be_recorded_are_refused_in_one_line(
-    folder: Path, change: Callable[[Any], None]
-) -> None:
-    (path,) = folder.rglob("results_*.json")
-    results = json.loads(path.read_text())
-    change(results)
-    path.write_text(json.dumps(results))
-    with pytest.raises(InputError, match=r"samples_.*: the results of lm-eval beside it cannot be"):
-        load_runs([str(folder)])
 
 
 def test_the_folder_of_a_record_is_read_as_the_record(
@@ -495,10 +357,7 @@ def to_plain(submission: Path, around: tuple[str, str] = ("", "")) -> None:
         put(*PROMPT, value=f"{before}{evaluation_prompt(line['doc'])}{behind}")(line)
 
     edit_samples(submission, change)
-    (samples,) = submission.glob("samples_*.jsonl")
-    first = json.loads(samples.read_text().splitlines()[0])["arguments"]["gen_args_0"]["arg_0"]
     edit_record(submission, put("model", "chat_template", value=False))
-    edit_record(submission, put("environment", "first_prompt", value=first))
 
 
 def to_likelier(submission: Path, documents: list[Document]) -> None:
@@ -525,7 +384,8 @@ def to_likelier(submission: Path, documents: list[Document]) -> None:
     metadata = RESULTS["configs"]["pragworld_generated"]["metadata"]
     results["configs"] = {task: {"output_type": "multiple_choice", "metadata": metadata}}
     (submission / f"results_{DATE}.json").write_text(json.dumps(results))
-    record_of(submission, documents).write(submission / "record.json")
+    (submission / "record.json").unlink()
+    (submission / "record.json").write_bytes(record_of(submission, documents).to_bytes())
     (submission / f"results_{DATE}.json").unlink()
 
 
@@ -550,7 +410,7 @@ def prompt_after(text: str) -> Callable[[Any], None]:
         (0, respond("I can't say"), "row 0: the answer is None, but"),
         (2, respond("hm"), "row 2: the response is 'hm', but '' in"),
         (1, put("doc", "question", value="Is it?"), "the response is to another question"),
-        (1, put("doc", "answer", value="maybe"), "contradict the digest of their documents"),
+        (1, put("doc", "answer", value="maybe"), "not a sample of a pragworld task"),
         (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
         (1, put("target", value="maybe"), "row 1 .*: 'target' is 'maybe', but the gold answer is"),
         (1, put("comment", value="me"), "row 1 .* has 'comment', which lm-eval does not log"),
@@ -569,7 +429,6 @@ def prompt_after(text: str) -> Callable[[Any], None]:
             "row 1: the prompt is not that of pragworld_generated",
         ),
         (1, prompt_after("The answer is no. "), "row 1: .* or other text stands around it"),
-        (None, prompt_after("Think hard. "), "the prompt is not environment.first_prompt of rec"),
         (
             0,
             put("arguments", "gen_args_0", "arg_1", "do_sample", value=True),
@@ -633,22 +492,6 @@ def test_without_a_chat_template_only_the_system_instruction_stands_around_a_pro
     assert_refused(submission, "names no chat template, but around the prompt", capsys)
 
 
-def test_with_a_chat_template_the_record_shows_what_stands_around_a_prompt(
-    submission: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = read_record(submission / "record.json")
-    shown = record.environment.first_prompt
-    assert shown == f"<user>{evaluation_prompt(documents[0])}<model>"
-    edit_record(submission, put("environment", "system_instruction", value="Be brief."))
-    assert_refused(submission, "does not have the system instruction", capsys)
-    edit_record(submission, put("environment", "system_instruction", value=None))
-    edit_record(submission, put("environment", "first_prompt", value=None))
-    assert_refused(submission, "is not environment.first_prompt of record.json", capsys)
-    to_plain(submission)
-    edit_record(submission, put("model", "chat_template", value=True))
-    assert_refused(submission, "that a chat template was applied, but none is there", capsys)
-
-
 def test_the_messages_of_a_chat_are_read(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -667,21 +510,18 @@ def test_the_messages_of_a_chat_are_read(
     out = tmp_path / "chat"
     main(["record", str(folder), "--out", str(out)])
     assert_accepted(out, capsys)
-    record = read_record(out / "record.json")
+    record = record_in(out / "record.json")
     assert record.model.chat_template
-    assert str(record.environment.first_prompt).startswith("system: Hi.\nuser: Read this")
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         (put("answers", 1, "response", value="I can't say"), "row 1: "),
-        (put("metrics", "acc", "right", value=1), "metrics, acc: right is 1 in the record"),
+        (put("metrics", "acc", "right", value=1), "metrics, acc, right: 1 in the record"),
         (put("data", "digest", value="0" * 64), "the record is on other documents"),
         (put("source", value="published"), "a submission is a run of lm_eval"),
         (put("source", value="responses"), "a submission is a run of lm_eval"),
-        (put("model", "name", value="/models/mine"), "is a folder, which nobody else"),
-        (put("model", "adapter", value="/data/me/adapter"), "is a folder, which nobody else"),
         (put("model", "name", value="someone/other"), "of the model someone/other . someone/adap"),
         (put("model", "adapter", value=None), "but its environment.model_args load someone/base"),
         (put("environment", "model_args", value={}), "model_args load none"),
@@ -694,13 +534,11 @@ def test_the_messages_of_a_chat_are_read(
         (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
         (put("environment", "backend", value="hf\n::error"), r"environment.backend: 'hf\\n::err"),
         (put("environment", "model_args", "api_key", value="hf_secret"), "model_args: holds a sec"),
-        (put("environment", "generation", "a", value="/data/me/b"), "generation: holds a secret, "),
         (
             put("environment", "generation", "a", value="\u202e"),
             "environment.generation: must have",
         ),
         (put("environment", "generation", "\x1b[2J", value=1), "environment.generation: must have"),
-        (put("environment", "model_args", "a", value="a" * 20_000), "at most 20000 characters"),
         (put("environment", "system_instruction", value="a\0"), "system_instruction: must have no"),
         (put("environment", "packages", "a", value="\u2067"), r"packages: '\\u2067' must be print"),
         (put("environment", "packages", value=dict.fromkeys(map(str, range(21)), "1")), "21 pack"),
@@ -709,11 +547,6 @@ def test_the_messages_of_a_chat_are_read(
         (put("environment", "seconds", value=math.nan), "seconds: Input should be a finite number"),
         (put("model", "parameters", value=10**4000), "parameters: .*less than or equal to"),
         (put("environment", "seconds", value=-1), "seconds: .*greater than or equal to 0"),
-        (put("environment", "seconds", value="12"), "seconds: Input should be a valid number"),
-        (
-            put("environment", "model_args", "a", value=math.nan),
-            "nan is not a number that JSON has",
-        ),
         (put("data", "generator", "groups", value=20_000), "data.groups: 3, but .* 20000 groups"),
         (put("data", "generator", "more", value=1), "data.generator: must have groups, seed"),
         (put("data", "generator", "seed", value=0.5), "data.generator: seed must be an integer"),
@@ -771,7 +604,7 @@ def test_ends_of_intervals_may_differ_as_random_draws_do(
     edit_record(submission, put("metrics", "acc", "low", value=0.5))
     assert_accepted(submission, capsys)
     (changed,) = load_runs([str(path)])
-    assert changed.report.to_json() == run.report.to_json()
+    assert changed.report.metrics == run.report.metrics
     (metrics,) = [one.metrics() for one in to_submissions([changed])]
     low = next(metric.share.low for metric in metrics if metric.name == "acc")
     assert low == run.report.interval("acc")[0]
@@ -785,7 +618,6 @@ def test_values_nested_too_deeply_stop_no_other_submission(
         nested = {"a": nested}
     settings = ("arguments", "gen_args_0", "arg_1")
     changes: tuple[tuple[Callable[..., None], Callable[[Any], None]], ...] = (
-        (edit_record, put("environment", "model_args", value=nested)),
         (edit_samples, put(*settings, value=nested)),
         (edit_samples, put("resps", value=nested)),
         (edit_samples, put(*PROMPT, value=nested)),
@@ -795,11 +627,10 @@ def test_values_nested_too_deeply_stop_no_other_submission(
         shutil.copytree(submission, folder)
         edit(folder, change)
     capsys.readouterr()
-    with refused("4 of 5 submissions are refused"):
+    with refused("3 of 4 submissions are refused"):
         main(["verify", *map(str, folders), str(submission)])
     *deep, fine = capsys.readouterr().out.splitlines()
-    assert "model_args: Value error, nested more than 20 levels deep" in deep[0]
-    assert len(deep) == 4
+    assert len(deep) == 3
     assert "robust_acc" in fine
 
 
@@ -907,5 +738,5 @@ def test_models_in_folders_of_one_name_are_told_apart_by_no_more_than_needed(
     records = [tmp_path / "records" / name / "record.json" for name in "ab"]
     for path, run in zip(records, runs, strict=False):
         path.parent.mkdir(parents=True)
-        run.record.write(path)
+        path.write_bytes(run.record.to_bytes())
     assert [run.name for run in load_runs(list(map(str, records)))] == ["final (a)", "final (b)"]

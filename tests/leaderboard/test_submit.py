@@ -33,13 +33,12 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.runs import RunSource
+from pragworld_tasks.evaluation.run_record import ModelRecord, RunRecord, to_record
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_files
 from pragworld_tasks.leaderboard.every_eval_ever import Evaluator, every_eval_ever_files
 from pragworld_tasks.leaderboard.hub_results import hub_results
 from pragworld_tasks.leaderboard.model_card import merge_into_card, merge_into_card_file
-from pragworld_tasks.leaderboard.record import RunRecord, to_record
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.site_folder import write_site
 from pragworld_tasks.leaderboard.submission import Submission, to_submissions
@@ -83,7 +82,7 @@ def to_run(
     **changes: dict[str, Any],
 ) -> BoardRun:
     """A run with these answers; changes are to the record's model and environment."""
-    record = to_record(RunSource("answers.jsonl", None), score(documents, predictions))
+    record = to_record(score(documents, predictions), ModelRecord(name="answers.jsonl"))
     content = record.model_dump(mode="json") | {"source": source}
     if source == "lm-eval":
         content["model"] |= MODEL
@@ -142,7 +141,7 @@ def test_metrics_and_their_standard_errors_are_those_of_the_run(submission: Subm
         submitted = metrics[name].share
         assert (submitted.right, submitted.total) == (share.right, share.total)
         expected = tallies(report.run)[name].standard_error
-        assert metrics[name].standard_error == pytest.approx(100 * expected)
+        assert submitted.stderr == pytest.approx(100 * expected)
     assert metrics["robust_acc_published"].share.right == report.published["robust_acc"].right
     assert [name for name in metrics if metrics[name].lower_is_better] == [
         "unreadable",
@@ -350,7 +349,7 @@ def serving() -> Iterator[Hub]:
 
 
 def test_push_opens_a_pull_request_and_shows_no_token(run: BoardRun, tmp_path: Path) -> None:
-    run.record.write(tmp_path / "record.json")
+    (tmp_path / "record.json").write_bytes(run.record.to_bytes())
     out = tmp_path / "out"
     arguments = ("--to", "hub", "--dataset-id", DATASET, "--out", out, "--push", "someone/model")
     with serving() as hub:
@@ -394,7 +393,7 @@ def test_a_refused_push_writes_nothing_and_shows_no_token(
     run: BoardRun, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    run.record.write(tmp_path / "record.json")
+    (tmp_path / "record.json").write_bytes(run.record.to_bytes())
     out = tmp_path / "out"
     hub.refusal = 403
     arguments = ["submit", str(tmp_path / "record.json"), "--to", "hub", "--dataset-id", DATASET]
@@ -690,7 +689,7 @@ def record(run: BoardRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     """The path of a run record."""
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     path = tmp_path / "record.json"
-    run.record.write(path)
+    path.write_bytes(run.record.to_bytes())
     return str(path)
 
 

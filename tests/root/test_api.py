@@ -9,6 +9,7 @@ from command_runs import run_command
 from places import SAMPLES
 
 import pragworld_tasks as pt
+from pragworld_tasks.evaluation.run_record import ModelRecord, to_record
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_the_command_prints_what_the_api_returns(manual: list[pt.Document], tmp_
         path.write_text("".join(json.dumps({"response": text}) + "\n" for text in texts))
     out = tmp_path / "out.json"
     process = run_command(
-        *("score", "--split", "manual", "--responses", paths[0], "--against", paths[1]),
+        *("score", "--split", "manual", paths[0], "--against", paths[1]),
         *("--json", out),
         PRAGWORLD_DATA=str(SAMPLES),
     )
@@ -51,8 +52,9 @@ def test_the_command_prints_what_the_api_returns(manual: list[pt.Document], tmp_
     result = pt.score(manual, responses)
     comparison = pt.compare(result, pt.score(manual, other))
     assert process.stdout == f"{result.to_text()}\n{comparison.to_text()}\n"
-    expected = {**result.to_json(), "comparison": comparison.to_json()}
-    assert json.loads(out.read_text()) == json.loads(json.dumps(expected))
+    content = json.loads(out.read_text())
+    assert content["comparisons"] == {"a.jsonl": json.loads(json.dumps(comparison.to_json()))}
+    assert content["runs"]["a.jsonl"] == to_record(result, ModelRecord(name="a")).to_json()
 
 
 def test_the_frame_has_a_row_for_each_metric(manual: list[pt.Document]) -> None:
@@ -129,7 +131,7 @@ def test_generated_runs_are_scored_by_the_command(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({"response": one.answer}) + "\n" for one in documents))
     process = run_command(
         *("score", "--split", "generated", "--metadata", '{"groups": 3, "seed": 5}'),
-        *("--responses", path),
+        path,
     )
     assert process.returncode == 0, process.stderr
     assert (

@@ -55,19 +55,19 @@ def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.M
     for run, arguments, name in (
         (
             main,
-            ["score", *own, "--responses", "answers.jsonl", "--items", "answers.jsonl"],
+            ["score", *own, "answers.jsonl", "--items", "answers.jsonl"],
             "items",
         ),
-        (main, ["score", *own, "--responses", "answers.jsonl", "--items", "link.jsonl"], "items"),
-        (main, ["score", *own, "--responses", "answers.jsonl", "--json", "own.jsonl"], "json"),
-        (main, ["score", "--responses", "manual:answers.jsonl", "--json", "answers.jsonl"], "json"),
-        (main, ["score", "--responses", "results", "--items", str(samples)], "items"),
+        (main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"], "items"),
+        (main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"], "json"),
+        (main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"], "json"),
+        (main, ["score", "results", "--items", str(samples)], "items"),
         (interp.main, ["plot", "own.jsonl", "--out", "own.jsonl"], "out"),
         (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"], "json"),
     ):
         with refused(rf"^--{name} .*: an input of this command, which would be lost; use another"):
             run([*arguments, *(["--overwrite"] if arguments[0] != "plot" else [])])
     assert {path: path.read_text() for path in texts} == texts
-    score = ["score", *own, "--responses", "answers.jsonl", "--json", "results/score.json"]
+    score = ["score", *own, "answers.jsonl", "--json", "results/score.json"]
     main(score)
     main([*score, "--overwrite"])

@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 
 from pragworld_interp.loading import Model
 from pragworld_tasks.errors import InputError
-from pragworld_train import evaluation
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import MetricChange, compare_tasks
 
@@ -145,31 +144,6 @@ def test_a_task_that_fails_is_one_line_that_names_its_log(tmp_path: Path) -> Non
     assert str(refused.value).startswith("lm_eval on pragworld_generated_mc: ")
     assert (tmp_path / "out.partial" / "log.txt").is_file()
     assert not (tmp_path / "out").exists()
-
-
-def test_tasks_of_another_folder_are_evaluated_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """lm-eval includes one folder at a time, and ours is one."""
-    ran = []
-
-    def run(model: Model, tasks: list[str], out: Path, *_: Any, include_path: str | None) -> None:
-        ran.append((model.name, tasks, include_path))
-        out.mkdir(parents=True)
-        for task in tasks:
-            samples(out, Path(task).stem, arc([1, 0]))
-
-    monkeypatch.setattr(evaluation, "run_lm_eval", run)
-    tasks = ["pragworld_manual_mc", "mine", "other.yaml"]
-    models = Model("before"), Model("after")
-    plan = evaluation.EvaluationPlan(*models, tasks, {}, 4, str(tmp_path))
-    changes = evaluation.evaluate_before_and_after(plan, tmp_path / "out")
-    assert {change.task for change in changes} == {"pragworld_manual_mc", "mine", "other"}
-    assert ran == [
-        (name, part, folder)
-        for name in ("before", "after")
-        for part, folder in ((tasks[:1], None), (tasks[1:], str(tmp_path)))
-    ]
 
 
 def test_the_table_shows_both_and_the_tests(tmp_path: Path) -> None:

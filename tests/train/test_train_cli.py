@@ -171,8 +171,8 @@ def test_settings_come_from_a_yaml_file_and_the_command_line_overrides_it(tmp_pa
             "^task pragworld_manuel: lm-eval does not have it; see `lm_eval ls tasks`, or name ",
         ),
         (
-            ("--model_name_or_path", MODEL, "--chat_template"),
-            "^model .*: no chat template; leave out --chat_template$",
+            ("--model_name_or_path", MODEL, "--chat-template"),
+            "^model .*: no chat template; leave out --chat-template$",
         ),
         (
             ("--model_name_or_path", MODEL, "--ula_wait", "1"),
@@ -251,8 +251,8 @@ def test_a_chat_template_that_thinks_is_refused(
     )
     arguments = ("--model_name_or_path", str(model), "--output_dir", str(tmp_path / "out"))
     data = ("--dataset_config", '{"groups": 2}')
-    said = refused(*arguments, *data, "--chat_template", "--report_to", "none")
-    assert said.startswith(f"--chat_template: that of {model} puts '<think>")
+    said = refused(*arguments, *data, "--chat-template", "--report_to", "none")
+    assert said.startswith(f"--chat-template: that of {model} puts '<think>")
     assert said.endswith("leave it out, or set --chat_template_path")
 
 
@@ -371,10 +371,6 @@ def test_other_errors_are_not_those_of_a_full_disk(tmp_path: Path) -> None:
     [
         (("--evaluate_groups", "0"), "--evaluate_groups 0: must be at least 1"),
         (("--retain", "mine.yaml"), "task mine.yaml: there is no such file; name a YAML"),
-        (
-            ("--retain", "mine", "--include_path", "no"),
-            "--include_path no: not a folder; name one with YAML",
-        ),
     ],
 )
 @pytest.mark.usefixtures("our_tasks_only")

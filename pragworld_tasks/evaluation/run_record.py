@@ -1,0 +1,337 @@
+"""Run records: one model on one split, as `score --json` writes it for `board` and `verify`.
+
+A record holds what was observed: every answer, the model, how it ran, and the digest of the
+documents. The metrics are in it for people and other programs. Whoever reads a record computes them
+again from its answers (`RunRecord.report`); only `verify` compares.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
+from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.evaluation.comparison import Comparison
+from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES
+from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
+from pragworld_tasks.files import read_json
+
+SCHEMA_VERSION: Literal[2] = 2
+RunKind = Literal["lm-eval", "responses", "published", "readings"]
+INTERVALS = f"{LEVEL:.0%}, percentile bootstrap over groups, {RESAMPLES} resamples"
+# The arguments of lm-eval's models that a record keeps: what was loaded and how it computes. All
+# others may hold a secret, an address, or what only one machine knows.
+PUBLIC_ARGUMENTS = {
+    *("pretrained", "model", "delta", "path", "engine", "peft", "revision", "subfolder"),
+    *("tokenizer", "gguf_file", "dtype", "softmax_dtype", "quantization", "load_in_4bit"),
+    *("load_in_8bit", "autogptq", "gptqmodel", "bnb_4bit_quant_type", "bnb_4bit_compute_dtype"),
+    *("attn_implementation", "max_length", "max_model_len", "max_gen_toks", "truncation"),
+    *("add_bos_token", "prefix_token_id", "enable_thinking", "think_start_token"),
+    *("think_end_token", "seed", "trust_remote_code"),
+    *("ablate", "layers", "replacement"),  # of our `hf-ablated`
+}
+# The arguments that name a model, in the order in which lm-eval looks for them.
+_NAMED_BY = ("delta", "pretrained", "model", "path", "engine")
+_PATH = re.compile(r"(?:[.~/\\]|[A-Za-z]:[/\\]).*", re.DOTALL)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ModelRecord(_Part):
+    """The model that answered.
+
+    Attributes:
+        name: name on a hub; `./NAME` for one that was loaded from a folder.
+        revision: the revision that was asked for, or the commit where it is known.
+        adapter: name of the PEFT adapter.
+        dtype: data type of the weights, such as `bfloat16`.
+        quantization: how the weights were quantized, such as `4bit`.
+        chat_template: whether a chat template was applied; None where it is not known.
+        parameters: number of parameters.
+    """
+
+    name: str = Field(min_length=1)
+    revision: str | None = None
+    adapter: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    chat_template: bool | None = None
+    parameters: int | None = Field(default=None, gt=0, le=10**15)
+
+    @field_validator("name", "adapter")
+    @classmethod
+    def _public_name(cls, name: str | None) -> str | None:
+        return name and public_name(name)
+
+
+class EnvironmentRecord(_Part):
+    """How the model ran.
+
+    Attributes:
+        task: the lm-eval task.
+        backend: lm-eval's kind of model, such as `hf` or `local-chat-completions`.
+        model_args: those of lm-eval's arguments of the model that are in `PUBLIC_ARGUMENTS`.
+        generation: the settings of generation; empty where nothing is generated.
+        system_instruction: the system prompt.
+        packages: versions by package.
+        date: when the run began (ISO 8601, UTC).
+        seconds: wall time of the whole run of lm-eval, which may have had other tasks too.
+    """
+
+    task: str | None = None
+    backend: str | None = None
+    model_args: dict[str, Any] = {}
+    generation: dict[str, Any] = {}
+    system_instruction: str | None = None
+    packages: dict[str, str] = {}
+    date: str | None = None
+    seconds: float | None = Field(default=None, ge=0)
+
+    @field_validator("model_args")
+    @classmethod
+    def _public_arguments(cls, model_args: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: public_name(value) if isinstance(value, str) else value
+            for name, value in model_args.items()
+            if name in PUBLIC_ARGUMENTS and isinstance(value, str | int | float | None)
+        }
+
+
+class DataRecord(_Part):
+    """The documents that were answered.
+
+    Attributes:
+        split: their split.
+        documents, groups: number of each.
+        digest: `documents_digest` of all documents in order.
+        responses_digest: the same of the documents that the model was given. It differs from
+            `digest` where gold answers differ.
+        generator: settings of generated documents.
+    """
+
+    split: Split
+    documents: int
+    groups: int
+    digest: str
+    responses_digest: str
+    generator: dict[str, Any] | None = None
+
+
+class AnswerRecord(_Part):
+    """The answer to one document.
+
+    Attributes:
+        row: the document's row.
+        answer: the answer as `read_answer` reads it; None where none can be read.
+        released: the answer as the released scoring reads it.
+        response: the response, where it is known.
+        yes: the probability of yes among yes and no, where the likelier label answered.
+    """
+
+    row: int
+    answer: Answer | None
+    released: Answer | None
+    response: str | None = None
+    yes: float | None = Field(default=None, ge=0, le=1)
+
+
+class RunRecord(_Part):
+    """One model on one split: what it answered, and everything that follows from it.
+
+    Attributes:
+        schema_version: version of this format.
+        source: where the answers come from: lm-eval's results, a file of responses, a released run
+            of the paper, or the readers of the labels.
+        model, environment, data: what ran, how, and on what.
+        intervals: how the intervals were computed.
+        metrics, published: by our scoring and by the released one, as `ScoreReport` has them.
+        breakdowns: accuracy by breakdown, class and gold answer.
+        answers: one for each document, in the order of the rows.
+    """
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    source: RunKind
+    model: ModelRecord
+    environment: EnvironmentRecord = EnvironmentRecord()
+    data: DataRecord
+    intervals: str = INTERVALS
+    metrics: dict[str, Share]
+    published: dict[str, Share]
+    breakdowns: dict[str, dict[str, dict[Answer, Share]]]
+    answers: list[AnswerRecord]
+
+    @property
+    def predictions(self) -> Predictions:
+        """The answers as `score` takes them."""
+        return Predictions(
+            [answer.answer for answer in self.answers],
+            [answer.released for answer in self.answers],
+            self.data.responses_digest,
+            [answer.response for answer in self.answers],
+            [answer.yes for answer in self.answers],
+        )
+
+    def report(self, documents: Sequence[Document]) -> ScoreReport:
+        """Return the metrics of the run, computed from its answers.
+
+        Args:
+            documents: the documents that were answered.
+
+        Raises:
+            InputError: The record is on other documents.
+        """
+        digest = documents_digest(documents)
+        if digest != self.data.digest:
+            raise InputError(
+                f"{self.model.name}: the record is on other documents (digest "
+                f"{self.data.digest:.12}) than the split {self.data.split} here ({digest:.12}); "
+                "use the version of pragworld that wrote it"
+            )
+        return score(documents, self.predictions)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record for JSON; null for what is not defined."""
+        return self.model_dump(mode="json")
+
+    def to_bytes(self) -> bytes:
+        """Return the record as a JSON file."""
+        return (json.dumps(self.to_json(), indent=2, allow_nan=False) + "\n").encode()
+
+
+def to_record(
+    report: ScoreReport,
+    model: ModelRecord,
+    source: RunKind = "responses",
+    environment: EnvironmentRecord | None = None,
+    generator: dict[str, Any] | None = None,
+) -> RunRecord:
+    """Return the record of a run that has been scored.
+
+    Args:
+        report: the metrics of its answers.
+        model: the model that answered.
+        source: where the answers come from.
+        environment: how the model ran, where that is known.
+        generator: settings of generated documents.
+    """
+    predictions = report.predictions
+    blank: list[None] = [None] * len(report.documents)
+    return RunRecord(
+        source=source,
+        model=model,
+        environment=environment or EnvironmentRecord(),
+        data=DataRecord(
+            split=report.split,
+            documents=len(report.documents),
+            groups=report.groups,
+            digest=report.documents_digest,
+            responses_digest=report.responses_digest,
+            generator=generator,
+        ),
+        metrics=report.metrics,
+        published=report.published,
+        breakdowns=report.breakdowns,
+        answers=[
+            AnswerRecord(row=row, answer=ours, released=released, response=response, yes=yes)
+            for row, (ours, released, response, yes) in enumerate(
+                zip(
+                    predictions.ours,
+                    predictions.released,
+                    predictions.responses or blank,
+                    predictions.yes or blank,
+                    strict=True,
+                )
+            )
+        ],
+    )
+
+
+def records_json(
+    records: Mapping[str, RunRecord], comparisons: Mapping[str, Comparison]
+) -> dict[str, Any]:
+    """Return records as `score --json` writes them: one alone as it is, several by their names.
+
+    Args:
+        records: the records by the names of their runs.
+        comparisons: each run compared with another one; may be empty.
+    """
+    written = {name: record.to_json() for name, record in records.items()}
+    if len(written) == 1 and not comparisons:
+        return next(iter(written.values()))
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "runs": written,
+        "comparisons": {name: made.to_json() for name, made in comparisons.items()},
+    }
+
+
+def read_run_records(path: Path) -> dict[str, RunRecord]:
+    """Read the run records in a file that `score --json` wrote, by the names of their runs.
+
+    Their metrics are not compared with their answers; `RunRecord.report` computes them.
+
+    Raises:
+        InputError: The file cannot be read, or holds no run records of this version.
+    """
+    content = read_json(path)
+    records = content.get("runs", {}) if isinstance(content, dict) else {}
+    if not records:
+        records = {"": content}
+    return {name: _read_record(path, record) for name, record in records.items()}
+
+
+def _read_record(path: Path, content: Any) -> RunRecord:
+    version = content.get("schema_version") if isinstance(content, dict) else SCHEMA_VERSION
+    if version not in (None, SCHEMA_VERSION):
+        raise InputError(
+            f"{path}: a run record of version {version}, and this is version {SCHEMA_VERSION}; "
+            "write it again with `pragworld-tasks score RUN --json FILE`"
+        )
+    try:
+        return RunRecord.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{path}: not a run record: {first_problem(error)}") from error
+
+
+def model_and_adapter(model_args: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the names of the model and of the PEFT adapter that lm-eval's arguments load.
+
+    Examples:
+        >>> model_and_adapter({"pretrained": "someone/base", "peft": "someone/adapter"})
+        ('someone/base', 'someone/adapter')
+    """
+    named = [str(model_args[key]) for key in _NAMED_BY if model_args.get(key)]
+    adapter = model_args.get("peft")
+    return (named[0] if named else None), (str(adapter) if adapter else None)
+
+
+def quantization_of(model_args: Mapping[str, Any]) -> str | None:
+    """Return the quantization that lm-eval's model arguments ask for, or None."""
+    for name in ("4bit", "8bit"):
+        if str(model_args.get(f"load_in_{name}")) == "True":
+            return name
+    return model_args.get("quantization")
+
+
+def public_name(name: str) -> str:
+    """Return a name on a hub as it is, and a path as the name of its last folder, `./NAME`.
+
+    Examples:
+        >>> public_name("developer/model"), public_name("~/models/mine")
+        ('developer/model', './mine')
+    """
+    if not _PATH.fullmatch(name):
+        return name
+    return "./" + re.split(r"[/\\]", name.rstrip("/\\"))[-1]
+
+
+def is_folder(name: str) -> bool:
+    """Return whether the name of a model in a record says that it was loaded from a folder."""
+    return name.startswith("./")
