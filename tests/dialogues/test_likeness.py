@@ -2,8 +2,6 @@
 
 import doctest
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +19,6 @@ from likeness import (
     text_figures,
     utterances,
 )
-from places import ROOT
 
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
@@ -70,13 +67,6 @@ def test_utterances_that_differ_in_anything_else_have_two_frames(text: str, othe
 
 def test_a_word_that_starts_sentences_or_is_in_lower_case_somewhere_is_no_name() -> None:
     assert proper_names(["Pears. Plums are in.", "It is in May, I may say.", "Ask Al."]) == {"al"}
-
-
-def test_speaker_labels_are_no_words(generated: list[Document]) -> None:
-    for document in generated:
-        texts = utterances(document)
-        assert all(not text.startswith(("Alice:", "Bob:")) for text in texts)
-        assert len(texts) == document.context.count("\n") + 1
 
 
 def test_a_line_without_a_label_goes_on_with_the_utterance_before(
@@ -140,14 +130,3 @@ def test_a_source_is_like_itself_and_its_shares_add_up(generated: list[Document]
     assert math.fsum(figure.manual for figure in alterations[1:8]) == pytest.approx(100)
     turns, words, words_of_one = (figure.manual for figure in texts[:3])
     assert words == pytest.approx(turns * words_of_one)
-
-
-def test_the_benchmark_says_in_one_line_that_the_manual_split_is_missing() -> None:
-    process = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "likeness.py", "--groups", "1"],
-        capture_output=True,
-        text=True,
-        env={"PRAGWORLD_DATA": "/nowhere", "PYTHONPATH": str(ROOT)},
-    )
-    assert process.returncode == 1
-    assert (process.stdout, process.stderr.count("\n")) == ("", 1)

@@ -22,7 +22,7 @@ from pragworld_tasks.text_alterations.entities import Conversation, Entities
 from pragworld_tasks.text_alterations.inconsistency import inconsistent_data
 from pragworld_tasks.text_alterations.inflection import ENGLISH
 from pragworld_tasks.text_alterations.negation import negation
-from pragworld_tasks.text_alterations.quantifiers import connective_change, quantifier_change
+from pragworld_tasks.text_alterations.quantifiers import connective_change
 from pragworld_tasks.text_alterations.quantities import quantity_change
 from pragworld_tasks.text_alterations.swap import variable_substitution, variable_swap
 from pragworld_tasks.text_alterations.tokens import AlteredConversation
@@ -91,23 +91,6 @@ def test_without_a_word_of_gender_any_names_are_exchanged() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "agents"),
-    [
-        ("A: I asked my brother.\nB: Tom was there.", ["brother", "Tom"]),
-        ("A: I saw a doctor.\nB: my teacher left.", ["doctor", "teacher"]),
-        ("A: Thanks, doctor.\nB: The nurse was there.", ["doctor", "nurse"]),
-        ("A: Mr. Smith left.\nB: Tom was there.", ["Smith", "Tom"]),
-        ("A: John Denver sang.\nB: Tom was there.", ["John", "Tom"]),
-        ("A: My mother left.\nB: I saw my little brother.", ["mother", "brother"]),
-        ("A: The tourists left.\nB: My friend was there.", ["tourists", "friend"]),
-        ("Tom: I was there.\nB: Tom and Bill left. Bill came.", ["Tom", "Bill"]),
-    ],
-)
-def test_agents_of_different_sorts_are_not_exchanged(text: str, agents: list[str]) -> None:
-    assert not outcomes(variable_swap, text, agents=agents)
-
-
 def test_who_is_spoken_to_is_replaced_by_nobody_else_in_the_conversation() -> None:
     text = "A: Hi, Tom, you look well.\nB: So does Bill."
     assert outcomes(variable_swap, text, agents=["Tom", "Bill"]) == {
@@ -120,43 +103,12 @@ def test_who_is_spoken_to_is_replaced_by_nobody_else_in_the_conversation() -> No
 # Objects and locations ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "objects"),
-    [
-        ("A: the corn is here\nB: the pumpkins are there", ["corn", "pumpkins"]),
-        ("A: I drank two cups of tea.\nB: I had juice.", ["tea", "juice"]),
-        ("A: I had an apple juice.\nB: I had a pear.", ["apple", "pear"]),
-        ("A: the lamb curry was hot\nB: my stew was cold", ["curry", "stew"]),
-        ("A: I bought a ticket.\nB: The flight left.", ["ticket", "flight"]),
-        ("A: I have an exam.\nB: I have a headache.", ["exam", "headache"]),
-        ("A: I saw the gizmo.\nB: I saw the widget.", ["gizmo", "widget"]),
-    ],
-)
-def test_objects_of_different_sorts_are_not_exchanged(text: str, objects: list[str]) -> None:
-    assert not outcomes(variable_swap, text, objects=objects)
-
-
 def test_what_the_file_says_is_exchangeable_is() -> None:
     text = "A: I saw the gizmo.\nB: I saw the widget."
     found = outcomes(
         variable_swap, text, objects=["gizmo", "widget"], exchangeable=[["gizmo", "widget"]]
     )
     assert found == {"A: I saw the widget.\nB: I saw the gizmo."}
-
-
-@pytest.mark.parametrize(
-    ("text", "locations"),
-    [
-        ("A: he was sent to the hospital\nB: I went home", ["hospital", "home"]),
-        ("A: there is a red closet in the den\nB: no, in the closet", ["closet", "den"]),
-        ("A: they live in London\nB: we were in the office", ["London", "office"]),
-        ("A: I was in London\nB: I was in the UK", ["London", "UK"]),
-        ("A: the kitchen door was open\nB: I was in the hall", ["kitchen", "hall"]),
-        ("A: we were at Milton Hotel\nB: we were in the hall", ["Milton Hotel", "hall"]),
-    ],
-)
-def test_locations_of_different_sorts_are_not_exchanged(text: str, locations: list[str]) -> None:
-    assert not outcomes(variable_swap, text, locations=locations)
 
 
 def test_nothing_is_inside_itself() -> None:
@@ -266,38 +218,6 @@ def test_a_sentence_over_two_lines_is_one_sentence() -> None:
 # Negation -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A: Can I have a room?\nB: I'm sorry, but we haven't got one.",
-        "A: That will be Monday.\nB: There are two flights: one at ten, the other at noon.",
-        "A: where are the pears\nB: I'm not sure",
-        "A: where are the pears\nB: I don't know",
-        "A: were you there\nB: I was not there\nA: then where",
-        "A: Are you waiting?\nB: Yes, I am. So are all these people.",
-        "A: Are you well?\nB: No, I'm not feeling well.\nA: What is the problem?",
-        "A: What are you doing?\nB: I'm taking a course.\nA: Oh, really?",
-        "A: Shall I call him?\nB: It's very kind of you. Thank you.",
-        "A: Can I buy one here?\nB: I'm afraid you can't.",
-        "A: Hello!\nB: I haven't seen you for a long time.",
-        "A: how many are there\nB: there are four or five",
-        "A: where are the pears\nB: there is a green box in the den",
-        "A: did you like it\nB: Yes, I did. It made me laugh.",
-        "A: did you like it\nB: no\nA: so you left",
-        "A: I was in the den.\nB: Can I see it?",
-        "A: She asked me.\nB: Then you'll have to tell her you can't come!",
-        "A: Are you going there?\nB: Yes. All of them will be there.",
-        "A: It is nice here.\nB: I've been here a few times.",
-        "A: Did you look?\nB: I can't find the pen or the key.",
-        "A: Noah has a car, he's coming.",
-        "A: Did you see the cat?\nB: No, I didn't.\nA: Or the dog?",
-        "A: Is the cat here?\nB: Yes, it is.\nA: What about the dog?\nB: The dog is here, too.",
-    ],
-)
-def test_what_others_take_up_is_not_negated(text: str) -> None:
-    assert not outcomes(negation, text)
-
-
 def test_a_reply_is_negated_before_a_statement() -> None:
     text = "A: where was Noah\nB: he was in the den\nA: did Mia see him\nB: no, she didn't"
     assert outcomes(negation, text, agents=["Noah", "Mia"]) == {
@@ -311,97 +231,6 @@ def test_a_whole_reply_is_turned_round() -> None:
 
 
 # Quantity -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "There are two flights: one leaves at nine.",
-        "There are two flight available.",
-        "There are two flights. The other one is full.",
-        "I have two sisters, Ann and Mary.",
-        "I need another $ 50.",
-        "It is ten.",
-        "Come by ten.",
-        "that is the only one",
-        "One day we will meet.",
-        "open 24 hours",
-        "He lives at 25 Elm Street.",
-        "See Book Two.",
-        "an hour and a half",
-        "a day or two",
-        "you two can go",
-        "a book or two afterward",
-        "The two cups that Ann gave us are here.",
-        "They cost $1, $2 and $5.",
-    ],
-)
-def test_numbers_of_particular_things_are_left_alone(text: str) -> None:
-    assert not outcomes(
-        quantity_change, f"A: {text}", objects=["flight"] if "flight" in text else []
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("about a mile away", {"about two miles away"}),
-        ("for an hour", {"for two hours"}),
-        ("take it twice a day", {"take it three times a day"}),
-        ("I bought a pair of shoes.", {"I bought two pairs of shoes."}),
-        ("one or two days", {"two or three days"}),
-        (
-            "Are all here?\nB: All three.",
-            {f"Are all here?\nB: All {number}." for number in ("four", "five", "six")},
-        ),
-    ],
-)
-def test_a_measure_is_one(text: str, altered: set[str]) -> None:
-    assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "two files or three",
-        "two files or maybe three",
-        "two, maybe three files",
-        "from two files to four",
-        "two files to four",
-        "two or even three files",
-        "two files, not three",
-        "two of the three files",
-        "Two of the three did.",
-        "two out of three files",
-        "We need 20 dollars or 25.",
-        "We have four cups. Two are in the hall.\nB: Two are in the den.",
-        "There are six of us, seven with the baby.",
-        "I got six.\nB: Six files?",
-        "two dozen files or three",
-        "once or twice a day",
-        "twice a day or three times",
-        "a cup of tea or two",
-    ],
-)
-def test_numbers_that_depend_on_one_another_are_left_alone(text: str) -> None:
-    assert not outcomes(quantity_change, f"A: {text}")
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("two or so", {"three or so", "four or so"}),
-        ("two dozen eggs", {"three dozen eggs", "four dozen eggs"}),
-        ("two cups in the box\nB: No, three.", {"one cup in the box\nB: No, three."}
-         | {f"two cups in the box\nB: No, {number}." for number in ("four", "five", "six")}),
-        ("I have five cups.\nB: I know.\nA: Four are here.",
-         {f"I have {number} cups.\nB: I know.\nA: Four are here." for number in ("six", "seven", "eight", "nine", "ten")}
-         | {f"I have five cups.\nB: I know.\nA: {number} are here." for number in ("Three", "Two")}
-         | {"I have five cups.\nB: I know.\nA: One is here."}),
-    ],
-)  # fmt: skip
-def test_a_number_stays_apart_from_others_of_the_same_things(text: str, altered: set[str]) -> None:
-    assert outcomes(quantity_change, f"A: {text}") == {f"A: {result}" for result in altered}
 
 
 @pytest.mark.parametrize(
@@ -462,126 +291,6 @@ def test_what_an_ordinal_counts_into_only_grows(text: str, numbers: str) -> None
 
 
 # Quantifiers and connectives ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("I lived here all my life.", "I lived here most of my life."),
-        ("Many people have it.", "Some people have it."),
-        ("I took a few days off.", "I took several days off."),
-        ("Some very old houses were sold.", "Many very old houses were sold."),
-        ("Do you have any other questions?", "Do you have some other questions?"),
-        ("it hurts a lot", "it hurts a little"),
-    ],
-)
-def test_other_quantifiers_change_where_all_and_some_do_not(text: str, altered: str) -> None:
-    assert outcomes(quantifier_change, f"A: {text}") == {f"A: {altered}"}
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["I want to buy some cards.", "Some cards, please.", "Thanks a lot.", "Many thanks.", "quite a few days", "how many days", "There aren't any days, are there?"],
-)  # fmt: skip
-def test_phrases_with_a_quantifier_are_left_alone(text: str) -> None:
-    assert not outcomes(quantifier_change, f"A: {text}")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Some of the cups are in the hall and some of them are in the attic",
-        "I put some cups in the hall and some in the attic.",
-        "Some of the cups are in the hall. The rest are in the attic.",
-        "Some of the cups are in the hall.\nB: And the others?",
-        "Some of the cups are in the hall, the other ones are in the attic.",
-        "Some of the cups are here, two are there.",
-        "Some of the cups are red, the older ones are grey.",
-        "Some of the cups are here and two cups are there.",
-        "Some of the cups are here.\nB: Where are the other cups?",
-        "Some of the cups are here.\nB: Good.\nA: Some of the cups are there.",
-        "Some of us went by bus, most of us walked.",
-        "Some of the cups are red, but none of them are big.",
-        "All of us have, except Noah.",
-        "All of us but Noah left.",
-        "All of you, please sit down.",
-        "Are all of the cups here?\nB: Most are.",
-        "All the cups are here.\nB: All of them?",
-        "Are all of the cups here?\nB: No, some of them are there.",
-        "Are some of the cups here?\nB: Yes, some of them are, one isn't.",
-    ],
-)
-def test_a_part_of_the_same_things_as_another_is_left_alone(text: str) -> None:
-    assert not outcomes(quantifier_change, f"A: {text}", objects=["cups"] * ("cups" in text))
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        (
-            "Some cups are in the hall; some are in the attic.",
-            {"Many cups are in the hall; some are in the attic."},
-        ),
-        (
-            "Some of the cups are red, all of the plates are.",
-            {
-                "All of the cups are red, all of the plates are.",
-                "Some of the cups are red, some of the plates are.",
-            },
-        ),
-        (
-            "Are all of the cups here?\nB: Two of them are.",
-            {"Are some of the cups here?\nB: Two of them are."},
-        ),
-    ],
-)
-def test_parts_of_other_things_change(text: str, altered: set[str]) -> None:
-    assert outcomes(quantifier_change, f"A: {text}", objects=["cups"]) == {
-        f"A: {result}" for result in altered
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I have two sisters there, Ann and Mary.",
-        "Hi, Ann and Mary!",
-        "I can't find Ann or Mary.",
-        "Either Ann or Mary did it, I forget which.",
-        "You saw Ann or Mary.\nB: Which one?",
-        "I put them there and went to the den.",
-        "The pears are here, and the plums are there.",
-        "Would you like tea or coffee?",
-        "Would you like a single room or a double room?",
-        "it is in the den or the hall",
-        "Hurry up or the bus will leave.",
-        "Ann and Mary left. They were tired.",
-        "Mr. and Mrs. Smith",
-        "He was born and raised here.",
-        "I have two brothers and a sister.",
-        "My boss is friendly and my office is big.",
-        "One is a teacher and the other is still at school.",
-    ],
-)
-def test_what_is_no_pair_of_nouns_is_left_joined(text: str) -> None:
-    assert not outcomes(connective_change, f"A: {text}")
-
-
-@pytest.mark.parametrize(
-    ("text", "may_offer"),
-    [
-        ("Is the cat here?\nB: Yes, it is.\nA: And the dog?", False),
-        ("Where is the cat? And the dog?", False),
-        ("I saw the cat.\nB: And the dog?", False),
-        ("Is the cat here?\nB: No, it isn't.\nA: And the dog?", True),
-        ("Did you see the cat? And the dog?", True),
-    ],
-)
-def test_a_fragment_offers_something_else_only_where_that_is_open(
-    text: str, may_offer: bool
-) -> None:
-    altered = outcomes(connective_change, f"A: {text}", objects=["dog"])
-    assert altered == ({f"A: {text}".replace("And", "Or")} if may_offer else set())
 
 
 def test_a_verb_agrees_with_joined_nouns_that_have_adjectives() -> None:

@@ -177,40 +177,6 @@ def test_nobody_is_mentioned_twice_in_a_sentence(text: str) -> None:
     assert results(variable_swap, f"{text.rstrip('.')}. Noah came back.", entities)
 
 
-@pytest.mark.parametrize(
-    ("text", "swapped"),
-    [
-        ("Noah's hat and Owen’s scarf", "Owen's hat and Noah’s scarf"),
-        ("NOAH saw Owen", "OWEN saw Noah"),
-        ("noah saw Owen, not Noah", "noah saw Noah, not Owen"),
-        (
-            "Noah-like, Noahs, Owenite; Owen, Noah",
-            "Noah-like, Noahs, Owenite; Noah, Owen",
-        ),
-        ("'Noah' and \"Owen\"", "'Owen' and \"Noah\""),
-        ("Noah'll see Owen", "Owen'll see Noah"),
-    ],
-)
-def test_names_in_all_their_guises(text: str, swapped: str) -> None:
-    found = results(variable_swap, text, Entities(("Noah", "Owen"), (), ()))
-    assert found == {swapped}
-
-
-@pytest.mark.parametrize(
-    ("text", "swapped"),
-    [
-        ("an apple, not a pear", "a pear, not an apple"),
-        ("An apple or my pears", "A pear or my apples"),
-        ("Apples, an old apple, APPLES, pears", "Pears, an old pear, PEARS, apples"),
-        ("AN APPLE is a pear", "A PEAR is an apple"),
-        ("the apples' colour, the pears", "the pears' colour, the apples"),
-        ("pineapples, an apple-pie, apples; pears", "pineapples, an apple-pie, pears; apples"),
-    ],
-)
-def test_objects_keep_their_number_case_and_article(text: str, swapped: str) -> None:
-    assert results(variable_swap, text, Entities((), ("apples", "pear"), ())) == {swapped}
-
-
 def test_possessives_of_plurals_without_s() -> None:
     entities = Entities((), ("geese", "ducks"), ())
     assert results(variable_swap, "the geese's pond, the ducks' barn", entities) == {
@@ -308,28 +274,6 @@ def test_letter_case_is_kept(conversation: str, seed: int) -> None:
 # Quantity -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("I saw one apple.", {"I saw two apples."}),
-        ("One apple is red.", {"Two apples are red."}),
-        ("one of them is there", {"two of them are there"}),
-        ("there is one", {"there are two"}),
-        ("there's one apple", {"there are two apples"}),
-        ("Two are there.", {"One is there.", "Three are there.", "Four are there."}),
-        ("are two of them there", {"is one of them there", *(f"are {n} of them there" for n in ("three", "four"))}),
-        ("two green apples were red", {"one green apple was red", *(f"{n} green apples were red" for n in ("three", "four"))}),
-        ("I have 2 apples", {"I have 1 apple", "I have 3 apples", "I have 4 apples"}),
-        ("TWO APPLES", {"ONE APPLE", "THREE APPLES", "FOUR APPLES"}),
-        ("all two apples", {"all three apples", "all four apples"}),
-        ("two or three days", {"one or two days", "three or four days", "four or five days"}),
-        ("an 8 is in it", {f"{'an' if n == 11 else 'a'} {n} is in it" for n in range(1, 17) if n != 8}),
-    ],
-)  # fmt: skip
-def test_numbers_change_with_what_agrees(text: str, altered: set[str]) -> None:
-    assert results(quantity_change, text, Entities((), ("apple",), ())) == altered
-
-
 def test_quantity_of_the_paper_stays_in_its_range() -> None:
     found = results(quantity_change, "There are four apples in the kitchen.")
     words = ("two", "three", "five", "six", "seven", "eight")
@@ -348,20 +292,6 @@ def test_digits_stay_digits_and_words_words() -> None:
     assert all("," in text.split()[1] or len(text.split()[1]) <= 3 for text in results(quantity_change, "pay 1,200 now"))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "that one", "this one is", "no one is there", "which one", "I want one.", "the one I like",
-        "one can see", "one another", "someone", "the two-year-old", "at 9:00", "it's five to eight",
-        "two and a half apples", "in 1995", "room 212", "July 13", "1.5 apples", "he is no. 3",
-        "born in nineteen eighty", "at two", "2 p.m.", "0 apples", "5 o'clock", "the 13th", "Route 66",
-        "one book is here",
-    ],
-)  # fmt: skip
-def test_what_is_no_quantity_is_left_alone(text: str) -> None:
-    assert not results(quantity_change, text, Entities((), ("apple",), ()))
-
-
 def test_a_number_at_the_start_of_a_line_without_a_label_is_found() -> None:
     assert apply(quantity_change, "5 apples are here.") is not None
 
@@ -373,74 +303,7 @@ def test_large_numbers_take_no_longer() -> None:
 # Quantifiers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("Jayden placed some apples in kitchen.", "Jayden placed all apples in kitchen."),
-        ("All grapefruits are in the playroom.", "Some grapefruits are in the playroom."),
-        ("Elizabeth handled all the grapes.", "Elizabeth handled some of the grapes."),
-        ("he took all of the grapes", "he took some of the grapes"),
-        ("some of the grapes", "all of the grapes"),
-        ("ALL THE GRAPES", "SOME OF THE GRAPES"),
-        ("All of them are there", "Some of them are there"),
-        ("are some of the grapes there", "are all of the grapes there"),
-        ("some are there", "all are there"),
-        ("all my friends left", "some of my friends left"),
-        ("Some people have it", "All people have it"),
-        ("all other films", "some other films"),
-    ],
-)
-def test_quantifiers(text: str, altered: str) -> None:
-    assert results(quantifier_change, text, Entities((), ("apples",), ())) == {altered}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "not at all", "after all", "all right", "that is all", "someone", "all-purpose flour",
-        "they are all there", "they all left",
-        "all three apples", "all of a sudden", "all the same", "not all the apples", "I bought some",
-        "nearly all apples", "first of all", "some day", "I only had some apples", "some more",
-    ],
-)  # fmt: skip
-def test_what_is_no_quantifier_is_left_alone(text: str) -> None:
-    assert not results(quantifier_change, text, Entities((), ("apples",), ()))
-
-
 # Connectives --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("Apples are in the kitchen and bedroom.", "Apples are in the kitchen or bedroom."),
-        ("Jack put apples and oranges there", "Jack put apples or oranges there"),
-        ("her hands and feet", "her hands or feet"),
-        ("And the pumpkins?", "Or the pumpkins?"),
-        ("either the den or the hall", "both the den and the hall"),
-        ("Both Noah and Owen left", "Either Noah or Owen left"),
-        ("Noah and Owen are here", "Noah or Owen is here"),
-        ("the fig or the pear is here", "the fig and the pear are here"),
-        ("figs and pears are here", "figs or pears are here"),
-        ("FIGS AND PEARS", "FIGS OR PEARS"),
-        ("Lily and I put them there", "Lily or I put them there"),
-    ],
-)
-def test_connectives(text: str, altered: str) -> None:
-    assert results(connective_change, text) == {altered}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "hands", "one or two", "two and a half", "4 or 5", "two dollars and sixty cents", "a day or two",
-        "an hour or so", "and so on", "again and again", "nice and warm", "go and see", "up and down",
-        "between the den and the hall", "whether it rains or snows", "Either Noah left or Owen did",
-        "are Noah and Owen here", "Sit down and I'll help", "Bye! And take care.", "Rock-and-roll",
-    ],
-)  # fmt: skip
-def test_what_connects_nothing_is_left_alone(text: str) -> None:
-    assert not results(connective_change, text)
 
 
 def test_no_connective_inside_an_entity() -> None:
@@ -449,49 +312,6 @@ def test_no_connective_inside_an_entity() -> None:
 
 
 # Negation -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "altered"),
-    [
-        ("he didn't", "he did"),
-        ("he did", "he didn't"),
-        ("no, she didn't", "yes, she did"),
-        ("Yes, I was there.", "No, I wasn't there."),
-        ("No. I didn't.", "Yes. I did."),
-        ("yes, there are some in the attic", "no, there aren't any in the attic"),
-        ("there aren't any apples", "there are some apples"),
-        ("I was not there", "I was there"),
-        ("He cannot swim", "He can swim"),
-        ("I'm hungry", "I'm not hungry"),
-        ("They’re here", "They’re not here"),
-        ("She isn’t here", "She is here"),
-        ("I have seen it", "I haven't seen it"),
-        ("HE DID", "HE DIDN'T"),
-        ("No, Ruth is in the hall", "No, Ruth isn't in the hall"),
-        ("They will be.", "They won't be."),
-        ("all of them are in the den", "not all of them are in the den"),
-        ("some are in the den", "some are not in the den"),
-    ],
-)
-def test_negation(text: str, altered: str) -> None:
-    assert results(negation, text, Entities(("Ruth",), (), ()) if "Ruth" in text else NOBODY) == {
-        altered
-    }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "are they here", "where was he", "Is it?", "then where are they", "he did the dishes",
-        "I have three apples", "nobody is here", "no apples are here", "He is never here",
-        "I know what he did", "so did I", "a can of beans", "I didn't see anyone", "he's here, isn't he",
-        "you may have", "I had to go", "Bill's is here, I never knew", "he didn't went", "Here you are.",
-        "Yes, I left them and he is there",
-    ],
-)  # fmt: skip
-def test_what_cannot_be_negated_is_left_alone(text: str) -> None:
-    assert not results(negation, text)
 
 
 # Inconsistent data --------------------------------------------------------------------------------

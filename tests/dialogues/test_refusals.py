@@ -1,0 +1,131 @@
+"""What generated dialogues refuse, and the line that says why."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.dialogues.export import write_groups
+from pragworld_tasks.dialogues.generate import Group, generate
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.dialogues.tracking import tracking_documents
+from pragworld_tasks.errors import InputError
+
+EITHER = "pass either --out FILE, to write, or --show, to read"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", EITHER),
+        ("--out x.csv --show", EITHER),
+        ("--out x.txt", "the format '.txt' is unknown; use .csv, .jsonl or .parquet"),
+        ("--out .", ". is no name of a file; use another, such as train.csv"),
+        ("--out mine.csv", "mine.csv exists; pass --overwrite, or another name"),
+        ("--out x.csv --groups 0", "groups must be at least 1, not 0"),
+        ("--out x.csv --split dev", "there is no generated split 'dev'; use train,"),
+        ("--out x.csv --domains house", "there is no domain 'house'; use household,"),
+        ("--out x.csv --domains ", "there is no domain ''; use household,"),
+        ("--out x.csv --undetermined x", "undetermined must be keep or drop, not 'x'"),
+        ("--out x.csv --flips 0.9", "flips must be a share from 0.2 to 0.5, not 0.9"),
+        ("--out x.csv --flips nan", "flips must be a share from 0.2 to 0.5, not nan"),
+        ("--out x.csv --held-out-alteration Swap", "there is no alteration 'Swap'; use Negation,"),
+        ("--out x.csv --alterations Swap", "there is no alteration 'Swap'; use"),
+        ("--out x.csv --alterations Negation=2,Negation=3", "alteration 'Negation' has two weights; leave one out"),
+        ("--out x.csv --alterations Negation=-1", "the weight of alteration 'Negation' must be a number from 1e-06 to 1,000,000, not -1.0"),
+        ("--out x.csv --alterations Negation=two", "the weight of alteration 'Negation' must be a number from 1e-06 to 1,000,000, not 'two'"),
+        ("--out x.csv --alterations Negation --held-out-alteration Negation", "the only alteration, 'Negation', is held out of split 'train'; add others"),
+        ("--out x.csv --domains conversation --split test_long", "the domain 'conversation' has no split 'test_long'"),
+        ("--out x.csv --domains conversation --split test_vocabulary", "has no split 'test_vocabulary'; use train, validation"),
+    ],
+)  # fmt: skip
+def test_a_command_that_cannot_run_says_why_in_one_line(
+    arguments: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("mine")
+    with pytest.raises(SystemExit, match="2"):
+        main(["generate", *(arguments.split(" ") if arguments else [])])
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("mine.csv", "mine")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"domains": "everyday", "alterations": "Quantity Change"},
+            "dialogues of the domain 'everyday' have no amounts to alter; add another domain",
+        ),
+        (
+            {"alterations": {"Negation": 1, "Quantity Change": 1e16}},
+            "the weight of alteration 'Quantity Change' must be a number from 1e-06 to",
+        ),
+        (
+            {"domains": "conversation", "alterations": "Quantifier Change"},
+            "in conversations, only these alterations change an answer: Negation, Quantity Change",
+        ),
+        (
+            {"domains": "conversation", "alterations": dict.fromkeys(ALTERATIONS[:1], 1.0)},
+            "most conversations",
+        ),
+    ],
+)
+def test_settings_that_exclude_each_other(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        GeneratorSettings.from_metadata(settings)
+
+
+def test_entity_tracking_has_no_conversations() -> None:
+    settings = GeneratorSettings(domains=("household", "conversation"))
+    with pytest.raises(InputError, match="entity tracking has no domain 'conversation'"):
+        next(tracking_documents(settings))
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet", "x"])
+def test_what_exists_is_overwritten_only_when_told_to_and_before_any_work(
+    tmp_path: Path, name: str
+) -> None:
+    def no_groups() -> Iterator[Group]:
+        raise AssertionError("worked in vain")
+        yield
+
+    def failing_groups() -> Iterator[Group]:
+        yield from generate(GeneratorSettings(groups=2))
+        raise InputError("half way")
+
+    first, second = (list(generate(GeneratorSettings(groups=2, seed=seed))) for seed in (1, 2))
+    target, twin = tmp_path / name, tmp_path / f"other{Path(name).suffix}"
+    with pytest.raises(InputError, match="half way"):
+        write_groups(failing_groups(), target)
+    assert not list(tmp_path.iterdir())
+    write_groups(first, target)
+    with pytest.raises(InputError, match=f"{name} exists; pass --overwrite, or another name"):
+        write_groups(no_groups(), target)
+    write_groups(second, target, overwrite=True)
+    write_groups(second, twin)
+    for path in target.rglob("*") if target.is_dir() else [target]:
+        assert path.read_bytes() == (twin / path.relative_to(target)).read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {name, twin.name}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("x.csv", "x.csv: Is a directory; choose"), ("x", "x exists and is not a dataset's folder")],
+)
+def test_a_folder_of_others_is_never_overwritten(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.tex").touch()
+    with pytest.raises(InputError, match=message):
+        write_groups([], tmp_path / name, overwrite=True)
+    assert (tmp_path / name / "thesis.tex").exists()
