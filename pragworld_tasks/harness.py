@@ -10,15 +10,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from lm_eval.api.samplers import ContextSampler
+from lm_eval.api.task import ConfigurableTask
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit
+from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.prompts import (
     conventions_prompt,
     evaluation_prompt,
     label_prompt,
 )
-from pragworld_tasks.data.sources import load_split
-from pragworld_tasks.data.splits import own_documents
+from pragworld_tasks.data.sources import is_released
+from pragworld_tasks.data.splits import (
+    OWN,
+    generator_settings,
+    own_documents,
+    split_documents,
+)
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.task_metrics import (
     own_records,
@@ -28,6 +34,7 @@ from pragworld_tasks.evaluation.task_metrics import (
     score_response,
     share,
     share_stderr,
+    task_metric_names,
     to_records,
 )
 from pragworld_tasks.sensitivity.articulations import (
@@ -54,28 +61,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_responses",
-    "articulation_share",
-    "articulation_share_stderr",
     "conventions_prompt",
-    "estimate",
-    "estimate_stderr",
     "evaluation_prompt",
     "first_paraphrases",
     "label_prompt",
-    "robust_share",
-    "robust_share_stderr",
     "score_likelihoods",
     "score_response",
     "score_responses",
     "score_worded_likelihoods",
-    "share",
-    "share_stderr",
-    "unreadable",
-    "unreadable_stderr",
     "worded_prompt",
 ]
 
 Parameters = ParamSpec("Parameters")
+# Of the items of a metric: its value, and its standard error.
+Aggregations = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+_LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "variance"}
 
 
 def _data_set(
@@ -102,48 +103,23 @@ def _data_set(
 
 
 @_data_set
-def released_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
-    """Return the documents of a released split."""
-    return to_records(load_split(pragworld_split))
+def split_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
+    """Return the documents of a split; `metadata` has the settings of generated or own ones."""
+    documents = _documents(pragworld_split, metadata)
+    return own_records(documents) if pragworld_split == OWN else to_records(documents)
 
 
 @_data_set
-def released_articulation_dataset(pragworld_split: ReleasedSplit, **_: Any) -> list[dict[str, Any]]:
-    """Return the documents of a released split, each in ten wordings."""
-    return worded_records(load_split(pragworld_split))
+def originals_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
+    """Return documents without altered variants, which repeat their originals."""
+    documents = _documents(pragworld_split, metadata)
+    return to_records([document for document in documents if document.is_original])
 
 
 @_data_set
-def generated_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return generated documents; `metadata` may hold the fields of `GeneratorSettings`."""
-    return to_records(_generated(metadata))
-
-
-@_data_set
-def generated_originals_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return generated documents without altered variants, which repeat their originals."""
-    return to_records([document for document in _generated(metadata) if document.is_original])
-
-
-@_data_set
-def generated_articulation_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return generated documents, each in ten wordings."""
-    return worded_records(_generated(metadata))
-
-
-@_data_set
-def generated_tracking_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return generated entity tracking; the settings' groups are dialogues."""
-    from pragworld_tasks.dialogues.settings import TrackingSettings
-    from pragworld_tasks.dialogues.tracking import tracking_documents
-
-    return to_records(list(tracking_documents(TrackingSettings.from_metadata(metadata))))
-
-
-@_data_set
-def own_dataset(**metadata: Any) -> list[dict[str, Any]]:
-    """Return documents of the user's own; `metadata` names their file."""
-    return own_records(own_documents(metadata))
+def articulation_dataset(pragworld_split: Split, **metadata: Any) -> list[dict[str, Any]]:
+    """Return documents, each in ten wordings."""
+    return worded_records(_documents(pragworld_split, metadata))
 
 
 @_data_set
@@ -158,11 +134,72 @@ def own_question_dataset(**metadata: Any) -> list[dict[str, Any]]:
     return own_question_records(metadata)
 
 
-def _generated(metadata: Mapping[str, Any]) -> list[Document]:
-    from pragworld_tasks.dialogues.generate import documents, generate
-    from pragworld_tasks.dialogues.settings import GeneratorSettings
+def _documents(split: Split, metadata: Mapping[str, Any]) -> list[Document]:
+    if split == OWN:
+        return own_documents(metadata)
+    settings = None if is_released(split) else generator_settings(split, metadata)
+    return split_documents(split, settings)
 
-    return list(documents(generate(GeneratorSettings.from_metadata(metadata))))
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+class _MeasuredTask(ConfigurableTask):
+    """A task whose metrics are not in its file: they follow from what it measures.
+
+    Each metric has a standard error under `<metric>_stderr`, where lm-eval looks for it.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Build the task as lm-eval does, with a list of metrics."""
+        metric_list = [
+            {
+                "metric": name + suffix,
+                "aggregation": aggregation,
+                "higher_is_better": not suffix and name not in _LOWER_IS_BETTER,
+            }
+            for name, aggregations in self.aggregations(config).items()
+            for suffix, aggregation in zip(("", "_stderr"), aggregations, strict=True)
+        ]
+        kept = {name: value for name, value in config.items() if name != "class"}
+        super().__init__(config={**kept, "metric_list": metric_list})
+
+    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
+        """Return how the items of each metric give its value and its standard error."""
+        raise NotImplementedError
+
+
+class PragWorldTask(_MeasuredTask):
+    """A task with questions, each asked once."""
+
+    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
+        """Return those of the metrics that the documents of the split have."""
+        names = task_metric_names(config["dataset_kwargs"]["pragworld_split"])
+        return {
+            name: (robust_share, robust_share_stderr)
+            if name.startswith("robust")
+            else (share, share_stderr)
+            for name in names
+        }
+
+
+class ArticulationTask(_MeasuredTask):
+    """A task with questions in ten wordings."""
+
+    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
+        """Return those of sensitivity to the wording, and of accuracy."""
+        names = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
+        return dict.fromkeys(names, (articulation_share, articulation_share_stderr))
+
+
+class WorldModelTask(_MeasuredTask):
+    """A task with an open question in many paraphrases."""
+
+    def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
+        """Return those of the components of the variance, and of unreadable responses."""
+        components = ("ps", "as", "mu", "mvs", "ps_unbiased", "as_unbiased", "mu_unbiased")
+        estimates = dict.fromkeys((*components, "variance"), (estimate, estimate_stderr))
+        return {**estimates, "unreadable": (unreadable, unreadable_stderr)}
 
 
 class ZeroShotOnly(ContextSampler):

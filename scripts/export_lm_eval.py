@@ -18,17 +18,17 @@ from importlib.metadata import version
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 from hub_dataset import fill_template, write_new_folder
 
+from pragworld_tasks.data.documents import Split
 from pragworld_tasks.data.sources import COMMIT, FILES, HUB_DATASET, REPOSITORY
+from pragworld_tasks.evaluation.task_metrics import task_metric_names
 from pragworld_tasks.link import task_folder
 
 _FORMS = ("", "_label", "_mc")
-_INCLUDED = (
-    *("_pragworld", "_written", "_likelier"),
-    *("_metrics_manual", "_metrics_altered", "_metrics_entity_tracking"),
-)
+_INCLUDED = ("_pragworld", "_written", "_likelier")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,12 +87,32 @@ def _task_files(dataset: str) -> dict[str, str]:
 
 
 def _task_file(text: str, dataset: str) -> str:
+    """Return a task's file with the metrics that our class of tasks has from the split."""
+    text = text.replace("class: !function pragworld_tasks.harness.PragWorldTask\n", "")
     text = text.replace("!function pragworld_tasks.harness.", "!function utils.")
-    text = re.sub(r"dataset_kwargs: \{pragworld_split: (\w+)\}", r"dataset_name: \1", text)
+    if split := re.search(r"dataset_kwargs: \{pragworld_split: (\w+)\}", text):
+        text = text.replace(split[0], f"dataset_name: {split[1]}") + _metric_list(
+            cast("Split", split[1])
+        )
     return text.replace(
-        "custom_dataset: !function utils.released_dataset",
+        "custom_dataset: !function utils.split_dataset",
         f"dataset_path: {json.dumps(dataset)}\nprocess_docs: !function utils.process_docs",
     )
+
+
+def _metric_list(split: Split) -> str:
+    """Return the metrics of a task on a split, each with its standard error."""
+    lines = ["metric_list:"]
+    for name in task_metric_names(split):
+        share = "robust_share" if name.startswith("robust") else "share"
+        higher = json.dumps(name != "unreadable")
+        lines += [
+            f"  - {{metric: {name}, aggregation: !function utils.{share}, "
+            f"higher_is_better: {higher}}}",
+            f"  - {{metric: {name}_stderr, aggregation: !function utils.{share}_stderr, "
+            "higher_is_better: false}",
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def _utilities() -> str:

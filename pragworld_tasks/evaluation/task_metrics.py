@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
 
-from pragworld_tasks.data.documents import Answer, Document, documents_digest
+from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
+from pragworld_tasks.data.splits import OWN
 from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
@@ -103,6 +104,15 @@ def own_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return what `to_records` does, and in `metrics` which metrics documents of one's own have."""
     metrics = list(shown_tallies(to_run(documents, [None] * len(documents)), "own"))
     return [{**record, "metrics": metrics} for record in to_records(documents)]
+
+
+def task_metric_names(split: Split) -> list[str]:
+    """Return the metrics of a task on a split; documents of one's own may lack some of them."""
+    of_split: Split = "generated" if split == OWN else split
+    names = [*shown_tallies(to_run([], []), of_split)]
+    if split == "manual":
+        names += [f"{name}_published" for name in PUBLISHED]
+    return [*names, *TURNS_AGO] if split == "generated_entity_tracking" else names
 
 
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from pragworld_tasks.evaluation.run_record import (
 )
 from pragworld_tasks.evaluation.runs import RECORD, NamedRun
 from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.task_metrics import task_metric_names
 from pragworld_tasks.files import Where, read_json, read_json_lines, refusing, write_folder
 from pragworld_tasks.leaderboard.logged_requests import logged_prompt
 from pragworld_tasks.leaderboard.runs import BoardRun, check_common_documents, load_runs
@@ -383,5 +384,6 @@ def _task_of(record: RunRecord, samples: Path) -> _Task:
         "multiple_choice" if choices else "generate_until"
     ):
         raise InputError(f"{samples}: {task} is not a task with questions")
-    metrics = frozenset(metric["metric"] for metric in settings["metric_list"])
+    names = task_metric_names(record.data.split)
+    metrics = frozenset(name + suffix for name in names for suffix in ("", "_stderr"))
     return _Task(task, settings["doc_to_text"], choices, metrics, settings["process_results"])

@@ -436,7 +436,7 @@ def test_every_document_is_counted_in_the_same_metrics(
 ) -> None:
     """Processes that evaluate parts of the documents would wait for each other otherwise."""
     path = write(tmp_path / "mine.jsonl", records)
-    for record in harness.own_dataset(documents=str(path))["test"]:
+    for record in harness.split_dataset("own", documents=str(path))["test"]:
         for items in (
             harness.score_response(record, ["No."]),
             harness.score_likelihoods(record, [(-1.0, True), (-2.0, False)]),

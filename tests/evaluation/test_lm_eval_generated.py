@@ -143,7 +143,9 @@ def test_invalid_metadata_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
 
 
 def test_other_metadata_is_ignored() -> None:
-    dataset = harness.generated_dataset(groups=2, pretrained="x", domains="shop", split="test_long")
+    dataset = harness.split_dataset(
+        "generated", groups=2, pretrained="x", domains="shop", split="test_long"
+    )
     expected = GeneratorSettings(groups=2, domains=("shop",), split="test_long")
     expected_contexts = [document.context for document in documents(generate(expected))]
     assert dataset["test"]["context"] == expected_contexts

@@ -24,7 +24,7 @@ from pragworld_tasks.evaluation.metrics import bootstrap_intervals
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
-from pragworld_tasks.harness import generated_tracking_dataset
+from pragworld_tasks.harness import split_dataset
 from pragworld_tasks.leaderboard.runs import load_runs
 from pragworld_tasks.leaderboard.submission import to_submissions
 
@@ -139,8 +139,8 @@ def test_alterations_have_no_effect_on_entity_tracking(tmp_path: Path) -> None:
     """Dialogues of the domain everyday have no amounts, and alterations of nothing else."""
     task, settings = "pragworld_generated_entity_tracking", {"groups": 2, "domains": "everyday"}
     altered = {**settings, "alterations": "Quantity Change", "flips": 0.5}
-    logged = generated_tracking_dataset(**altered)["test"].to_list()
-    assert logged == generated_tracking_dataset(**settings)["test"].to_list()
+    logged = split_dataset("generated_entity_tracking", **altered)["test"].to_list()
+    assert logged == split_dataset("generated_entity_tracking", **settings)["test"].to_list()
     results = {**RESULTS, "configs": {task: {"metadata": altered}}}
     (tmp_path / f"results_{DATE}.json").write_text(json.dumps(results))
     samples = [json.dumps({"doc": doc, "filtered_resps": ["no"]}) + "\n" for doc in logged]

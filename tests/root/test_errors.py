@@ -12,24 +12,25 @@ from lm_eval_runs import LmEval
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.harness import (
-    generated_articulation_dataset,
-    generated_dataset,
-    generated_originals_dataset,
-    generated_tracking_dataset,
+    articulation_dataset,
+    originals_dataset,
     own_question_dataset,
     question_dataset,
+    split_dataset,
 )
 
+GENERATED = {"pragworld_split": "generated"}
+TRACKING = {"pragworld_split": "generated_entity_tracking"}
 SETTINGS = [*(field.name for field in fields(GeneratorSettings)), "paraphrases", "values", "unit"]
 
 
 @pytest.mark.parametrize(
     ("data_set", "metadata", "key", "setting"),
     [
-        (generated_dataset, {"group": 5, "groups": 1}, "group", "groups"),
-        (generated_originals_dataset, {"Seed": 5, "groups": 1}, "Seed", "seed"),
-        (generated_articulation_dataset, {"domain": "shop", "groups": 1}, "domain", "domains"),
-        (generated_tracking_dataset, {"num_groups": 5, "groups": 1}, "num_groups", "groups"),
+        (split_dataset, {**GENERATED, "group": 5, "groups": 1}, "group", "groups"),
+        (originals_dataset, {**GENERATED, "Seed": 5, "groups": 1}, "Seed", "seed"),
+        (articulation_dataset, {**GENERATED, "domain": "shop", "groups": 1}, "domain", "domains"),
+        (split_dataset, {**TRACKING, "num_groups": 5, "groups": 1}, "num_groups", "groups"),
         (
             question_dataset,
             {"world_model_question": "finance_car", "paraphrase": "mine.jsonl"},

@@ -10,30 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lm_eval.api.metrics import aggregate_subtask_metrics
-from lm_eval.tasks._yaml_loader import load_yaml
+from lm_eval.tasks import TaskManager
 from lm_eval.utils import warning_once
 from places import SAMPLES
 
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.dialogues.generate import documents, generate
-from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
-from pragworld_tasks.evaluation.task_metrics import Clustered, to_records
-from pragworld_tasks.harness import (
-    ZeroShotOnly,
-    released_dataset,
+from pragworld_tasks.evaluation.task_metrics import (
+    Clustered,
     robust_share,
     robust_share_stderr,
     score_likelihoods,
     score_response,
     share,
     share_stderr,
+    to_records,
 )
+from pragworld_tasks.harness import PragWorldTask, ZeroShotOnly, split_dataset
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
@@ -75,21 +72,28 @@ def test_items_in_any_order_give_the_metrics_of_the_run(
             assert found[metric] == ("N/A" if math.isnan(value) else pytest.approx(value))
 
 
-def test_the_task_files_list_the_metrics_that_there_are() -> None:
-    some: dict[str, Document] = {
-        split: file.read(SAMPLES / file.path)[0] for split, file in FILES.items()
-    }
-    some["altered"] = some.pop("synthetic")
-    settings = GeneratorSettings(groups=1)
-    some["generated_entity_tracking"] = next(tracking_documents(settings))
-    by_file = [*some.items(), ("generated", next(documents(generate(settings))))]
-    for name, document in by_file:
-        listed = load_yaml(task_folder() / f"_metrics_{name}.yaml")["metric_list"]
-        aggregations = {one["metric"]: one["aggregation"] for one in listed}
-        assert set(aggregations) == set(score_response(to_records([document])[0], ["No"]))
+def test_a_task_has_the_metrics_that_its_documents_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    manager = TaskManager(
+        include_path=str(task_folder()), include_defaults=False, metadata={"groups": 1}
+    )
+    for name in (
+        "manual",
+        "synthetic",
+        "entity_tracking",
+        "generated",
+        "generated_entity_tracking",
+    ):
+        (task,) = manager.load([f"pragworld_{name}"])["tasks"].values()
+        assert isinstance(task, PragWorldTask)
+        items = task.process_results(task.eval_docs[0], ["No"])
+        aggregations = task.aggregation()
+        assert set(aggregations) == set(items) == set(task.higher_is_better())
         for metric, function in aggregations.items():
             stem = "robust_share" if metric.startswith("robust") else "share"
             assert function.__name__ == stem + ("_stderr" if metric.endswith("_stderr") else "")
+            worse = metric == "unreadable" or metric.endswith("_stderr")
+            assert task.higher_is_better()[metric] is not worse
 
 
 def test_entity_tracking_has_no_robust_accuracy() -> None:
@@ -144,9 +148,7 @@ def test_data_set_is_documents_whatever_else_lm_eval_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    documents = released_dataset("manual", version=1.0, split="other", pretrained="some/model")[
-        "test"
-    ]
+    documents = split_dataset("manual", version=1.0, split="other", pretrained="some/model")["test"]
     assert list(documents) == RECORDS
     fields = {name: documents[0][name] for name in Document.__slots__}
     assert Document(**fields) == DOCUMENTS[0]

@@ -13,11 +13,11 @@ from lm_eval_runs import Evaluation, LmEval
 from places import ROOT
 from servers import serve
 
-from pragworld_tasks.harness import estimate
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.paraphrases import shipped_paraphrases
 from pragworld_tasks.sensitivity.world_model_tasks import (
+    estimate,
     score_responses,
 )
 from pragworld_tasks.tiny import tiny_folder
