@@ -23,98 +23,38 @@ from pragworld_tasks.errors import logger
 from pragworld_tasks.evaluation.answers import likelier_answer
 from pragworld_tasks.evaluation.metrics import Tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, to_records
+from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import entropy_components
 
 METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
-
-# How the question is put, and the prompt around it. Wording 0, before these, is Prompt 2 of the
-# PragWorld paper. The words of the question stay: no change of them is certain to keep grammar and
-# answer in every split. What is added to them keeps the answer of any yes/no question: it is marked
-# as one, quoted, or made part of the question whether yes is right.
-_REWORDINGS = (
-    (
-        "$question",
-        "Here is a conversation between two people.\n$context\n\n"
-        "Question about the conversation: $question\n"
-        "Reply with yes or with no, and nothing else.\nAnswer:",
-    ),
-    (
-        "$unmarked, yes or no?",
-        "Two speakers, one dialogue:\n$context\n\n"
-        "Going by what is said in it: $question\nIn one word:",
-    ),
-    (
-        'Somebody who has followed the exchange is asked, "$question"',
-        "Please read the following exchange carefully.\n\n$context\n\n"
-        "$question\nThe person may only say yes or no. The person says:",
-    ),
-    (
-        'Is yes the right answer to the question "$question"?',
-        "You will be given a question, and then a conversation in which two persons take part. "
-        "The answer has to be yes or no.\n\nQuestion: $question\n\n"
-        "Conversation:\n$context\n\nAnswer:",
-    ),
-    (
-        "$question",
-        "Transcript\n----------\n$context\n----------\nQ: $question\nA (yes/no):",
-    ),
-    (
-        'If someone asked me "$question", would it be right to say yes?',
-        "I overheard the following.\n$context\n\n"
-        "Could you help me with it? $question\nA plain yes or no will do.\nYour reply:",
-    ),
-    (
-        "$question",
-        "The speakers below take turns.\n\n$context\n\n"
-        "TASK: decide whether the correct answer to the question is yes or no.\n"
-        "QUESTION: $question\nDECISION:",
-    ),
-    (
-        'Is the question "$question" to be answered with yes?',
-        "$context\n\n"
-        "You have read a talk between two people. $question\nAnswer no or yes.\nAnswer:",
-    ),
-    (
-        "Yes or no: $question",
-        "Consider what these two say to each other:\n$context\n\n"
-        "Respond to this on the basis of their words alone. $question\nResponse:",
-    ),
-)
+_REWORDINGS = read_package_toml(__package__, "rewordings.toml")["rewordings"]
 WORDINGS = 1 + len(_REWORDINGS)
 
 
 def worded_question(question: str, wording: int) -> str:
-    """Return a question as it is put in a wording; the answer stays what it is.
-
-    Args:
-        question: any question that is answered by yes or no.
-        wording: 0 to 9; 0 leaves the question unchanged.
+    """Return a yes/no question as it is put in a wording, 0 to 9; the answer stays what it is.
 
     Examples:
-        >>> worded_question("Is Bob there?", 2)
-        'Is Bob there, yes or no?'
+        >>> worded_question("Is Bob there?", 0)
+        'Is Bob there?'
         >>> worded_question("Is Bob there?", 8)
         'Is the question "Is Bob there?" to be answered with yes?'
     """
     if wording == 0:
         return question
     question = question.strip()
-    form, _ = _REWORDINGS[wording - 1]
-    return Template(form).substitute(question=question, unmarked=question.removesuffix("?"))
+    form = Template(_REWORDINGS[wording - 1]["question"])
+    return form.substitute(question=question, unmarked=question.removesuffix("?"))
 
 
 def worded_prompt(document: Mapping[str, Any]) -> str:
-    """Return the prompt of a document in its wording.
-
-    Args:
-        document: a mapping with a `context`, a `question` and a `wording`, 0 to 9; 0 is Prompt 2.
-    """
+    """Return the prompt of a document in its `wording`, 0 to 9; 0 is Prompt 2."""
     wording = document["wording"]
     if wording == 0:
         return label_prompt(document)
-    _, prompt = _REWORDINGS[wording - 1]
     question = worded_question(document["question"], wording)
-    return Template(prompt).substitute(context=document["context"], question=question)
+    prompt = Template(_REWORDINGS[wording - 1]["prompt"])
+    return prompt.substitute(context=document["context"], question=question)
 
 
 def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
@@ -133,11 +73,9 @@ class Worded(NamedTuple):
     """What every metric needs to know about a document in a wording.
 
     Attributes:
-        group, size: the document's group, and the number of its documents in the whole split.
-        row: the document's row.
-        wording: 0 to 9.
-        yes: probability of yes among yes and no.
-        right: whether the likelier answer is the gold one.
+        group, size: The document's group, and the number of its documents in the whole split.
+        yes: Probability of yes among yes and no.
+        right: Whether the likelier answer is the gold one.
     """
 
     group: int
@@ -192,27 +130,27 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
     Entropies are summed over groups before one is divided by another. So a group on which the model
     is certain, whose own shares would be noise divided by almost nothing, has little weight.
     """
-    groups = _whole_groups(items)
     parts, right = [], []  # a row for each group
-    for group in groups:
-        yes = np.array([[item.yes for item in document] for document in group]).T
+    for documents in _whole_groups(items):
+        yes = np.array([[item.yes for item in document] for document in documents]).T
         found = entropy_components(np.stack([yes, 1 - yes], axis=-1), np.ones_like(yes))
         shares = np.nan_to_num([found.ps, found.as_, found.mu])  # NaN where the entropy is 0
         parts.append(shares * found.variance)
-        right.append(np.array([[item.right for item in document] for document in group]))
-    purpose, articulation, chance = np.reshape(parts, (len(groups), 3)).T
+        right.append(np.array([[item.right for item in document] for document in documents]))
+    purpose, articulation, chance = np.reshape(parts, (-1, 3)).T
     total = purpose + articulation + chance
-    documents = np.array([len(one) for one in right], dtype=np.float64)
-    by_wording = np.reshape([one.sum(axis=0) for one in right], (len(groups), WORDINGS))
+    sizes = np.array([len(of_group) for of_group in right], dtype=np.float64)
+    by_wording = np.reshape([of_group.sum(axis=0) for of_group in right], (-1, WORDINGS))
     worst = by_wording.sum(axis=0).argmin()
+    all_right = np.array([float(of_group.all()) for of_group in right])
     return {
         "ps": Tally(purpose, total),
         "as": Tally(articulation, total),
         "mu": Tally(chance, total),
         "mvs": Tally(purpose, purpose + articulation),
-        "acc": Tally(by_wording.sum(axis=1) / WORDINGS, documents),
-        "acc_worst_wording": Tally(by_wording[:, worst].astype(np.float64), documents),
-        "robust_acc": Tally(np.array([float(one.all()) for one in right]), np.ones(len(groups))),
+        "acc": Tally(by_wording.sum(axis=1) / WORDINGS, sizes),
+        "acc_worst_wording": Tally(by_wording[:, worst].astype(np.float64), sizes),
+        "robust_acc": Tally(all_right, np.ones(len(right))),
     }
 
 

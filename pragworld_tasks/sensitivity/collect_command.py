@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.sensitivity.collection import CollectionSettings, collect
+from pragworld_tasks.command_line import Commands, add_command, at_least
+from pragworld_tasks.sensitivity.collection import collect
 
 
 def add_collect(commands: Commands) -> None:
@@ -20,17 +20,11 @@ def add_collect(commands: Commands) -> None:
         "  --model hf --model_args pretrained=… --apply_chat_template",
     )
     command.add_argument("--output_path", required=True, type=Path, metavar="FOLDER")
-    command.add_argument(
-        "--chunk",
-        type=int,
-        default=15,
-        metavar="N",
-        help="prompts at a time, which is what an interruption may cost; default: 15",
-    )
+    command.add_argument("--chunk", type=int, default=15, help="prompts at a time; default: 15")
     command.add_argument("--seed", type=int, default=1234, help="default: 1234")
     command.set_defaults(passed_on=[])
 
 
 def _collect(options: argparse.Namespace) -> None:
-    settings = CollectionSettings(options.output_path, options.chunk, options.seed)
-    collect(settings, options.passed_on)
+    at_least(options, chunk=1, seed=0)
+    collect(options.output_path, options.passed_on, options.chunk, options.seed)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pragworld_tasks.command_line import at_least, launched_processes
+from pragworld_tasks.command_line import launched_processes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal
 from pragworld_tasks.link import task_folder
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
 
-Ask = Callable[[list["Instance"]], list[str | None]]
-
 # Model arguments that say how a server is reached, which may change from run to run, and secrets.
 _SERVER_SETTINGS = (
     *("base_url", "num_concurrent", "max_retries", "timeout", "batch_size", "device"),
@@ -36,46 +34,30 @@ _SERVER_SETTINGS = (
 )
 
 
-@dataclass(frozen=True)
-class CollectionSettings:
-    """Where the responses of a run are kept, and how it is divided.
-
-    Attributes:
-        output_path: The folder of the results, as in lm_eval.
-        chunk: Prompts at a time, which is what an interruption may cost.
-        seed: The seed of all chunks, and lm_eval's own.
-    """
-
-    output_path: Path
-    chunk: int = 15
-    seed: int = 1234
-
-
-def collect(settings: CollectionSettings, options: Sequence[str]) -> None:
+def collect(folder: Path, options: Sequence[str], chunk: int = 15, seed: int = 1234) -> None:
     """Run lm_eval, or resume a run: its samples and results are those of an uninterrupted one.
 
     Args:
-        settings: Where the responses are kept, and how the run is divided.
-        options: Options of lm_eval.
+        folder: The folder of the results (`--output_path`).
+        options: Further options of lm_eval.
+        chunk: Prompts at a time, which is what an interruption may cost.
+        seed: The seed of all chunks, and lm_eval's own.
 
     Raises:
-        InputError: A setting is wrong, lm_eval fails, or the responses cannot be kept.
+        InputError: lm_eval fails, or the responses cannot be kept.
     """
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api import registry
 
-    at_least(settings, chunk=1, seed=0)
     if launched_processes() > 1:
         raise InputError(
             "collect: runs in one process only; let the model use several devices "
             "(parallelize=True, tensor_parallel_size=…), or serve it"
         )
-    ours = {"--output_path": settings.output_path, "--seed": settings.seed}
-    if "--include_path" not in options:
-        ours["--include_path"] = task_folder()
+    ours = {"--output_path": folder, "--seed": seed, "--include_path": task_folder()}
     words = [str(word) for option in ours.items() for word in option]
     get_model, arguments = registry.get_model, sys.argv
-    registry.get_model = lambda name: _ResumableKind(name, get_model(name), settings)
+    registry.get_model = lambda name: _ResumableKind(name, get_model(name), folder, chunk, seed)
     sys.argv = ["lm_eval", "run", *words, "--log_samples", *options]
     try:
         cli_evaluate()
@@ -96,51 +78,46 @@ class _ResumableKind:
 
     name: str
     kind: type["LM"]
-    settings: CollectionSettings
+    folder: Path
+    chunk: int
+    seed: int
 
     def create_from_arg_obj(self, arguments: Mapping[str, Any], more: dict[str, Any]) -> "LM":
         """Create a model with these arguments, whose `generate_until` resumes."""
-        identity = {
-            "model": self.name,
-            "model_args": {
-                name: arguments[name] for name in arguments if name not in _SERVER_SETTINGS
-            },
-            "chunk": self.settings.chunk,
-            "seed": self.settings.seed,
-        }
         model = self.kind.create_from_arg_obj({**arguments}, more)
+        lasting = {key: arguments[key] for key in arguments if key not in _SERVER_SETTINGS}
+        identity = {"model": self.name, "model_args": lasting, "chunk": self.chunk}
         model.generate_until = functools.partial(
-            _resume, model.generate_until, self.settings, identity
+            self._resume, model.generate_until, identity | {"seed": self.seed}
         )
         return model
 
+    def _resume(
+        self,
+        ask: Callable[[list["Instance"]], list[str | None]],
+        identity: Mapping[str, Any],
+        requests: Sequence["Instance"],
+    ) -> list[str | None]:
+        """Return the responses to requests, and ask only for those that are not kept yet."""
+        from tqdm import tqdm
 
-def _resume(
-    ask: Ask,
-    settings: CollectionSettings,
-    identity: Mapping[str, Any],
-    requests: Sequence["Instance"],
-) -> list[str | None]:
-    """Return the responses to requests, and ask only for those that are not kept yet."""
-    from tqdm import tqdm
-
-    responses: list[str | None] = []
-    path = settings.output_path / f"responses-{_digest(identity)[:12]}.journal"
-    with (
-        open_journal(path, identity, _decoded, lock=True) as journal,
-        tqdm(total=len(requests), desc="responses", disable=None) as bar,
-    ):
-        kept: dict[str, list[str | None]] = dict(journal.records)
-        for chunk in _chunks(requests, settings.chunk):
-            content = [(request.task_name, request.doc_id, request.args) for request in chunk]
-            name = _digest(content)
-            if name not in kept:
-                _seed(settings.seed, chunk[0])
-                kept[name] = ask(chunk)
-                journal.append({"chunk": name, "responses": kept[name]})
-            responses += kept[name]
-            bar.update(len(chunk))
-    return responses
+        responses: list[str | None] = []
+        path = self.folder / f"responses-{_digest(identity)[:12]}.journal"
+        with (
+            open_journal(path, identity, _decoded, lock=True) as journal,
+            tqdm(total=len(requests), desc="responses", disable=None) as bar,
+        ):
+            kept = dict(journal.records)
+            for chunk in _chunks(requests, self.chunk):
+                content = [(request.task_name, request.doc_id, request.args) for request in chunk]
+                name = _digest(content)
+                if name not in kept:
+                    _seed(self.seed, chunk[0])
+                    kept[name] = ask(chunk)
+                    journal.append({"chunk": name, "responses": kept[name]})
+                responses += kept[name]
+                bar.update(len(chunk))
+        return responses
 
 
 def _decoded(record: Mapping[str, Any]) -> tuple[str, list[str | None]]:

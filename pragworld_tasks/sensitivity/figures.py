@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_Style: TypeAlias = dict[str, Any]  # options of matplotlib
+
 _PARTS = {  # label, colour, hatch (for print), and how far below the middle its interval is
     "ps": ("purpose", "#0072B2", "", -0.22),
     "as": ("articulation", "#E69F00", "////", 0.0),
@@ -33,8 +35,17 @@ _ESTIMATORS = {  # marker, face, and distance below the middle of a row
     "published": ("o", "white", -0.15),
     "unbiased": ("D", LOOKS[0].color, 0.15),
 }
-_STARRED = "* questions are undefined and not shown, or not in the mean: see the tables"
+_STARRED = "* without questions where it is undefined, which the tables name"
 _BAR = 0.8  # share of a row that its bar fills
+_INTERVAL: _Style = {
+    "color": "black",
+    "lw": 0.8,
+    "marker": "|",
+    "ms": 3.5,
+    "clip_on": False,
+    "zorder": 3,
+}
+_FLOOR: _Style = {"color": "black", "lw": 1.2, "clip_on": False}
 _GRID = 256  # points of a density
 _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
@@ -42,13 +53,7 @@ _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze
 def draw_figures(
     report: SensitivityReport, samples: Sequence[ModelSamples], folder: Path, suffix: str = ".png"
 ) -> list[Path]:
-    """Draw all figures of a report.
-
-    Args:
-        report: The report.
-        samples: The responses that it is of.
-        folder: The folder for the files, created if need be.
-        suffix: .png, .svg or .pdf.
+    """Draw all figures of a report on these samples as .png, .svg or .pdf.
 
     Returns:
         The files: `variance`, `shares`, `mvs`, and `densities_<question>` for each question.
@@ -75,29 +80,23 @@ def _variances(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 2: the variance of responses by question, with a mark for each model."""
     names = list(dict.fromkeys(task.question for task in report.tasks))
     starred = {task.question for task in report.tasks if not task.published["variance"].value > 0}
-    height = 1.3 + len(names) * max(0.25, 0.09 * len(report.models))
+    height = 1.4 + len(names) * max(0.25, 0.09 * len(report.models))
     with figure_file(path, 7, height) as figure:
         axes = figure.subplots()
         for number, model in enumerate(report.models):
             look = LOOKS[number % len(LOOKS)]
             shift = 0.6 * ((number + 0.5) / len(report.models) - 0.5)
             tasks = [task for task in report.tasks if task.model == model]
-            axes.plot(
-                [task.published["variance"].value or math.nan for task in tasks],
-                [names.index(task.question) + shift for task in tasks],
-                look.marker,
-                color=look.color,
-                label=model,
-            )
+            variances = [task.published["variance"].value or math.nan for task in tasks]
+            rows = [names.index(task.question) + shift for task in tasks]
+            axes.plot(variances, rows, look.marker, color=look.color, label=model)
         if any(task.published["variance"].value > 0 for task in report.tasks):
             _scale_by_powers(axes)
         axes.set_yticks(range(len(names)), [name + " *" * (name in starred) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xlabel(
-            "variance, in the square of each question's unit"
-            if report.scale == "raw"
-            else f"variance of {report.scale} values"
-        )
+        is_raw = report.scale == "raw"
+        values = "in the square of each question's unit" if is_raw else f"of {report.scale} values"
+        axes.set_xlabel(f"variance, {values}")
         _legend(figure, _STARRED if starred else "")
 
 
@@ -124,38 +123,19 @@ def _shares(report: SensitivityReport, path: Path) -> None:
         begins = {"ps": 0.0, "as": purpose, "mu": purpose + articulation}
         for name, (part, color, hatch, below) in _PARTS.items():
             estimate, begin = domain.published[name], begins[name]
-            axes.barh(
-                *(row, estimate.value, _BAR, begin),
-                color=color,
-                hatch=hatch,
-                edgecolor="white",
-                lw=0.5,
-                label=f"{part} ({name.upper()})",
-            )
+            bar = axes.barh(row, estimate.value, _BAR, begin, color=color, hatch=hatch, lw=0.5)
+            bar.set_label(f"{part} ({name.upper()})")
+            bar[0].set_edgecolor("white")
             # The interval is drawn at the end of the bar that can move: the left one of MU.
             ends = np.array(estimate.interval)
-            axes.plot(
-                1 - ends if name == "mu" else begin + ends,
-                [row + below] * 2,
-                color="black",
-                lw=0.8,
-                marker="|",
-                ms=3.5,
-                clip_on=False,
-                zorder=3,
-                label=f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below",
-            )
-        axes.plot(
-            [purpose + domain.floor] * 2,
-            [row - _BAR / 2, row + _BAR / 2],
-            color="black",
-            lw=1.2,
-            clip_on=False,
-            label="AS that chance alone would give",
-        )
+            ends = 1 - ends if name == "mu" else begin + ends
+            label = f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below"
+            axes.plot(ends, [row + below] * 2, label=label, **_INTERVAL)
+        at, label = purpose + domain.floor, "AS that chance alone would give"
+        axes.plot([at, at], [row - _BAR / 2, row + _BAR / 2], label=label, **_FLOOR)
 
     label = "share of the variance, mean over questions (published estimator)"
-    _by_domain(report, path, draw, label, ("published",), "ps")
+    _by_domain(report, path, draw, label, "ps")
 
 
 def _mvs(report: SensitivityReport, path: Path) -> None:
@@ -163,22 +143,17 @@ def _mvs(report: SensitivityReport, path: Path) -> None:
 
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
         for estimator, (marker, face, shift) in _ESTIMATORS.items():
-            number = getattr(domain, estimator)["mvs"]
+            number = domain.by(estimator)["mvs"]
             if math.isnan(number.value):
                 axes.text(0.01, row + shift, "undefined", va="center", fontsize="x-small")
                 continue
             axes.plot(number.interval, [row + shift] * 2, color="0.35", lw=1.2, clip_on=False)
-            axes.plot(
-                *(number.value, row + shift, marker),
-                color="#0072B2",
-                markerfacecolor=face,
-                label=estimator,
-                clip_on=False,  # whole at 0 and 1, too
-                zorder=3,
-            )
+            whole: _Style = {"clip_on": False, "zorder": 3}  # also at 0 and 1
+            look: _Style = {"color": "#0072B2", "markerfacecolor": face, "label": estimator}
+            axes.plot(number.value, row + shift, marker, **look, **whole)
 
     label = f"MVS = PS / (PS + AS), mean over questions, {LEVEL:.0%} intervals"
-    _by_domain(report, path, draw, label, tuple(_ESTIMATORS), "mvs")
+    _by_domain(report, path, draw, label, "mvs")
 
 
 def _densities(samples: Sequence[ModelSamples], scale: Scale, path: Path) -> None:
@@ -222,27 +197,20 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
         # Scott's rule, but never too narrow to be seen, as for identical responses.
         width = max(values.std() * values.size**-0.2, (high - low) / 100)
         density = np.exp(-(((points[:, None] - values) / width) ** 2) / 2).mean(axis=1) / width
-        axes.plot(
-            *(points, density),
-            color=LOOKS[0].color,
-            alpha=0.3,
-            lw=0.8,
-            label="responses to a paraphrase",
-        )
+        look: _Style = {"color": LOOKS[0].color, "alpha": 0.3, "lw": 0.8}
+        axes.plot(points, density, label="responses to a paraphrase", **look)
     means = np.array([values.mean() for values in prompts])
     shown = means[(low <= means) & (means <= high)]
-    axes.plot(
-        *(shown, np.full(shown.shape, 0.03), "|"),
-        color=LOOKS[1].color,
-        ms=8,
-        transform=axes.get_xaxis_transform(),
-        label="their mean",
-    )
+    tick: _Style = {"color": LOOKS[1].color, "ms": 8, "transform": axes.get_xaxis_transform()}
+    axes.plot(shown, np.full(shown.shape, 0.03), "|", label="their mean", **tick)
     if beyond := len(means) - len(shown):
-        text = f"{beyond} of {len(means)} means beyond the axis"
-        axes.text(
-            0.99, 0.95, text, ha="right", va="top", fontsize="small", transform=axes.transAxes
-        )
+        place: _Style = {
+            "ha": "right",
+            "va": "top",
+            "fontsize": "small",
+            "transform": axes.transAxes,
+        }
+        axes.text(0.99, 0.95, f"{beyond} of {len(means)} means beyond the axis", **place)
     if low <= means.mean() <= high:
         axes.axvline(means.mean(), color="black", lw=1, label="mean of the means")
 
@@ -276,26 +244,17 @@ def _by_domain(
     path: Path,
     draw: Callable[["Axes", int, DomainReport], None],
     label: str,
-    estimators: Sequence[str],
     name: str,
 ) -> None:
     """Draw a panel for each domain, with a row for each model and an axis from 0 to 1.
 
-    A row gets a star, and a note below, if a question is not in its mean of `name`.
-
-    Args:
-        report: The report.
-        path: The file.
-        draw: What draws a row.
-        label: The label of the axis.
-        estimators: The estimators that `draw` shows.
-        name: The share, or one of the shares, that it shows.
+    A row, which `draw` draws, gets a star if a question is not in its mean of the share `name`.
     """
     panels: dict[str, list[DomainReport]] = {}
     for domain in report.domains:
         panels.setdefault(domain.domain, []).append(domain)
     heights = [len(rows) for rows in panels.values()]
-    height = 1.2 + 0.28 * sum(heights) + 0.3 * len(panels)
+    height = 1.4 + 0.28 * sum(heights) + 0.3 * len(panels)
     note = ""
     with figure_file(path, 7, height) as figure:
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
@@ -303,7 +262,7 @@ def _by_domain(
             labels = []
             for row, domain in enumerate(rows):
                 draw(axes, row, domain)
-                starred = any(name in domain.left_out[estimator] for estimator in estimators)
+                starred = any(name in names for names in domain.left_out.values())
                 note = _STARRED if starred else note
                 labels.append(domain.model + " *" * starred)
             axes.set_yticks(range(len(rows)), labels)

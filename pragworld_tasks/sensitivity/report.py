@@ -37,11 +37,9 @@ _ESTIMATORS = {  # with what is resampled
 
 
 class ReaderAgreement(BaseModel, frozen=True):
-    """How far an LLM and our rules read the same values in the same responses.
+    """How far an LLM, `extractor`, and our rules read the same values in the same responses.
 
     Attributes:
-        extractor: The name of the LLM.
-        responses: The number of responses.
         same: Responses in which both read the same value to one percent, or none.
         only_extractor, only_rules: Responses in which only one of the two reads a value.
     """
@@ -58,18 +56,16 @@ class ReaderAgreement(BaseModel, frozen=True):
     ) -> "ReaderAgreement":
         """Compare the values that an LLM and our rules read."""
         pairs = list(zip(extracted, by_rules, strict=True))
-        same = [
-            math.isclose(value, other, rel_tol=0.01)
-            if value is not None and other is not None
-            else value is other
-            for value, other in pairs
-        ]
+        both = [(one, other) for one, other in pairs if one is not None and other is not None]
+        only_extractor = sum(other is None is not value for value, other in pairs)
+        only_rules = sum(value is None is not other for value, other in pairs)
+        neither = len(pairs) - len(both) - only_extractor - only_rules
         return cls(
             extractor=extractor,
             responses=len(pairs),
-            same=sum(same),
-            only_extractor=sum(other is None is not value for value, other in pairs),
-            only_rules=sum(value is None is not other for value, other in pairs),
+            same=neither + sum(math.isclose(*values, rel_tol=0.01) for values in both),
+            only_extractor=only_extractor,
+            only_rules=only_rules,
         )
 
     def __str__(self) -> str:
@@ -81,7 +77,7 @@ class ReaderAgreement(BaseModel, frozen=True):
 
 
 class _Estimated(BaseModel, frozen=True):
-    """What has estimates by name, of either estimator, and the floor of AS."""
+    """What has estimates of a model's shares by name, of either estimator, and the floor of AS."""
 
     model: str
     published: dict[str, Estimate]
@@ -90,15 +86,7 @@ class _Estimated(BaseModel, frozen=True):
 
     def by(self, estimator: str) -> dict[str, Estimate]:
         """Return the estimates by an estimator, `published` or `unbiased`."""
-        estimates: dict[str, Estimate] = getattr(self, estimator)
-        return estimates
-
-    def without_error(self) -> Iterator[tuple[str, str]]:
-        """Yield each estimator, and the names of its estimates that have no standard error."""
-        for estimator in _ESTIMATORS:
-            estimates = self.by(estimator)
-            if names := [name for name in SHARES if _lacks_error(estimates[name])]:
-                yield estimator, ", ".join(names)
+        return self.published if estimator == "published" else self.unbiased
 
 
 class TaskReport(_Estimated, frozen=True):
@@ -149,7 +137,7 @@ class DomainReport(_Estimated, frozen=True):
     left_out: dict[str, dict[str, tuple[str, ...]]]
 
     def notes(self) -> Iterator[str]:
-        """Yield which questions are not in which means, and which means have no standard error."""
+        """Yield which questions are not in which means."""
         for estimator, by_name in self.left_out.items():
             for out in dict.fromkeys(by_name.values()):
                 names = [name for name in by_name if by_name[name] == out]
@@ -157,8 +145,6 @@ class DomainReport(_Estimated, frozen=True):
                     f"{', '.join(names)} ({estimator}) without {', '.join(out)}, where "
                     f"{'it is' if len(names) == 1 else 'they are'} undefined"
                 )
-        for estimator, unsure in self.without_error():
-            yield f"{unsure} ({estimator}) without standard error: some questions have none"
 
 
 class SensitivityReport(BaseModel):
@@ -241,17 +227,16 @@ def decompose_samples(
     for of_model in ordered:
         found = decompose_responses(rescale(of_model.nested(), scale), draws, seed=seed)
         agreement = (agreements or {}).get(of_model.path)
-        notes = [*([str(agreement)] if agreement else ()), *_notes(of_model, found)]
-        more = {"responses": len(of_model.values), "unreadable": of_model.values.count(None)}
-        task = TaskReport(
-            model=of_model.model,
-            question=of_model.question,
-            unit=of_model.unit,
-            notes=notes,
-            agreement=agreement,
-            **vars(found) | more,
-        )
-        tasks.append(task)
+        fields = vars(found) | {
+            "model": of_model.model,
+            "question": of_model.question,
+            "unit": of_model.unit,
+            "responses": len(of_model.values),
+            "unreadable": of_model.values.count(None),
+            "notes": [*([str(agreement)] if agreement else ()), *_notes(of_model, found)],
+            "agreement": agreement,
+        }
+        tasks.append(TaskReport(**fields))
     return SensitivityReport(schema="pragworld-decomposition", scale=scale, tasks=tasks)
 
 
@@ -289,25 +274,18 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
     for reason in dict.fromkeys(found.undefined.values()):
         names = [name for name in found.undefined if found.undefined[name] == reason]
         yield f"{', '.join(names)} undefined: {reason}"
-    for estimator, (_, resampled) in _ESTIMATORS.items():
-        estimates: dict[str, Estimate] = getattr(found, estimator)
+    for estimator, estimates in (("published", found.published), ("unbiased", found.unbiased)):
         missing = [name for name in SHARES if math.isnan(estimates[name].value)]
         if by_chance := [name for name in missing if name not in found.undefined]:
             reason = "the parts of the variance add up to 0 or less"
             if by_chance == ["mvs"]:
                 reason = "neither PS nor AS is above 0"
             yield f"{', '.join(by_chance)} ({estimator}) undefined: {reason}"
-        if unsure := [name for name in SHARES if _lacks_error(estimates[name])]:
-            yield (
-                f"{', '.join(unsure)} ({estimator}) without interval: resampled {resampled} do not "
-                "differ"
-            )
     prompts = samples.prompts
     if without := sum(all(value is None for value in prompt.values) for prompt in prompts):
         yield f"{without} of {len(prompts)} prompts have no readable response"
-    if any(len(prompt.responses) > 1 for prompt in prompts) and all(
-        len(set(prompt.responses)) == 1 for prompt in prompts
-    ):
+    distinct = [len(set(prompt.responses)) for prompt in prompts]
+    if set(distinct) == {1} and len(samples.responses) > len(prompts):
         yield (
             "all responses to a prompt are identical: sampling was off, or the server repeats a "
             "cached response"
@@ -319,8 +297,8 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
 
 def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
     """Return the means of one model over the questions of one domain."""
-    means: dict[str, dict[str, Estimate]] = {estimator: {} for estimator in _ESTIMATORS}
-    left_out: dict[str, dict[str, tuple[str, ...]]] = {estimator: {} for estimator in _ESTIMATORS}
+    means: dict[str, dict[str, Estimate]] = {"published": {}, "unbiased": {}}
+    left_out: dict[str, dict[str, tuple[str, ...]]] = {"published": {}, "unbiased": {}}
     floor = math.nan
     for estimator, name in itertools.product(_ESTIMATORS, SHARES):
         needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
@@ -335,22 +313,14 @@ def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
             )
         if (estimator, name) == ("published", "as") and counted:
             floor = math.fsum(task.floor for task in counted) / len(counted)
-    return DomainReport(
-        model=tasks[0].model,
-        domain=tasks[0].domain,
-        questions=len(tasks),
-        left_out=left_out,
-        floor=floor,
-        **means,
-    )
+    of_domain = {"model": tasks[0].model, "domain": tasks[0].domain, "questions": len(tasks)}
+    return DomainReport.model_validate(of_domain | means | {"left_out": left_out, "floor": floor})
 
 
 def _mean(of_tasks: Sequence[Estimate], bounded: bool) -> Estimate:
     """Return the mean over tasks, with the interval of normal and independent errors.
 
-    Args:
-        of_tasks: An estimate of each task.
-        bounded: Whether the estimate always lies from 0 to 1; the interval is cut there.
+    If the estimate always lies from 0 to 1, it is `bounded`, and the interval is cut there.
     """
     from scipy.special import ndtri
 
@@ -407,16 +377,12 @@ def _model_text(report: SensitivityReport, model: str) -> str:
     return "\n".join([*tables, wording, by_domain])
 
 
-def _lacks_error(estimate: Estimate) -> bool:
-    """Return whether an estimate has a value, but neither an interval nor a standard error."""
-    return math.isnan(estimate.standard_error) and not math.isnan(estimate.value)
-
-
 def share_text(estimate: Estimate) -> str:
     """Return an estimate with its interval, or a dash where it is undefined."""
     if math.isnan(estimate.value):
         return "-"
-    ends = "-" if _lacks_error(estimate) else ", ".join(map(format_number, estimate.interval))
+    unsure = math.isnan(estimate.standard_error)
+    ends = "-" if unsure else ", ".join(map(format_number, estimate.interval))
     return f"{format_number(estimate.value)} [{ends}]"
 
 

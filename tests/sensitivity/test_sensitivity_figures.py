@@ -187,6 +187,6 @@ def test_questions_that_are_not_in_a_mean_are_marked(
         "mvs": [("health", "a model *"), ("finance", "a model *")],
     }
     for name in marked:
-        assert legend(drawn[name])[0].startswith("* questions are undefined")
+        assert legend(drawn[name])[0].startswith("* without questions where it is undefined")
     assert texts(drawn["mvs"].axes[0]) == ["undefined"]  # the unbiased one
     assert legend(drawn["densities"])[0] == ""
