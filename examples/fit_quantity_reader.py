@@ -28,9 +28,9 @@ from scipy.optimize import minimize
 from scipy.stats import binomtest
 
 from pragworld_tasks.files import read_json_lines, write_json
-from pragworld_tasks.quantities.candidates import Answer
+from pragworld_tasks.quantities.candidates import ParsedAnswer
 from pragworld_tasks.quantities.choice import (
-    LEAST,
+    LEAST_SCORE,
     WEIGHTS_FILE,
     Option,
     Weights,
@@ -48,7 +48,7 @@ TOLERANCE = 0.01  # relative difference of a value that counts as read correctly
 LEAST_ANSWERS, LEAST_ANSWERS_OF_WORDS = 3, 15  # in which a feature must occur
 # Penalties on the squares of weights. Of the plain words, most say little.
 PENALTY, WORD_PENALTY, SCALE_PENALTY = 0.5, 4.0, 0.1
-SCALES = {f"is {LEAST}", "is group", "is none"}
+SCALES = {f"is {LEAST_SCORE}", "is group", "is none"}
 CAUTION = 0.5  # added to the score of none: to read no answer is better than to invent one
 FOLDS, STEPS = 5, 200
 STEPS_OF_EFFECTS = 40  # from the weights with all features
@@ -61,7 +61,7 @@ FRACTIONS = (0.125, 0.25, 0.5, 1.0)  # of the answers, for the learning curve
 class LabelledAnswer(NamedTuple):
     """An answer with its value, None for none, and what is reported on it."""
 
-    answer: Answer
+    answer: ParsedAnswer
     value: float | None
     question: str
     source: str
@@ -81,7 +81,9 @@ def read_answers(paths: Iterable[Path]) -> list[LabelledAnswer]:
         for _, row in read_json_lines(path):
             question = questions()[row["task"]]
             prompt = fill_slot(question.prompt, question.slot, row["slot"])
-            answer = Answer(to_plain_text(row["response"]), read_target(question.unit, prompt))
+            answer = ParsedAnswer(
+                to_plain_text(row["response"]), read_target(question.unit, prompt)
+            )
             writers = row.get("writer", "").rstrip(string.digits)  # `D` for `D1` to `D16`
             source = writers or path.stem.removeprefix("quantities_")
             is_long = len(row["response"]) >= LONG
@@ -198,7 +200,7 @@ def features_of(option: Option) -> dict[str, float]:
     features = {
         f"{place} {name}": 1.0 for place, names in option.features.items() for name in names
     }
-    return features | {f"is {LEAST}": option.least} if is_group(option) else features
+    return features | {f"is {LEAST_SCORE}": option.least} if is_group(option) else features
 
 
 def by_place(weights: FlatWeights) -> dict[str, dict[str, float]]:

@@ -32,12 +32,12 @@ def read_quantity(
         -2.5
     """
     # Patterns are compiled on this import, which takes a tenth of a second.
-    from pragworld_tasks.quantities.candidates import Answer
+    from pragworld_tasks.quantities.candidates import ParsedAnswer
     from pragworld_tasks.quantities.choice import choose, find_options, read_sign, shipped_weights
     from pragworld_tasks.quantities.mentions import read_target
     from pragworld_tasks.quantities.plain_text import to_plain_text
 
-    answer = Answer(to_plain_text(response), read_target(unit, prompt))
+    answer = ParsedAnswer(to_plain_text(response), read_target(unit, prompt))
     option = choose(find_options(answer, shipped_weights()))
     if option.value is None or not signs:
         return option.value

@@ -1,15 +1,11 @@
-"""What an answer offers side by side (scenarios, options, rows), and which of it it settles on.
-
-They stand under headings, in the items of a list, in paragraphs that begin with a label or in bold,
-in the rows of a table, or in the sentences of one paragraph. Each is its best candidate.
-"""
+"""What an answer offers side by side (scenarios, options, rows), and which of it it settles on."""
 
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.candidates import Answer, Candidate, Words
+from pragworld_tasks.quantities.candidates import Candidate, ParsedAnswer, Words
 from pragworld_tasks.quantities.layout import Line
 from pragworld_tasks.quantities.wording import pattern, words
 
@@ -35,7 +31,7 @@ class Alternatives(NamedTuple):
 
 
 def find_alternatives(
-    answer: Answer, scored: Iterable[tuple[Candidate, float]]
+    answer: ParsedAnswer, scored: Iterable[tuple[Candidate, float]]
 ) -> Iterator[Alternatives]:
     """Yield the alternatives of an answer. The scores of candidates say which is a block's best."""
     blocks: dict[tuple[str, int], dict[int, Alternative]] = defaultdict(dict)
@@ -69,7 +65,7 @@ def find_alternatives(
 
 
 def features_of_members(
-    answer: Answer, found: Alternatives
+    answer: ParsedAnswer, found: Alternatives
 ) -> Iterator[tuple[Alternative, list[str]]]:
     """Yield alternatives in blocks with their places, and whether the answer refers to one."""
     if found.kind == "sentences":
@@ -86,7 +82,7 @@ def features_of_members(
         yield member, features
 
 
-def _references(answer: Answer, members: Sequence[Alternative]) -> list[int]:
+def _references(answer: ParsedAnswer, members: Sequence[Alternative]) -> list[int]:
     """Return how often the text after some alternatives refers to each by its number or place."""
     text, count = answer.text, len(members)
     end = max(member.candidate.place.line.end for member in members)

@@ -1,8 +1,7 @@
 """Candidates for the final number: the quantities of an answer, converted, with their features.
 
-Features are cues around a quantity, by their place (`lead`, `next`, `after`, `then`, `label`,
-`heading`), and what a quantity is: its structure and its relations to others. What a feature is
-worth is learned: `weights.json` has the weights of each place.
+Features are cues around a quantity, by their place, and what a quantity is: its structure and its
+relations to others. What a feature is worth is learned: `weights.json` has their weights.
 """
 
 import bisect
@@ -11,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.layout import NOWHERE, Layout, Place
+from pragworld_tasks.quantities.layout import NO_SPAN, Layout, QuantityPlace
 from pragworld_tasks.quantities.mentions import QuantityMention, QuantityTarget, find_quantities
 from pragworld_tasks.quantities.numerals import find_numerals
-from pragworld_tasks.quantities.plain_text import PlainText, Span
+from pragworld_tasks.quantities.plain_text import PlainText, TextSpan
 from pragworld_tasks.quantities.units import parse_period
 from pragworld_tasks.quantities.wording import STEM, find_cues, pattern
 
@@ -39,7 +38,7 @@ class Candidate:
     """A quantity that may be the final number of an answer."""
 
     start: int
-    place: Place
+    place: QuantityPlace
     low: float  # its ends and their middle in the target unit, without a sign
     high: float
     value: float
@@ -60,7 +59,7 @@ class Words(NamedTuple):
     per: str | None = None  # what it says that quantities are per
 
 
-class Answer:
+class ParsedAnswer:
     """An answer with its layout, its cues, and the quantities that may be its final number."""
 
     def __init__(self, answer: PlainText, target: QuantityTarget) -> None:
@@ -74,11 +73,11 @@ class Answer:
         mentions = find_quantities(answer, target.unit, numerals) if self.layout.lines else []
         mentions = _ranged_columns(self.layout, mentions)
         self._sized = sum(bool(mention.size) for mention in mentions)
-        self._words = {NOWHERE: Words([])}
+        self._words = {NO_SPAN: Words([])}
         self.candidates = list(self._find(mentions))
         _add_relations(self.candidates)
 
-    def words_of(self, span: Span) -> Words:
+    def words_of(self, span: TextSpan) -> Words:
         """Return what stands in a label or a heading."""
         words = self._words.get(span)
         if words is None:
@@ -157,7 +156,7 @@ class Answer:
         last = max(end, min(following, place.end, end + _LONGEST_TAIL))
         clause = pattern("clause_ends").search(text, end, last)
         last = clause.start() if clause else last
-        label = NOWHERE if bracketed else place.label
+        label = NO_SPAN if bracketed else place.label
         column, about, heading = map(self.words_of, (place.column, label, line.section))
 
         # Conversion.
@@ -176,7 +175,7 @@ class Answer:
         elif mention.scale == 1:  # `$135` in a column `Cost (millions)`
             factor = unit.scale_in(column.text) or 1.0
         per = mention.per or self.words_of(place.label).per
-        if per is None and place.column != NOWHERE:
+        if per is None and place.column != NO_SPAN:
             per = column.per or heading.per
         rate, boxed = unit.rate(per), _within(self.plain.boxed, start, end)
         is_bare = size is None and not boxed
@@ -198,7 +197,7 @@ class Answer:
             "label": about.cues,
             "heading": heading.cues,
         }
-        in_heading = len(lead_cues) <= _NEAR and label == NOWHERE and heading.is_marked
+        in_heading = len(lead_cues) <= _NEAR and label == NO_SPAN and heading.is_marked
         has_label = in_heading or about.has_term or about.is_marked
         alternative = has_label or self._has_term(first, start)
 
@@ -238,7 +237,7 @@ class Answer:
         )
 
 
-def _within(spans: Sequence[Span], start: int, end: int) -> bool:
+def _within(spans: Sequence[TextSpan], start: int, end: int) -> bool:
     """Return whether the place of a quantity overlaps one of some spans, which are in order."""
     index = bisect.bisect_left(spans, (end, 0)) - 1
     return index >= 0 and spans[index][1] > start

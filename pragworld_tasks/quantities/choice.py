@@ -20,19 +20,17 @@ from pragworld_tasks.quantities.alternatives import (
     features_of_members,
     find_alternatives,
 )
-from pragworld_tasks.quantities.candidates import SAME, Answer
+from pragworld_tasks.quantities.candidates import SAME, ParsedAnswer
 from pragworld_tasks.quantities.plain_text import PlainText
 from pragworld_tasks.quantities.wording import pattern
 
 # The names of features, and their weights, by their place.
 Features = Mapping[str, Sequence[str]]
 Weights = Mapping[str, Mapping[str, float]]
-LEAST = "group: least score"  # the one feature with a value; others are there or not
+LEAST_SCORE = "group: least score"  # the one feature with a value; others are there or not
 WEIGHTS_FILE = Path(str(files(__package__) / "weights.json"))
-
 _CUT_OFF = frozenset("-+*/=(,$:;÷")  # signs that no answer ends with
 _FEW_WORDS, _LONG = 12, 40
-
 _BETWEEN = 12  # cues between alternatives in a sentence
 _ALIKE = 8.0  # difference of the scores of members of a group
 _SCALE = 2.0  # of scores as features
@@ -56,11 +54,11 @@ def shipped_weights() -> Weights:
     return weights
 
 
-def find_options(answer: Answer, weights: Weights) -> list[Option]:
+def find_options(answer: ParsedAnswer, weights: Weights) -> list[Option]:
     """Return the options of an answer: candidates, groups of alternatives and, last, none."""
 
     def score(features: Features, least: float = 0.0) -> float:
-        total = least * weights.get("is", {}).get(LEAST, 0.0)
+        total = least * weights.get("is", {}).get(LEAST_SCORE, 0.0)
         for place, names in features.items():
             if names:
                 total += sum(map(weights.get(place, {}).get, names, itertools.repeat(0.0)))
@@ -105,7 +103,7 @@ def read_sign(answer: PlainText, start: int, signs: Sequence[str]) -> int:
     return -1 if distances and min(distances)[1] in negative else 1
 
 
-def _features_of_none(answer: Answer) -> Features:
+def _features_of_none(answer: ParsedAnswer) -> Features:
     """Return the features of an answer as a whole, which say whether it has a final number."""
     last = answer.text.rstrip()[-1:]
     # List items and rows may end without a full stop.
@@ -116,29 +114,22 @@ def _features_of_none(answer: Answer) -> Features:
         "none: few words": len(answer.cues) <= _FEW_WORDS,
         "none: cut off": ends_in_word or last in _CUT_OFF,
     }
-    return {
-        "none": list(dict.fromkeys(answer.cues)),
-        "is": list(itertools.compress(flags, flags.values())),
-    }
+    true = list(itertools.compress(flags, flags.values()))
+    return {"none": list(dict.fromkeys(answer.cues)), "is": true}
 
 
-def _group(answer: Answer, found: Alternatives) -> tuple[float, Features, int, float] | None:
+def _group(answer: ParsedAnswer, found: Alternatives) -> tuple[float, Features, int, float] | None:
     """Return the middle of alternatives that score alike, with the features of an option."""
     most = max(member.score for member in found.members)
     members = [member for member in found.members if member.score >= most - _ALIKE]
     if len(members) < 2:
         return None
-    candidates = [member.candidate for member in members]
+    candidates, size = [member.candidate for member in members], f"of {min(len(members), MANY)}"
     low, high = min(end.low for end in candidates), max(end.high for end in candidates)
     line = candidates[0].place.line
     cues = answer.words_of(line.section).cues + answer.words_of(line.intro).cues
     features = {
-        "is": [
-            "group",
-            f"group: {found.kind}",
-            f"group: {found.marked}",
-            f"group: of {min(len(members), MANY)}",
-        ],
+        "is": ["group", *(f"group: {name}" for name in (found.kind, found.marked, size))],
         "group": list(dict.fromkeys(cues)),
     }
     if found.kind == "sentences":

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pragworld_tasks.quantities.plain_text import PlainText, Span
+from pragworld_tasks.quantities.plain_text import PlainText, TextSpan
 from pragworld_tasks.quantities.wording import pattern
 
 _RESULT_SIGNS = ("→", "=", "≈", "*")  # with which no alternative begins
-NOWHERE = (0, 0)  # the place of what there is not
+NO_SPAN = (0, 0)  # the place of what there is not
 _LONGEST_LABEL = _LONGEST_HEADING = 90  # characters
 
 
@@ -25,22 +25,22 @@ class Line:
     number: int  # from 0
     bullet: int = 0  # where its bullet or `#` begins
     indent: int = 0  # of an item, in characters
-    cells: Sequence[Span] = ()  # of a row
-    header: Sequence[Span] = ()  # the cells of a table's first row
-    section: Span = NOWHERE  # the heading above it
-    intro: Span = NOWHERE  # the line before its list or paragraph, if that ends with a colon
+    cells: Sequence[TextSpan] = ()  # of a row
+    header: Sequence[TextSpan] = ()  # the cells of a table's first row
+    section: TextSpan = NO_SPAN  # the heading above it
+    intro: TextSpan = NO_SPAN  # the line before its list or paragraph, if that ends with a colon
     # The first line and the label of each block that it is in, by the block's kind and run.
-    blocks: Mapping[tuple[str, int], tuple[int, Span]] = field(default_factory=dict)
+    blocks: Mapping[tuple[str, int], tuple[int, TextSpan]] = field(default_factory=dict)
 
 
-class Place(NamedTuple):
+class QuantityPlace(NamedTuple):
     """The place of a quantity in the layout: a sentence, or a cell in a table."""
 
     line: Line
     start: int
     end: int
-    label: Span  # the words before a colon in its item or paragraph, or its row's first cell
-    column: Span  # the header of its column
+    label: TextSpan  # the words before a colon in its item or paragraph, or its row's first cell
+    column: TextSpan  # the header of its column
 
 
 class Layout:
@@ -64,21 +64,21 @@ class Layout:
         self._sentences.append(len(self.text))
         self._link()
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> QuantityPlace:
         """Return the place of text[start:end]."""
         line = self.lines[max(0, bisect.bisect_right(self._starts, start) - 1)]
         if line.cells and line.cells[0][0] <= start:
             number = bisect.bisect_right(line.cells, (start, len(self.text) + 1)) - 1
-            column = line.header[number] if number < len(line.header) else NOWHERE
-            label = line.cells[0] if number else NOWHERE
-            return Place(line, *line.cells[number], label, column)
+            column = line.header[number] if number < len(line.header) else NO_SPAN
+            label = line.cells[0] if number else NO_SPAN
+            return QuantityPlace(line, *line.cells[number], label, column)
         following = bisect.bisect_right(self._sentences, start, hi=len(self._sentences) - 1)
         first = max(line.start, self._sentences[following - 1])
         last = max(end, min(line.end, self._sentences[following]))
         label = self._label(first, start)
-        if label == NOWHERE and line.kind == "item":
+        if label == NO_SPAN and line.kind == "item":
             label = self._label(line.start, start)
-        return Place(line, first, last, label, NOWHERE)
+        return QuantityPlace(line, first, last, label, NO_SPAN)
 
     def _line(self, raw: str, start: int, number: int) -> Line:
         end, indent = start + len(raw), len(raw) - len(raw.lstrip())
@@ -102,34 +102,34 @@ class Layout:
     def _is_bold(self, start: int, end: int) -> bool:
         """Return whether all of text[start:end] is bold, except for a colon at its end."""
         bold = self._bold_at(start)
-        return bold != NOWHERE and not self.text[bold[1] : end].strip(" :.")
+        return bold != NO_SPAN and not self.text[bold[1] : end].strip(" :.")
 
-    def _bold_at(self, start: int) -> Span:
+    def _bold_at(self, start: int) -> TextSpan:
         """Return the last bold place that begins at or before a place."""
         index = bisect.bisect_right(self._bold, (start, len(self.text))) - 1
-        return self._bold[index] if index >= 0 else NOWHERE
+        return self._bold[index] if index >= 0 else NO_SPAN
 
-    def _label(self, start: int, end: int) -> Span:
+    def _label(self, start: int, end: int) -> TextSpan:
         """Return the label that text[start:end] begins with."""
         match = pattern("label").match(self.text, start, min(end, start + _LONGEST_LABEL))
-        return match.span() if match else NOWHERE
+        return match.span() if match else NO_SPAN
 
     def _link(self) -> None:
         """Set the header, section, intro and blocks of each line."""
-        section = intro = NOWHERE
-        inside: dict[str, tuple[int, Span]] = {}
+        section = intro = NO_SPAN
+        inside: dict[str, tuple[int, TextSpan]] = {}
         runs: Counter[str] = Counter()
         depth, last = 0, None
         for line in self.lines:
             before, span = last.kind if last else "", (line.start, line.end)
-            line.intro = NOWHERE if before != line.kind == "text" else intro
+            line.intro = NO_SPAN if before != line.kind == "text" else intro
             inside.pop("rows", None)
             if line.kind == "row":
                 runs["rows"] += before != "row"
                 line.header = last.header if last and before == "row" else line.cells
-                inside["rows"] = line.number, line.cells[0] if line.cells else NOWHERE
+                inside["rows"] = line.number, line.cells[0] if line.cells else NO_SPAN
             elif line.kind == "heading":
-                section, line.intro, intro = span, NOWHERE, NOWHERE
+                section, line.intro, intro = span, NO_SPAN, NO_SPAN
                 inside = {"headings": (line.number, span)}
                 runs["paragraphs"] += 1
             elif line.kind == "item":
@@ -138,24 +138,24 @@ class Layout:
                     runs["items"] += 1
                 if line.indent <= depth:
                     label = self._label(*span)
-                    inside["items"] = line.number, span if label == NOWHERE else label
+                    inside["items"] = line.number, span if label == NO_SPAN else label
             else:
-                intro = span if self.text[line.start : line.end].strip().endswith(":") else NOWHERE
+                intro = span if self.text[line.start : line.end].strip().endswith(":") else NO_SPAN
                 if self._is_bold(*span):
-                    section = NOWHERE  # `**Estimated time: 2 hours**` below a list of factors
+                    section = NO_SPAN  # `**Estimated time: 2 hours**` below a list of factors
                 bold = self._bold_at(line.start)
                 label = bold if line.start < bold[1] else self._label(*span)
                 if not self.text.startswith(_RESULT_SIGNS, line.start):
                     apart = line.indent == 0 and self.text.endswith("\n\n", 0, line.start)
-                    if apart or label != NOWHERE:
+                    if apart or label != NO_SPAN:
                         inside.pop("items", None)
-                    if label != NOWHERE:
+                    if label != NO_SPAN:
                         inside["paragraphs"] = line.number, label
             line.section, last = section, line
             line.blocks = {(kind, runs[kind]): block for kind, block in inside.items()}
 
 
-def _cells(raw: str, start: int) -> list[Span]:
+def _cells(raw: str, start: int) -> list[TextSpan]:
     edges = [index for index, sign in enumerate(raw) if sign == "|"]
     bounds = [-1, *edges] if raw[: edges[0]].strip() else edges
     if raw[bounds[-1] + 1 :].strip():

@@ -1,7 +1,4 @@
-"""Mentions of quantities in a text, and the quantity that a prompt asks for.
-
-A mention is a number with a fitting unit, a range, a compound or a sum.
-"""
+"""Mentions of quantities in a text, and the quantity that a prompt asks for."""
 
 import functools
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ from pragworld_tasks.quantities.wording import pattern, words
 _ONES = {word: value for value, word in enumerate(words("ones_words"))}
 _TENS = {word: 10 * index for index, word in enumerate(words("tens_words"), start=2)}
 # Words and letters that multiply the number before them.
-SCALES = {
+MULTIPLIERS = {
     **{"dozen": 12.0, "hundred": 1e2, "thousand": 1e3, "grand": 1e3, "lakh": 1e5, "k": 1e3},
     **{"million": 1e6, "mil": 1e6, "mln": 1e6, "mio": 1e6, "mm": 1e6, "mn": 1e6, "m": 1e6},
     **{"billion": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12, "tn": 1e12},
@@ -74,7 +74,7 @@ def _scale_at(text: str, end: int, kind: str, letters: bool) -> tuple[float, int
     match = pattern("scale").match(text, end)
     if not match or (match["letter"] and (kind != "digits" or not (letters or match[0] == "k"))):
         return None
-    return SCALES[match["word"] or match["letter"]], match.end()
+    return MULTIPLIERS[match["word"] or match["letter"]], match.end()
 
 
 def part_of(match: re.Match[str]) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.reasoning import strip_reasoning
 
-Span = tuple[int, int]
+TextSpan = tuple[int, int]
 
 _LONGEST = 20_000  # characters that are read, from the end of an answer
 _MARKUP = read_package_toml(__package__, "markup.toml")
@@ -32,8 +32,8 @@ class PlainText:
     """A response without markup."""
 
     text: str  # in lower case; headings keep their `#`, list items their bullet, rows their `|`
-    bold: list[Span]  # the places in `text` that were bold, in order
-    boxed: list[Span]  # those that were in a LaTeX box
+    bold: list[TextSpan]  # the places in `text` that were bold, in order
+    boxed: list[TextSpan]  # those that were in a LaTeX box
     starts: list[int]  # of `words`
     words: list[str]  # and signs that say something
 
@@ -46,7 +46,7 @@ def to_plain_text(response: str) -> PlainText:
         text = _after(steps, text)
     marks = [mark.start() for mark in _MARKS.finditer(text)]
 
-    def marked(pattern: re.Pattern[str]) -> list[Span]:
+    def marked(pattern: re.Pattern[str]) -> list[TextSpan]:
         spans = [match.span(1) for match in pattern.finditer(text)]
         spans = [
             (at - bisect.bisect_left(marks, at), to - bisect.bisect_left(marks, to))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.quantities.numerals import SCALES
+from pragworld_tasks.quantities.numerals import MULTIPLIERS
 from pragworld_tasks.quantities.wording import pattern, source, words
 
 if TYPE_CHECKING:
@@ -92,11 +92,10 @@ class TargetUnit:
     noun: str = ""  # for a count, a pattern of what is counted
 
     def attached(self, text: str, start: int, end: int) -> tuple[int, int, str, str | None] | None:
-        """Return the unit of the number at text[start:end] if it can become the target unit.
+        """Return where the number at text[start:end] begins and ends with its unit, and the unit.
 
-        Returns:
-            Where the number begins and ends together with its unit, the unit, and what the quantity
-            is per, if anything: the `month` of `$5 a month`.
+        The last one is what the quantity is per, if anything: the `month` of `$5 a month`. None if
+        the unit cannot become the target unit.
         """
         if text.startswith(")", end) and "(" in text[max(0, start - _IN_BRACKETS) : start]:
             end += 1  # `(4-6) hours`
@@ -159,7 +158,7 @@ class TargetUnit:
     def scale_in(self, label: str) -> float | None:
         """Return the factor that a label of amounts of money names: `Cost (millions)`."""
         match = pattern("scale_in_label").search(label) if self.kind == "money" else None
-        return SCALES[next(filter(None, match.groups()))] if match else None
+        return MULTIPLIERS[next(filter(None, match.groups()))] if match else None
 
     def size_in(self, *labels: str) -> float | None:
         """Return the size of the first unit that labels name, as in `Time (min)`, in this one."""
@@ -227,7 +226,7 @@ def parse_unit(name: str) -> TargetUnit:
             f"unit {name!r}: write the name of a unit, such as 'hour', or a noun, such as 'truck', "
             "and what it is per, if anything: 'dollar / month'"
         )
-    size = SCALES[match[1]] if match[1] else 1.0
+    size = MULTIPLIERS[match[1]] if match[1] else 1.0
     unit, per = match[2].strip().lower(), below.strip().lower() or None
     per = per and (_named(per) or per)
     known = _named(unit)

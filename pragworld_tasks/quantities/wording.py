@@ -1,9 +1,7 @@
 """English wording: regular expressions, vocabularies and cues.
 
-`wording.toml` beside this module has regular expressions and lists of words. `cues.toml` names
-cues: words and phrases that say what a quantity is. What cues are worth is learned, for each place
-relative to a quantity: `weights.json` holds the results. A word that is no cue stands for its own
-stem.
+`wording.toml` has regular expressions and lists of words. `cues.toml` names cues: words and phrases
+that say what a quantity is. A word that is no cue stands for its own stem.
 """
 
 import functools
@@ -67,8 +65,7 @@ def _phrases_of(word: str) -> tuple[_Phrases, str]:
 
 def find_cues(text: PlainText) -> tuple[list[int], list[str]]:
     """Return the starts of a text's words and phrases, and the cue, or else the stem, of each."""
-    starts, words = text.starts.copy(), text.words
-    entries = list(map(_phrases_of, words))
+    starts, words, entries = text.starts.copy(), text.words, list(map(_phrases_of, text.words))
     cues = [alone for _, alone in entries]
     joined = [(0, 0)]  # the words of each phrase
     for index, (phrases, _) in enumerate(entries[:-1]):

@@ -26,7 +26,7 @@ from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value, t
 from pragworld_tasks.files import read_package_toml
 from pragworld_tasks.sensitivity.components import entropy_components
 
-METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
+_METRICS = ("ps", "as", "mu", "mvs", "acc", "acc_worst_wording", "robust_acc")
 _REWORDINGS = read_package_toml(__package__, "rewordings.toml")["rewordings"]
 WORDINGS = 1 + len(_REWORDINGS)
 
@@ -102,14 +102,14 @@ def score_worded_likelihoods(
         (1 + math.tanh((yes - no) / 2)) / 2,  # the logistic function, which cannot overflow
         likelier_answer(yes, no) == record["answer"],
     )
-    return {f"{name}{end}": (name, item) for name in METRICS for end in ("", "_stderr")}
+    return {f"{name}{end}": (name, item) for name in _METRICS for end in ("", "_stderr")}
 
 
 # Aggregations -------------------------------------------------------------------------------------
 
 
 def articulation_share(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:
-    """Return one of `METRICS` over the groups with every document in every wording; N/A if none."""
+    """Return a metric over the groups with every document in every wording; N/A if none."""
     return shown_value(_tally(items).share)
 
 

@@ -33,7 +33,7 @@ SCALES: tuple[Scale, ...] = get_args(Scale)
 
 NAMES = ("variance", "ps", "as", "mu", "mvs")
 WINSORISED = 100  # one value in 100 is moved in at either end
-LARGEST = 1e70  # value: the variance of draws of variances holds fourth powers
+LARGEST_VALUE = 1e70  # value: the variance of draws of variances holds fourth powers
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def nest(
 
     Raises:
         InputError: The three differ in length, or a value is not a number, infinite, or above
-            `LARGEST`.
+            `LARGEST_VALUE`.
     """
     try:
         numbers = np.asarray(values, dtype=np.float64)
@@ -145,10 +145,10 @@ def nest(
             f"values[{np.isinf(numbers).argmax()}]: is infinite; values must be finite, or None "
             "where unreadable"
         )
-    if (large := np.abs(numbers) > LARGEST).any():
+    if (large := np.abs(numbers) > LARGEST_VALUE).any():
         raise InputError(
             f"values[{large.argmax()}]: {numbers[large.argmax()]:g} is too large; "
-            f"values must be from {-LARGEST:g} to {LARGEST:g}"
+            f"values must be from {-LARGEST_VALUE:g} to {LARGEST_VALUE:g}"
         )
     readable = ~np.isnan(numbers)
     numbers = numbers[readable]

@@ -203,7 +203,7 @@ def decompose(
         Both estimators of PS, AS, MU and MVS (arXiv 2506.16584, section 3) with intervals.
 
     Raises:
-        InputError: The three sequences differ in length, a value is infinite or above `LARGEST`,
+        InputError: The three sequences differ in length, a value is infinite or too large,
             or a setting is not a whole number of at least 0.
     """
     return decompose_responses(nest(values, paraphrases, intents), draws, permutations, seed)

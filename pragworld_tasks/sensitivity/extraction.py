@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pragworld_tasks.chat import Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError, logger
-from pragworld_tasks.sensitivity.components import LARGEST
+from pragworld_tasks.sensitivity.components import LARGEST_VALUE
 from pragworld_tasks.sensitivity.open_questions import OpenQuestion
 
 # The paper's words.
@@ -53,7 +53,7 @@ def read_extracted(reply: str) -> tuple[float | None, str]:
         return None, "unreadable"
     ends = [float(re.sub(r"[$,]", "", end)) for end in match.groups() if end]
     value = sum(ends) / len(ends)
-    if abs(value) > LARGEST:
+    if abs(value) > LARGEST_VALUE:
         return None, "unreadable"
     return value, "range" if len(ends) == 2 else "number"
 

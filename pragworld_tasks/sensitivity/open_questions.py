@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pragworld_tasks.errors import InputError
 
-DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
+QUESTION_DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
 # As in Python's format strings, a word in double braces is text. So are the braces of JSON.
 _FIELD = re.compile(r"\{\{\w+\}\}|\{\w*\}")
 
@@ -81,7 +81,7 @@ def questions() -> dict[str, OpenQuestion]:
 def domain_of(question: str) -> str:
     """Return the domain of a question by its name; `own` for a user's own question."""
     domain = question.rpartition("_")[0]
-    return domain if domain in DOMAINS else "own"
+    return domain if domain in QUESTION_DOMAINS else "own"
 
 
 def slot_of(prompt: str) -> str:

@@ -24,12 +24,12 @@ from pragworld_tasks.sensitivity.decomposition import (
     Number,
     decompose_responses,
 )
-from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
+from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.samples import ModelSamples
 from pragworld_tasks.text import format_number, markdown_table
 
-SHARES = NAMES[1:]
-PARTS_OF_VARIANCE = SHARES[:3]  # they add up to 1
+SHARE_NAMES = NAMES[1:]
+PARTS_OF_VARIANCE = SHARE_NAMES[:3]  # they add up to 1
 _ESTIMATORS = {  # with what is resampled
     "published": ("plug-in estimator (as published)", "responses"),
     "unbiased": ("unbiased estimator", "paraphrases"),
@@ -163,7 +163,7 @@ class SensitivityReport(BaseModel):
         return [
             _domain_report(of_domain)
             for model in self.models
-            for domain in (*DOMAINS, "own")
+            for domain in (*QUESTION_DOMAINS, "own")
             if (of_domain := self.tasks_of(model, domain))
         ]
 
@@ -275,7 +275,7 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
         names = [name for name in found.undefined if found.undefined[name] == reason]
         yield f"{', '.join(names)} undefined: {reason}"
     for estimator, estimates in (("published", found.published), ("unbiased", found.unbiased)):
-        missing = [name for name in SHARES if math.isnan(estimates[name].value)]
+        missing = [name for name in SHARE_NAMES if math.isnan(estimates[name].value)]
         if by_chance := [name for name in missing if name not in found.undefined]:
             reason = "the parts of the variance add up to 0 or less"
             if by_chance == ["mvs"]:
@@ -300,7 +300,7 @@ def _domain_report(tasks: Sequence[TaskReport]) -> DomainReport:
     means: dict[str, dict[str, Estimate]] = {"published": {}, "unbiased": {}}
     left_out: dict[str, dict[str, tuple[str, ...]]] = {"published": {}, "unbiased": {}}
     floor = math.nan
-    for estimator, name in itertools.product(_ESTIMATORS, SHARES):
+    for estimator, name in itertools.product(_ESTIMATORS, SHARE_NAMES):
         needed = PARTS_OF_VARIANCE if name in PARTS_OF_VARIANCE else (name,)
         counted = [task for task in tasks if task.has(estimator, needed)]
         means[estimator][name] = _mean(
@@ -342,14 +342,14 @@ def _model_text(report: SensitivityReport, model: str) -> str:
     tasks = [task for task in report.tasks if task.model == model]
     domains = [domain for domain in report.domains if domain.model == model]
     on_scale = "" if report.scale == "raw" else f", {report.scale} values"
-    shares = [name.upper() for name in SHARES]
+    shares = [name.upper() for name in SHARE_NAMES]
     tables = []
     for estimator, (title, resampled) in _ESTIMATORS.items():
         rows = []
         for task in tasks:
             estimates = task.by(estimator)
             variance = format_number(estimates["variance"].value, ".3g")
-            rows.append([task.question, variance, *(share_text(estimates[n]) for n in SHARES)])
+            rows.append([task.question, variance, *(share_text(estimates[n]) for n in SHARE_NAMES)])
         title = f"{title}; intervals: {resampled} resampled{on_scale}"
         tables.append(markdown_table(title, ["question", "variance", *shares], rows))
     wording = markdown_table(
@@ -369,7 +369,10 @@ def _model_text(report: SensitivityReport, model: str) -> str:
         [
             [
                 *(domain.domain, str(domain.questions)),
-                *(_mean_text(domain, *column) for column in itertools.product(_ESTIMATORS, SHARES)),
+                *(
+                    _mean_text(domain, *column)
+                    for column in itertools.product(_ESTIMATORS, SHARE_NAMES)
+                ),
             ]
             for domain in domains
         ],

@@ -34,7 +34,7 @@ from pragworld_tasks.sensitivity.paraphrases import (
 if TYPE_CHECKING:
     from datasets import Dataset
 
-METRICS = (
+_METRICS = (
     *("ps", "as", "mu", "mvs"),
     *("ps_unbiased", "as_unbiased", "mu_unbiased"),
     *("variance", "unreadable"),
@@ -169,7 +169,7 @@ def score_responses(
         read_quantity(response, record["unit"], record["prompt"]) for response in responses
     )
     item = PromptItem(record["intent"], record["paraphrase"], values, len(set(responses)))
-    return {f"{name}{end}": (name, item) for name in METRICS for end in ("", "_stderr")}
+    return {f"{name}{end}": (name, item) for name in _METRICS for end in ("", "_stderr")}
 
 
 # Aggregations -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _decomposition(items: tuple[PromptItem, ...]) -> Decomposition:
 
 
 def estimate(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
-    """Return one of `METRICS`, by the estimator that its name ends in; N/A if undefined."""
+    """Return one of `_METRICS`, by the estimator that its name ends in; N/A if undefined."""
     return shown_value(_estimate(items).value)
 
 

@@ -19,7 +19,7 @@ from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
 from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.decomposition import Estimate
-from pragworld_tasks.sensitivity.open_questions import DOMAINS, domain_of, questions
+from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.report import (
     ReaderAgreement,
     SensitivityReport,
@@ -233,7 +233,7 @@ def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None
 
 def test_every_question_has_a_domain() -> None:
     assert [domain_of(name) for name in questions()] == [
-        domain for domain in DOMAINS for _ in range(3)
+        domain for domain in QUESTION_DOMAINS for _ in range(3)
     ]
     assert domain_of("mine") == domain_of("my_own") == "own"
 
