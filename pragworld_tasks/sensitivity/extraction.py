@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,37 +24,27 @@ _EXTRACTED = re.compile(rf"({_NUMBER})(?:\s?[-\u2013]\s?({_NUMBER}))?", re.ASCII
 
 
 def extraction_prompt(question: OpenQuestion, response: str) -> str:
-    """Return the message to the extractor.
-
-    Raises:
-        InputError: The question has no instruction for it.
-    """
-    if not question.extraction:
-        raise InputError(
-            f"question {question.name!r}: has no extraction prompt; an LLM can extract the values "
-            "of the paper's fifteen questions only"
-        )
+    """Return the message to the extractor."""
     return f"{question.extraction} {_NOTHING}\n\nAnswer text:\n{response}"
 
 
-def read_extracted(reply: str) -> tuple[float | None, str]:
-    """Return the value in the extractor's reply, and the kind of the reply.
+def read_extracted(reply: str) -> float | None:
+    """Return the value in the extractor's reply; None where it says that there is none.
 
     A value is a number, with thousands commas and a dollar sign before it at most, or a range a-b
-    of two numbers, which counts as its mean. The kinds are `number`, `range`, `none` and
-    `unreadable`; the last two have no value.
+    of two numbers, which counts as its mean.
+
+    Raises:
+        UnansweredError: The reply is neither.
     """
     text = reply.strip().strip("\"'`*").strip().removesuffix(".").strip("\"'`*")
     if text.casefold() == "none":
-        return None, "none"
+        return None
     match = _EXTRACTED.fullmatch(text)
-    if not match:
-        return None, "unreadable"
-    ends = [float(re.sub(r"[$,]", "", end)) for end in match.groups() if end]
-    value = sum(ends) / len(ends)
-    if abs(value) > LARGEST_VALUE:
-        return None, "unreadable"
-    return value, "range" if len(ends) == 2 else "number"
+    ends = [float(re.sub(r"[$,]", "", end)) for end in match.groups() if end] if match else []
+    if not ends or max(map(abs, ends)) > LARGEST_VALUE:
+        raise UnansweredError(f"{reply!r:.80} is neither a number nor None", reply)
+    return sum(ends) / len(ends)
 
 
 def extract(
@@ -63,93 +52,56 @@ def extract(
     question: OpenQuestion,
     responses: Sequence[str],
     journal: Path | None = None,
-    counts: Counter[str] | None = None,
 ) -> list[float | None]:
     """Return the value of each response, as the endpoint's model reads it at temperature 0.
 
     Args:
         endpoint: The model.
-        question: The question to which they respond.
+        question: The question to which they respond, with an extraction prompt.
         responses: Any number. Equal ones are sent once.
-        journal: A file that keeps the replies, so that a second call asks only for those that are
-            missing, or that were empty, cut off or refused.
-        counts: Receives the number of replies of each kind: those of `read_extracted`, and
-            `no answer` for responses without a reply.
+        journal: A file that keeps the replies, so that a second call asks only for missing ones.
 
     Returns:
         A value without a sign, as in the paper, or None, for each response. A number counts as one
         in the question's unit, which the message to the model names.
 
     Raises:
-        InputError: The endpoint or the journal cannot be used, or all requests failed.
+        InputError: The endpoint or the journal cannot be used, or no reply can.
     """
-    prompts = [extraction_prompt(question, response) for response in responses]
-    settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
-    replies, problem = run_async(_ask_all(endpoint, journal, settings, prompts))
-    extracted = [
-        (None, "no answer") if reply is None else read_extracted(reply) for reply in replies
-    ]
-    kinds = Counter(kind for _, kind in extracted)
-    if counts is not None:
-        counts.update(kinds)
-    missing = "%s: %d of %d values are missing: %s "
-    if number := kinds["unreadable"]:
-        unreadable = (
-            reply
-            for reply, (_, kind) in zip(replies, extracted, strict=True)
-            if kind == "unreadable"
+    values, problems = run_async(_extract(endpoint, question, responses, journal))
+    if problems and len(problems) == len(responses):
+        raise InputError(
+            f"{endpoint.url}: no reply can be used, the last one because {problems[-1]}"
         )
-        example = next(unreadable)
+    if problems:
         logger.warning(
-            missing + "replied neither a number nor None (for example %.80r)",
-            *(question.name, number, len(extracted), endpoint.model, example),
+            "%s: %d of %d values are missing: %s sent no usable reply (%s); rerun to ask again",
+            *(question.name, len(problems), len(values), endpoint.model, problems[-1]),
         )
-    if number := kinds["no answer"]:
-        logger.warning(
-            missing + "gave no usable reply (%s); rerun to ask for them again",
-            *(question.name, number, len(extracted), endpoint.model, problem),
-        )
-    money = [
-        reply
-        for reply, (value, _) in zip(replies, extracted, strict=True)
-        if reply and value is not None and "$" in reply
-    ]
-    if money and "dollar" not in question.unit:
-        logger.warning(
-            "%s: %s replied with a dollar sign for %d of %d values (for example %.80r), which "
-            "count as %s; check the replies",
-            *(question.name, endpoint.model, len(money), len(extracted), money[0], question.unit),
-        )
-    return [None if value is None else abs(value) for value, _ in extracted]
+    return values
 
 
-async def _ask_all(
-    endpoint: Endpoint, journal: Path | None, settings: dict[str, str], prompts: Sequence[str]
-) -> tuple[list[str | None], str]:
-    """Return the extractor's reply to each prompt, None where a request failed, and why one did.
-
-    Raises:
-        InputError: The endpoint cannot be used, or all requests failed.
-    """
+async def _extract(
+    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path | None
+) -> tuple[list[float | None], list[str]]:
+    """Return the value of each response, and why there is none where a reply cannot be used."""
     from tqdm import tqdm
 
-    problem = ""
-    with tqdm(total=len(prompts), desc="extraction") as progress:
+    settings = {"extraction": question.name, "prompt": question.prompt, "model": endpoint.model}
+    problems: list[str] = []
+    with tqdm(total=len(responses), desc="extraction") as progress:
         async with connect(endpoint, journal, settings) as connection:
 
-            async def ask(prompt: str) -> str | None:
-                nonlocal problem
+            async def read(response: str) -> float | None:
+                user = extraction_prompt(question, response)
+                request = Request("extraction", endpoint.model, _SYSTEM, user, temperature=0.0)
                 try:
-                    return await connection.ask(
-                        Request("extraction", endpoint.model, _SYSTEM, prompt, temperature=0.0)
-                    )
+                    value = read_extracted(await connection.ask(request))
                 except UnansweredError as error:
-                    problem = str(error)
+                    problems.append(str(error))
                     return None
                 finally:
                     progress.update()
+                return None if value is None else abs(value)
 
-            replies = await asyncio.gather(*map(ask, prompts))
-    if problem and not any(replies):
-        raise InputError(f"{endpoint.url}: all requests failed, the last one because {problem}")
-    return replies, problem
+            return await asyncio.gather(*map(read, responses)), problems

@@ -25,7 +25,6 @@ class OpenQuestion:
         values: The values of the slot.
         unit: The unit in which `pragworld_tasks.quantities` reads the value of a response.
         extraction: The instruction to an LLM that extracts that value; empty for own questions.
-        survey: The scenario from which survey participants write a prompt; likewise.
         signs: Words of a response that make its value negative, and that make it positive, where
             signed values are asked for; empty if values have no sign.
     """
@@ -35,7 +34,6 @@ class OpenQuestion:
     values: tuple[str, ...]
     unit: str
     extraction: str = ""
-    survey: str = ""
     signs: tuple[str, ...] = ()
 
     @property

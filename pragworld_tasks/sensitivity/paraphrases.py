@@ -3,27 +3,19 @@
 import difflib
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import read_json_lines
-from pragworld_tasks.sensitivity.asking import asks_for_value
 from pragworld_tasks.sensitivity.open_questions import fields_in, slot_of, slots_in
-from pragworld_tasks.sensitivity.wrapping import find_wrapping
 from pragworld_tasks.text import NUMBER_VALUES
 
 NEAR = 0.7  # share of words in the same order above which two paraphrases are near duplicates
 
-# Words that stand for a number. "one" mostly is a pronoun.
-_NUMBER_WORDS = {word: str(number) for word, number in NUMBER_VALUES.items() if word != "one"} | {
-    "dozen": "12",
-    "decade": "10",
-    "weekday": "5",
-    "weekdays": "5",
-}
+_NUMBER_WORDS = NUMBER_VALUES | {"dozen": 12, "decade": 10, "weekday": 5, "weekdays": 5}
 _OPTIONAL = {"30"}  # "a month" and "30 days" are the same
 
 
@@ -42,11 +34,7 @@ def shipped_paraphrases(question: str) -> list[Paraphrase]:
 
 
 def read_paraphrases(path: Path) -> list[Paraphrase]:
-    """Read a file as `pragworld-tasks paraphrase` writes it: JSON lines with a `text`.
-
-    Raises:
-        InputError: There is no such file, or a line is malformed.
-    """
+    """Read a file as `pragworld-tasks paraphrase` writes it: JSON lines with a `text`."""
     paraphrases = []
     for where, record in read_json_lines(path):
         text, source = record.get("text"), record.get("source", "")
@@ -75,18 +63,14 @@ def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
 def find_fault(prompt: str, paraphrase: str) -> str | None:
     """Return what is visibly wrong with a paraphrase of a prompt; None if nothing is.
 
-    Visible are a slot or other words in braces that are missing, doubled or changed, what a model
-    puts around a text (see `wrapping`), text that is not one line, numbers that were added (a
-    constraint, most likely) or lost, and a question for yes or no where the prompt asks for a value
-    (see `asking`).
+    Visible are a slot or other words in braces that are missing, doubled or changed, text that is
+    not one line, and numbers that were added (a constraint, most likely) or lost.
     """
     slot = slot_of(prompt)
     if slots_in(paraphrase) != [slot]:
         return f"not exactly one {slot}"
     if sorted(fields_in(paraphrase)) != sorted(fields_in(prompt)):
         return "other words in braces"
-    if wrapping := find_wrapping(paraphrase, prompt):
-        return wrapping
     if paraphrase != " ".join(paraphrase.split()):
         return "line breaks or stray spaces"
     expected, actual = _numbers(prompt), _numbers(paraphrase)
@@ -94,21 +78,12 @@ def find_fault(prompt: str, paraphrase: str) -> str | None:
         return f"adds the number {min(added)}"
     if lost := expected - actual - _OPTIONAL:
         return f"lacks the number {min(lost)}"
-    if asks_for_value(prompt) and not asks_for_value(paraphrase):
-        return "asks for yes or no, or for nothing"
     return None
 
 
 def similarity(first: str, second: str) -> float:
     """Return the share of words that two texts have in common in the same order: 0 to 1."""
     return difflib.SequenceMatcher(None, _words(first), _words(second), autojunk=False).ratio()
-
-
-def near_duplicates(texts: Sequence[str]) -> Iterator[tuple[int, int, float]]:
-    """Yield the pairs of texts that are more similar than `NEAR`, and their similarity."""
-    for (i, first), (j, second) in itertools.combinations(enumerate(texts), 2):
-        if (alike := similarity(first, second)) > NEAR:
-            yield i, j, alike
 
 
 def list_faults(prompt: str, texts: Sequence[str]) -> list[str]:
@@ -118,11 +93,10 @@ def list_faults(prompt: str, texts: Sequence[str]) -> list[str]:
         for number, text in enumerate(texts, start=1)
         if (fault := find_fault(prompt, text))
     ]
-    duplicates = [
-        f"{i} and {j}: {share:.0%} of the words are the same: {texts[j - 1]}"
-        for i, j, share in near_duplicates([prompt, *texts])
-    ]
-    return faults + duplicates
+    for (i, first), (j, second) in itertools.combinations(enumerate([prompt, *texts]), 2):
+        if (share := similarity(first, second)) > NEAR:
+            faults.append(f"{i} and {j}: {share:.0%} of the words are the same: {second}")
+    return faults
 
 
 def _words(text: str) -> list[str]:
@@ -135,5 +109,8 @@ def _numbers(text: str) -> set[str]:
     text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
     text = re.sub(r"(?<=\d)k\b", "000", text)
     words = re.findall(r"[a-z]+", text)
-    in_words = {_NUMBER_WORDS[word] for word in words if word in _NUMBER_WORDS}
+    # "one" mostly is a pronoun.
+    in_words = {
+        str(_NUMBER_WORDS[word]) for word in words if word in _NUMBER_WORDS.keys() - {"one"}
+    }
     return set(re.findall(r"\d+(?:\.\d+)?", text)) | in_words

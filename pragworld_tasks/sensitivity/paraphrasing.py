@@ -1,40 +1,202 @@
-"""Paraphrasing a prompt as in arXiv 2506.16584, section 4: propose, judge, choose.
+"""Paraphrasing a prompt as in arXiv 2506.16584, section 4: translate, judge, choose.
 
-A model proposes candidates (`paraphrase_prompts`). Those with a visible fault are rejected, a judge
-rejects those that make another request (`paraphrase_candidates`), and of the rest the most
-different are chosen (`selection`).
+A model translates the prompt through two languages and back. Candidates with a visible fault are
+rejected, a judge rejects those that make another request, and of the rest the most different are
+chosen. The paper does not publish the judge's prompt, and says of the choice only "greedy selection
+… those with the highest mutual semantic distance"; `farthest_first` defines it.
 """
 
-import contextlib
+import asyncio
 import dataclasses
 import json
-import sys
-from collections.abc import Mapping
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tqdm import tqdm
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
-from pragworld_tasks.chat import Endpoint, UnansweredError, Usage, connect, run_async
+from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
-from pragworld_tasks.sensitivity.paraphrase_candidates import TRIES, Candidates, gather_candidates
-from pragworld_tasks.sensitivity.paraphrase_prompts import Judge, Survey, Translation
-from pragworld_tasks.sensitivity.selection import embed, farthest_first, load_embedder, spread
+from pragworld_tasks.sensitivity.paraphrases import Paraphrase, find_fault
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+CANDIDATES = 10  # for each paraphrase that is chosen, as in the paper: 500 for 50
+TRIES = 3  # the most candidates that are tried for each that is wanted
+FIRST = 50  # candidates of which one must be accepted, or no more are tried
+_DECIMALS = 6  # of a distance; embeddings are no more precise than this
+
+# The paper's fifteen. A chain has at least one of the first three, the farthest from English.
+LANGUAGES = (
+    *("Chinese", "Japanese", "Arabic", "Turkish", "Finnish", "Korean", "Polish", "German"),
+    *("Russian", "Indonesian", "Vietnamese", "Hindi", "Swahili", "Spanish", "Hebrew"),
+)
+DISTANT = LANGUAGES[:3]
+
+# The paper's words.
+_TRANSLATOR = (
+    "You are a professional translator. Translate the user text to {language}. "
+    "Return *only* the translation\u2014no commentary."
+)
+_JUDGE = "You compare two prompts written for an AI assistant. Words in braces are placeholders."
+_JUDGMENT = """\
+First prompt:
+{prompt}
+
+Second prompt:
+{text}
+
+Do the two prompts express the same underlying request? They do if they ask for the same value
+under the same conditions. To ask for yes or no, or for nothing, is another request."""
+
+
+class _Translation(BaseModel):
+    """The reply of the translator."""
+
+    model_config = ConfigDict(extra="forbid")
+    translation: str
+
+
+class _Verdict(BaseModel):
+    """The reply of the judge."""
+
+    model_config = ConfigDict(extra="forbid")
+    same_request: bool
+
+
+def language_chain(number: int) -> tuple[str, str]:
+    """Return the two languages of candidate `number`, the same on every machine.
+
+    Any two different languages, in any order, are equally likely if one is among `DISTANT`.
+    """
+    generator = random.Random(f"0 {number}")
+    while True:
+        first, second = generator.sample(LANGUAGES, 2)
+        if first in DISTANT or second in DISTANT:
+            return first, second
+
+
+async def gather_candidates(
+    connection: Connection, prompt: str, judge: str, wanted: int
+) -> tuple[list[Paraphrase], Counter[str]]:
+    """Try candidates until enough are accepted; return those, and why others were rejected.
+
+    At most `TRIES` times as many are tried, and only the `FIRST` if none of them is accepted. A
+    round never tries more than are still missing, so every run tries the same candidates.
+    """
+    from tqdm import tqdm
+
+    accepted: list[Paraphrase] = []
+    rejected = Counter[str]()
+    seen = {prompt.casefold()}
+    with tqdm(desc="candidates", unit="") as progress:
+
+        async def attempt(number: int) -> Paraphrase | str:
+            """Return a candidate, or why it is rejected."""
+            try:
+                candidate = await _translate(connection, prompt, number)
+                if fault := find_fault(prompt, candidate.text):
+                    return re.sub(r"\bthe number .*", "a number", fault)
+                is_same = await _is_same_request(connection, judge, prompt, candidate.text)
+                return candidate if is_same else "judged to make another request"
+            except UnansweredError as error:
+                return str(error).partition(" (")[0]
+            finally:
+                progress.update()
+
+        while True:
+            tried = len(accepted) + rejected.total()
+            most = TRIES * wanted if accepted else min(FIRST, TRIES * wanted)
+            numbers = range(tried, min(most, tried + wanted - len(accepted)))
+            if not numbers:
+                return accepted, rejected
+            for result in await asyncio.gather(*map(attempt, numbers)):
+                if isinstance(result, str):
+                    rejected[result] += 1
+                elif result.text.casefold() in seen:
+                    rejected["duplicate"] += 1
+                else:
+                    seen.add(result.text.casefold())
+                    accepted.append(result)
+
+
+async def _translate(connection: Connection, prompt: str, number: int) -> Paraphrase:
+    """Return the prompt, translated through the languages of candidate `number` and back."""
+    model, languages, text = connection.endpoint.model, language_chain(number), prompt
+    for language in (*languages, "English"):
+        label, system = f"translation {number} to {language}", _TRANSLATOR.format(language=language)
+        request = Request(label, model, system, text, temperature=1.0, draw=number)
+        reply = await connection.ask_structured(request, _Translation)
+        text = reply.translation.strip()
+    return Paraphrase(text, f"translation: {', '.join(languages)}; model {model}")
+
+
+async def _is_same_request(connection: Connection, judge: str, prompt: str, text: str) -> bool:
+    user = _JUDGMENT.format(prompt=prompt, text=text)
+    request = Request("judge", judge, _JUDGE, user, temperature=0.0)
+    return (await connection.ask_structured(request, _Verdict)).same_request
+
+
+def load_embedder(model: str) -> "SentenceTransformer":
+    """Load a model of sentence embeddings from a folder or the Hugging Face hub."""
+    try:
+        from sentence_transformers import SentenceTransformer
+
+        return SentenceTransformer(model)
+    except Exception as error:  # a missing package or model, a broken folder, no network …
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"embeddings {model!r}: cannot be loaded ({reason}); pip install "
+            "'pragworld[paraphrase]', and pass --embeddings FOLDER if there is no network"
+        ) from error
+
+
+def embed(model: "SentenceTransformer", texts: Sequence[str]) -> NDArray[np.float64]:
+    """Return the embeddings of texts, of length 1: [texts, features]."""
+    vectors = np.asarray(
+        model.encode(list(texts), convert_to_numpy=True, show_progress_bar=False), np.float64
+    )
+    if not np.isfinite(vectors).all():
+        raise InputError("the sentence embeddings must be finite numbers; use another model")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths, lengths, 1)
+
+
+def farthest_first(
+    base: NDArray[np.float64], candidates: NDArray[np.float64], number: int
+) -> list[int]:
+    """Choose candidates one by one, each as far as possible from all chosen before.
+
+    Each has the greatest minimum cosine distance from the base prompt and those chosen before; of
+    several that are equal to six decimals, the one with the lowest index is chosen.
+
+    Args:
+        base: [features] The base prompt.
+        candidates: [candidates, features].
+        number: The number to choose, at most as many as there are.
+
+    Returns:
+        Their indices, in the order in which they were chosen.
+    """
+    least = np.round(1 - candidates @ base, _DECIMALS)
+    chosen: list[int] = []
+    for _ in range(number):
+        farthest = int(np.argmax(least))  # the first of several
+        chosen.append(farthest)
+        least = np.minimum(least, np.round(1 - candidates @ candidates[farthest], _DECIMALS))
+        least[chosen] = -1
+    return chosen
+
 
 def paraphrase(
-    prompt: str,
-    method: Translation | Survey,
-    endpoint: Endpoint,
-    judge_model: str,
-    out: Path,
-    number: int,
-    candidates: int,
-    embeddings: str,
+    prompt: str, endpoint: Endpoint, judge: str, out: Path, number: int, embeddings: str
 ) -> None:
     """Write the most different of many paraphrases to a file, and print what it took.
 
@@ -42,103 +204,33 @@ def paraphrase(
 
     Args:
         prompt: The base prompt, with one slot.
-        method: How candidates are proposed.
-        endpoint: The server.
-        judge_model: The name of the judge there.
+        endpoint: The server, and the model that translates.
+        judge: The name of the judge there.
         out: The file to write, JSON lines.
-        number: The number of paraphrases.
-        candidates: The number of accepted candidates from which to choose them.
+        number: How many to choose from ten times as many.
         embeddings: A sentence-transformers model: a name or a folder.
-
-    Raises:
-        InputError: A package is missing, the endpoint, the journal or the file cannot be used, or
-            too few candidates were accepted.
     """
-    kind = "translation" if isinstance(method, Translation) else "survey"
-    settings = {
-        "paraphrase": kind,
-        **dataclasses.asdict(method),
-        "prompt": prompt,
-        "judge_model": judge_model,
-    }
+    embedder = load_embedder(embeddings)
     journal = out.with_name(f"{out.name}.journal")
-    judge = Judge(prompt, judge_model)
-    try:
-        embedder, tried, usage = run_async(
-            _gather(prompt, method, judge, endpoint, journal, settings, candidates, embeddings)
-        )
-    except KeyboardInterrupt:
-        print(f"{journal}: all replies so far; rerun the command to resume", file=sys.stderr)
-        raise
-    print(_account(tried, candidates))
-    print(usage)
-    accepted = tried.accepted
-    if not accepted:
-        ((reason, count),) = tried.rejected.most_common(1)
-        raise InputError(
-            f"none of the first {tried.tried} candidates was accepted, {count} because: {reason}; "
-            f"correct the prompt, or use another model ({journal} keeps all replies)"
-        )
+
+    async def gather() -> tuple[list[Paraphrase], Counter[str]]:
+        settings = {"prompt": prompt, "model": endpoint.model, "judge": judge}
+        async with connect(endpoint, journal, settings) as connection:
+            found = await gather_candidates(connection, prompt, judge, CANDIDATES * number)
+            print(connection.usage)
+            return found
+
+    accepted, rejected = run_async(gather())
+    print(f"{len(accepted) + rejected.total()} tried, {len(accepted)} accepted")
+    for reason, count in rejected.most_common():
+        print(f"  {count} rejected: {reason}")
     if len(accepted) < number:
         raise InputError(
-            f"{len(accepted)} paraphrases were accepted, but --number is {number}; raise "
-            f"--candidates ({journal} keeps all replies), lower --number, or use another model"
+            f"{len(accepted)} paraphrases were accepted, but --number is {number}; correct the "
+            "prompt, or use another model"
         )
-    vectors = embed(embedder, [prompt, *(candidate.text for candidate in accepted)])
-    chosen = farthest_first(vectors[0], vectors[1:], number)
-    lines = [
-        json.dumps(
-            {
-                "text": accepted[index].text,
-                "source": f"{accepted[index].source}; judged by {judge_model}",
-            },
-            ensure_ascii=False,
-        )
-        for index in chosen
-    ]
-    write_whole(out, ("\n".join(lines) + "\n").encode())
-    print(f"{out}: {number} of {len(accepted)}; {spread(vectors[0], vectors[1:][chosen])}")
-    print(f"{journal}: all replies; remove it once you need no other choice of them")
-
-
-async def _gather(
-    prompt: str,
-    method: Translation | Survey,
-    judge: Judge,
-    endpoint: Endpoint,
-    journal: Path,
-    settings: Mapping[str, Any],
-    wanted: int,
-    embeddings: str,
-) -> tuple["SentenceTransformer", Candidates, Usage]:
-    """Load the embeddings and gather the candidates, with a progress bar on a terminal.
-
-    Loading takes seconds, so the first candidate shows before that whether the endpoint can be
-    used. If loading fails, no more requests are paid for.
-    """
-    async with connect(endpoint, journal, settings) as connection:
-        with contextlib.suppress(UnansweredError):
-            await method(connection, 0)
-        embedder = load_embedder(embeddings)
-        with tqdm(total=wanted, desc="accepted") as progress:
-
-            def show(candidates: Candidates) -> None:
-                rejected = candidates.rejected.total()
-                progress.set_postfix_str(f"{rejected} rejected", refresh=False)
-                progress.update(len(candidates.accepted) - progress.n)
-
-            candidates = await gather_candidates(connection, prompt, method, judge, wanted, show)
-            return embedder, candidates, connection.usage
-
-
-def _account(candidates: Candidates, wanted: int) -> str:
-    """Return how many candidates were tried, accepted and rejected, and why."""
-    accepted = len(candidates.accepted)
-    lines = [f"{candidates.tried} tried, {accepted} accepted"]
-    lines += [f"  {count} rejected: {why}" for why, count in candidates.rejected.most_common()]
-    if 0 < accepted < wanted:
-        lines.append(
-            f"Only {accepted} of --candidates {wanted} were accepted, after {TRIES} times as many "
-            "were tried."
-        )
-    return "\n".join(lines)
+    base, *vectors = embed(embedder, [prompt, *(candidate.text for candidate in accepted)])
+    chosen = [accepted[index] for index in farthest_first(base, np.array(vectors), number)]
+    lines = [json.dumps(dataclasses.asdict(one), ensure_ascii=False) + "\n" for one in chosen]
+    write_whole(out, "".join(lines).encode())
+    print(f"{out}: {number} of {len(accepted)}; {journal} keeps all replies")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chat_server import Body, ChatServer, play
 from command_runs import Program, run_command
-from servers import serve
 from warm_client import KILLED
 
 from pragworld_tasks.cli import main
@@ -263,9 +263,13 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
     for number, line in enumerate(lines):
         line["resps"][0][2] = f"It takes {number} minutes. => {number}"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    log = tmp_path / "server.log"
-    with serve("chat_server.py", "--log", str(tmp_path / "killed"), "--delay", "0.2") as address:
-        llm = ("--base-url", address, "--model", "org/reader")
+
+    def play_slowly(body: Body) -> str:
+        time.sleep(0.2)
+        return play(body)
+
+    with ChatServer(play_slowly).running() as server:
+        llm = ("--base-url", server.url, "--model", "org/reader")
         program = Program("pragworld-tasks", "decompose", path, *llm, log=tmp_path / "output")
         while not (kept := [*path.parent.glob("*.journal")]) or kept[0].read_text().count("\n") < 9:
             assert program.runs(), (tmp_path / "output").read_text()
@@ -274,13 +278,12 @@ def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> No
     answered = kept[0].read_bytes().count(b"\n") - 1  # after its settings
     distinct = {response for line in lines for response in line["resps"][0]}
     assert 8 <= answered < len(distinct)
-    for _ in range(2):  # the second time nothing is asked
-        with serve("chat_server.py", "--log", str(log)) as address:
-            options = ("--base-url", address, *llm[2:], "--json", out, "--overwrite")
+    with ChatServer(play).running() as server:
+        for _ in range(2):  # the second time nothing is asked
+            options = ("--base-url", server.url, *llm[2:], "--json", out, "--overwrite")
             process = run_command("decompose", path, *options)
-        assert process.returncode == 0, process.stderr
-    requests = [line for line in log.read_text().splitlines() if '"number"' in line]
-    assert len(requests) == len(distinct) - answered
+            assert process.returncode == 0, process.stderr
+    assert len(server.bodies) == len(distinct) - answered
     (task,) = json.loads(out.read_text())["tasks"]
     counts = {"responses": 144, "same": 142, "only_extractor": 0, "only_rules": 2}
     assert task["agreement"] == {"extractor": "org/reader", **counts}

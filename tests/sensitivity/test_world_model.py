@@ -11,7 +11,6 @@ from pragworld_tasks.sensitivity.open_questions import OpenQuestion, questions, 
 from pragworld_tasks.sensitivity.paraphrases import (
     find_fault,
     list_faults,
-    near_duplicates,
     read_paraphrases,
     read_paraphrases_of,
     shipped_paraphrases,
@@ -93,47 +92,11 @@ def test_faults_of_a_paraphrase(paraphrase: str, expected: str | None) -> None:
     assert find_fault(PROMPT, paraphrase) == expected
 
 
-@pytest.mark.parametrize(
-    "paraphrase",
-    [
-        "From {city} to Miami. Can you tell me how long it takes?",
-        "From {city} to Miami. Could you give me the total travel time?",
-        "I live in {city} and must go to Miami. Any idea of the time?",
-        "{city} to Miami, total travel time?",
-        "I need to go from {city} to Miami. Please estimate the travel time.",
-        "Going from {city} to Miami, I'm trying to figure out the travel time",
-        "Is it known how many hours Miami is from {city}?",
-        "My home is {city}. What\u2019s the travel time to Miami?",
-    ],
-)
-def test_a_request_for_a_value_has_many_forms(paraphrase: str) -> None:
-    assert find_fault("How long do I travel from {city} to Miami?", paraphrase) is None
-
-
-@pytest.mark.parametrize(
-    "paraphrase",
-    [
-        "I live in {city} and need to travel to Miami. Is it far?",
-        "If I go from {city} to Miami, does it take long?",
-        "Can the travel time from {city} to Miami be estimated?",
-        "Do you think that it takes long from {city} to Miami?",
-        "Tell me whether Miami is far from {city}.",
-        "Ok, will I be travelling for hours from {city} to Miami?",
-        "I travel from {city} to Miami.",
-    ],
-)
-def test_a_question_for_yes_or_no_asks_for_no_value(paraphrase: str) -> None:
-    fault = "asks for yes or no, or for nothing"
-    assert find_fault("How long do I travel from {city} to Miami?", paraphrase) == fault
-    assert find_fault("Is Miami far from {city}?", paraphrase) is None
-
-
 def test_near_duplicates_have_most_words_in_the_same_order() -> None:
     first = "How long does it take to fly from {city} to Miami?"
     again = "How long does it really take to fly from {city} to Miami?"
     other = "By plane to Miami: what is the time needed if {city} is home?"
     assert similarity(first, first) == 1
-    assert list(near_duplicates([first, other, again])) == [(0, 2, similarity(first, again))]
     assert list_faults(first, [other]) == []
     assert list_faults(first, [other, again]) == [
         f"0 and 2: {similarity(first, again):.0%} of the words are the same: {again}"
