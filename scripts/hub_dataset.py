@@ -30,7 +30,7 @@ from pragworld_tasks.data.sources import (
     load_split,
     locate,
 )
-from pragworld_tasks.leaderboard.hub_names import hub_task_ids
+from pragworld_tasks.leaderboard.hub import hub_task_ids
 
 TEMPLATES = Path(__file__).with_name("templates")
 

@@ -10,6 +10,13 @@ NOT_ALTERED = "Not Altered"
 LENGTH_BUCKETS = ("short", "medium", "long")
 WordedType = Literal["sure", "know", "quantity", "universal", "existential", "only-entity", "other"]
 QUESTION_TYPES: tuple[WordedType, ...] = get_args(WordedType)
+# By the number of exchanges since the question's subject, in generated entity tracking.
+TURNS_AGO = {
+    "0": range(1),
+    "1 to 2": range(1, 3),
+    "3 to 5": range(3, 6),
+    "6 or more": range(6, 1000),
+}
 
 # Tried in this order; the first pattern found in the question names its type.
 _TYPE_PATTERNS: dict[WordedType, str] = {
@@ -59,8 +66,14 @@ def worded_type(question: str) -> WordedType:
     return "other"
 
 
+def turns_ago(document: Document) -> str:
+    """Return one of `TURNS_AGO`; "" where it is not known."""
+    return next((name for name, turns in TURNS_AGO.items() if document.turns_ago in turns), "")
+
+
 BREAKDOWNS = {
     "alteration": (alteration_category, (*ALTERATIONS, NOT_ALTERED)),
     "length": (length_bucket, LENGTH_BUCKETS),
     "question type": (question_type, QUESTION_TYPES),
+    "turns ago": (turns_ago, (*TURNS_AGO,)),
 }

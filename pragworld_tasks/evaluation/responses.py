@@ -202,7 +202,7 @@ def read_logged_samples(path: Path) -> Iterator[tuple[Where, LoggedSample]]:
         InputError: The file cannot be read, or a line is no sample.
     """
     for where, record in read_json_lines(path):
-        yield where, _validated(LoggedSample, record, where)
+        yield where, validated(LoggedSample, record, where)
 
 
 def check_logged(where: Where, sample: LoggedSample) -> None:
@@ -220,7 +220,8 @@ def check_logged(where: Where, sample: LoggedSample) -> None:
         where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
 
 
-def _validated(kind: type[Record], content: Any, where: Where) -> Record:
+def validated(kind: type[Record], content: Any, where: Where) -> Record:
+    """Return a line of a file as an object of a class, and refuse one that is none."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
@@ -236,14 +237,14 @@ def read_responses(path: Path) -> list[Response]:
             continue
         if "response" not in record:
             where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
-        line = _validated(_AnswerLine, record, where)
+        line = validated(_AnswerLine, record, where)
         named = line.model_dump(include={"context", "question", "prompt"}, exclude_none=True)
         responses.append(_from_text(line.response, where, row=line.row, named=named))
     return responses
 
 
 def _from_sample(where: Where, record: Mapping[str, Any]) -> Response:
-    sample = _validated(LoggedSample, record, where)
+    sample = validated(LoggedSample, record, where)
     try:
         document = sample.document()
     except ValidationError:

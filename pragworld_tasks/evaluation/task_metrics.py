@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from lm_eval.utils import warning_once
 
+from pragworld_tasks.data.breakdowns import TURNS_AGO
 from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.splits import OWN
@@ -34,11 +35,8 @@ LACKS_DOCUMENTS = "groups lack documents"  # of a warning that concerns whole ru
 PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them
 
 # Accuracy in generated entity tracking, by the number of turns since the question's subject.
-TURNS_AGO = {
-    "acc_0_turns_ago": range(1),
-    "acc_1_to_2_turns_ago": range(1, 3),
-    "acc_3_to_5_turns_ago": range(3, 6),
-    "acc_6_or_more_turns_ago": range(6, 1000),
+TURNS_METRICS = {
+    f"acc_{name.replace(' ', '_')}_turns_ago": turns for name, turns in TURNS_AGO.items()
 }
 
 
@@ -112,7 +110,7 @@ def task_metric_names(split: Split) -> list[str]:
     names = [*shown_tallies(to_run([], []), of_split)]
     if split == "manual":
         names += [f"{name}_published" for name in PUBLISHED]
-    return [*names, *TURNS_AGO] if split == "generated_entity_tracking" else names
+    return [*names, *TURNS_METRICS] if split == "generated_entity_tracking" else names
 
 
 def score_response(record: Mapping[str, Any], results: Sequence[str | None]) -> dict[str, Any]:
@@ -155,7 +153,7 @@ def _items(
             record["released_group_size"],
         )
     if document.turns_ago is not None:
-        for name, turns in TURNS_AGO.items():
+        for name, turns in TURNS_METRICS.items():
             asked = [document.turns_ago in turns]
             shown[name] = tally([answer == document.answer], asked, [document.group])
     items: dict[str, Any] = {}

@@ -84,22 +84,19 @@ class Board:
         """
         models = {run.name for run in self.models}
         return {
-            other: comparison.p
+            second if name == first else first: comparison.p
             for (first, second), comparison in self.comparisons.items()
             if name in (first, second) and {first, second} <= models
             if comparison.p >= SIGNIFICANT
-            for other in [first if second == name else second]
         }
 
     @cached_property
     def run_pages(self) -> dict[str, str]:
         """The file name of each run's page, by the run's name."""
         pages: dict[str, str] = {}
-        for run in self.runs:
-            page = f"{self.slug}-run-{slug(run.name)}"
-            while f"{page}.html" in pages.values():
-                page += "-again"
-            pages[run.name] = f"{page}.html"
+        for number, run in enumerate(self.runs):
+            page = f"{self.slug}-run-{slug(run.name)}.html"
+            pages[run.name] = page if page not in pages.values() else f"{number}-{page}"
         return pages
 
     @cached_property
@@ -117,14 +114,13 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
     by_data: dict[tuple[str, str], list[BoardRun]] = {}
     for run in runs:
         data = run.record.data
-        board = by_data.setdefault((data.split, data.digest), [run])
+        board = by_data.setdefault((data.split, data.digest), [])
+        board.append(run)
         if list(run.documents) != list(board[0].documents):
             raise InputError(
                 f"{run.name} and {board[0].name}: the same texts, but other groups, alterations or "
                 "effects; put them on boards of their own"
             )
-        if run is not board[0]:
-            board.append(run)
     splits = [split for split, _ in by_data]
     return [
         Board(

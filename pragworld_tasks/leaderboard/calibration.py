@@ -1,7 +1,6 @@
 """How sure a run is of its answers, and how often it is right when it is that sure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,16 +27,14 @@ class ConfidenceBin(NamedTuple):
     confidence: float
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(NamedTuple):
     """How the probabilities of a run's answers compare with how often they are right.
 
     Attributes:
         bins: the answers by the probability of the answer that was given; empty bins are left out.
         error: expected calibration error, in percent: the mean distance between confidence and
             accuracy of a bin, weighted by its answers.
-        brier: Brier score of the probability of yes: the mean squared distance to the gold answer,
-            0 for a perfect run, 0.25 for one that always says 50 %.
+        brier: Brier score: the mean squared distance of the probability of yes to the gold answer.
     """
 
     bins: list[ConfidenceBin]
@@ -61,17 +58,12 @@ def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
     confidence = 100 * np.maximum(probability, 1 - probability)
     right = np.where(is_yes, probability > 0.5, probability < 0.5)
     number = np.searchsorted(_EDGES[1:-1], confidence, side="right")
-    bins = [
-        ConfidenceBin(
-            low,
-            high,
-            int(right[number == place].sum()),
-            int((number == place).sum()),
-            float(confidence[number == place].mean()),
-        )
-        for place, (low, high) in enumerate(pairwise(_EDGES))
-        if (number == place).any()
-    ]
+    bins = []
+    for place, (low, high) in enumerate(pairwise(_EDGES)):
+        inside = number == place
+        if inside.any():
+            mean = float(confidence[inside].mean())
+            bins.append(ConfidenceBin(low, high, int(right[inside].sum()), int(inside.sum()), mean))
     error = sum(abs(100 * part.right - part.total * part.confidence) for part in bins)
     return Calibration(
         bins, float(error / len(right)), float(np.square(probability - is_yes).mean())

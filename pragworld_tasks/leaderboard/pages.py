@@ -5,21 +5,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from jinja2 import Environment
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
-from pragworld_tasks.evaluation.comparison import Comparison, Difference
+from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.metrics import Interval, McNemar, Rank, SignFlip
+from pragworld_tasks.evaluation.metrics import Interval, Rank
 from pragworld_tasks.evaluation.scoring import Share
 from pragworld_tasks.layers.layer_report import p_text
 from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
-from pragworld_tasks.leaderboard.published_figures import PublishedRow, published_rows
+from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content
 from pragworld_tasks.leaderboard.runs import BoardRun
@@ -34,23 +34,11 @@ from pragworld_tasks.text import (
 )
 from pragworld_tasks.web.environment import page_environment, style_of
 
-Test = TypeVar("Test", McNemar, SignFlip)
-
 _TEMPLATES = "site_templates"
 _LABELS = {name: text.label for name, text in METRIC_TEXTS.items()}
 _MEANINGS = {name: text.meaning for name, text in METRIC_TEXTS.items()}
 _RELEASED = "as the released code groups documents and reads responses, for the paper's tables"
 _SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
-
-
-class Column(NamedTuple):
-    """A column of a leaderboard: a metric, by our scoring or the released one."""
-
-    key: str
-    label: str
-    meaning: str
-    shown: bool
-    bars: bool
 
 
 class LeaderboardRow(NamedTuple):
@@ -71,14 +59,6 @@ class LeaderboardRow(NamedTuple):
     shares: Mapping[str, Share]
     alike: Mapping[str, float]
     command: str | None
-
-
-class PublishedTable(NamedTuple):
-    """The paper's figures on a split: the metrics that they are of, and the rows."""
-
-    split: str
-    metrics: list[str]
-    rows: list[PublishedRow]
 
 
 def render_site(
@@ -176,23 +156,25 @@ def leaderboard_rows(board: Board) -> list[LeaderboardRow]:
     ]
 
 
-def _columns(board: Board) -> list[Column]:
+def _columns(board: Board) -> list[dict[str, Any]]:
+    """Return key, label and meaning of each column, whether it is shown at first, and with bars."""
     report = board.runs[0].report
     columns = []
     for metric in (name for name in _LABELS if name in report.metrics):
-        bars = metric != "unreadable"
-        shown = metric in _SHOWN_AT_FIRST
-        columns.append(Column(metric, _LABELS[metric], _MEANINGS[metric], shown, bars))
+        column = {"key": metric, "label": _LABELS[metric], "meaning": _MEANINGS[metric]}
+        shown, bars = metric in _SHOWN_AT_FIRST, metric != "unreadable"
+        columns.append({**column, "shown": shown, "bars": bars})
         if metric == board.main_metric and metric in report.shown_published:
             label = f"{_LABELS[metric]}, released scoring"
-            columns.append(Column(f"{metric}-released", label, _RELEASED, True, True))
+            released = {"key": f"{metric}-released", "label": label, "meaning": _RELEASED}
+            columns.append({**released, "shown": True, "bars": True})
     return columns
 
 
-def _published(split: str) -> PublishedTable:
+def _published(split: str) -> dict[str, Any]:
     rows = published_rows(split)
     metrics = [name for name in _LABELS if any(name in row.percents for row in rows)]
-    return PublishedTable(split, metrics, rows)
+    return {"split": split, "metrics": metrics, "rows": rows}
 
 
 def _pairs(board: Board) -> dict[str, Any]:
@@ -205,8 +187,8 @@ def _pairs(board: Board) -> dict[str, Any]:
     place = {run.name: number for number, run in enumerate(board.runs)}
     pairs = {}
     for (first, second), comparison in board.comparisons.items():
-        pairs[f"{place[first]}-{place[second]}"] = _pair(comparison)
-        pairs[f"{place[second]}-{place[first]}"] = _pair(_turned(comparison))
+        pairs[f"{place[first]}-{place[second]}"] = _pair(comparison, 1)
+        pairs[f"{place[second]}-{place[first]}"] = _pair(comparison, -1)
     return {
         "runs": list(place),
         "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],
@@ -222,8 +204,20 @@ def _pairs(board: Board) -> dict[str, Any]:
     }
 
 
-def _pair(comparison: Comparison) -> dict[str, Any]:
-    """Return differences (as text and for drawing) and tests as the page's script reads them."""
+def _pair(comparison: Comparison, sign: Literal[1, -1]) -> dict[str, Any]:
+    """Return differences (as text and for drawing) and tests as the page's script reads them.
+
+    Args:
+        comparison: two runs.
+        sign: 1 for the first minus the second, -1 for the second minus the first.
+    """
+    differences = []
+    for difference in comparison.differences.values():
+        points = sign * difference.points + 0.0  # no negative zero
+        low, high = sorted(sign * end + 0.0 for end in difference.interval)
+        texts = [format_points(points), format_interval(Interval(low, high))]
+        drawn = [null_if_nan(round(end, 2)) for end in (points, low, high)]
+        differences.append([*texts, *drawn])
     tests = {
         "groups, all right or not (McNemar)": comparison.on_groups,
         "groups, by right answers (sign flip)": comparison.by_group,
@@ -232,41 +226,11 @@ def _pair(comparison: Comparison) -> dict[str, Any]:
     return {
         "p": f"{comparison.p:.3g}",
         "differ": comparison.p < SIGNIFICANT,
-        "differences": [
-            [
-                format_points(difference.points),
-                format_interval(difference.interval),
-                *map(_drawn, (difference.points, *difference.interval)),
-            ]
-            for difference in comparison.differences.values()
+        "differences": differences,
+        "tests": [
+            [unit, *test[:2][::sign], f"{test.p:.3g}"] for unit, test in tests.items() if test
         ],
-        "tests": [[unit, *test[:2], f"{test.p:.3g}"] for unit, test in tests.items() if test],
     }
-
-
-def _drawn(points: float) -> float | None:
-    return null_if_nan(round(points, 2))
-
-
-def _turned(comparison: Comparison) -> Comparison:
-    """Return the comparison of the second run with the first."""
-    return Comparison(
-        {
-            name: Difference(
-                0 - difference.points,
-                Interval(0 - difference.interval.high, 0 - difference.interval.low),
-            )
-            for name, difference in comparison.differences.items()
-        },
-        _turned_test(comparison.on_documents),
-        comparison.on_groups and _turned_test(comparison.on_groups),
-        _turned_test(comparison.by_group),
-    )
-
-
-def _turned_test(test: Test) -> Test:
-    first, second, p = test
-    return type(test)(second, first, p)
 
 
 def _right(board: Board, run: BoardRun) -> str:

@@ -6,14 +6,7 @@ from typing import NamedTuple
 
 
 class PublishedRow(NamedTuple):
-    """A row of one of the paper's tables.
-
-    Attributes:
-        table: number of the table: 1, 2, 3 or 15.
-        model: name of the model.
-        fine_tuned: whether the paper fine-tuned it.
-        percents: the printed figures by metric, as they are printed.
-    """
+    """A row of one of the paper's tables, with the figures by metric as they are printed."""
 
     table: int
     model: str
@@ -29,8 +22,6 @@ def published_rows(split: str) -> list[PublishedRow]:
     Examples:
         >>> published_rows("manual")[0].percents["robust_acc"]
         '42.86'
-        >>> published_rows("generated")
-        []
     """
     rows: dict[tuple[int, str, bool], PublishedRow] = {}
     text = (files("pragworld_tasks.data") / "published_results.csv").read_text(encoding="utf-8")

@@ -2,8 +2,6 @@
 
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
 from pragworld_tasks.evaluation.run_record import RunRecord
 
@@ -11,8 +9,7 @@ from pragworld_tasks.evaluation.run_record import RunRecord
 def lm_eval_command(record: RunRecord) -> str | None:
     """Return the `lm_eval` command of a run, or None where the record does not say how it ran.
 
-    Secrets are not in a record, and so not in the command. Settings that cannot change an answer,
-    such as the batch size, are left out.
+    Settings that cannot change an answer, such as the batch size, are not in a record.
     """
     environment = record.environment
     if environment.task is None or environment.backend is None:
@@ -20,8 +17,10 @@ def lm_eval_command(record: RunRecord) -> str | None:
     # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows these alone.
     program = ["pragworld-interp"] if environment.backend in ("hf-tree", "hf-ablated") else []
     parts = [*program, "lm_eval", "--model", environment.backend]
-    if environment.model_args:
-        parts += ["--model_args", _pairs(environment.model_args)]
+    if arguments := environment.model_args:
+        pairs = ",".join(f"{name}={value}" for name, value in arguments.items())
+        is_plain = pairs.count(",") < len(arguments) and "{" not in pairs and "[" not in pairs
+        parts += ["--model_args", pairs if is_plain else json.dumps(arguments)]
     parts += ["--tasks", environment.task]
     if record.data.generator:
         parts += ["--metadata", json.dumps(record.data.generator)]
@@ -32,12 +31,3 @@ def lm_eval_command(record: RunRecord) -> str | None:
     if record.model.chat_template:
         parts.append("--apply_chat_template")
     return shlex.join([*parts, "--log_samples", "--output_path", "results"])
-
-
-def _pairs(arguments: Mapping[str, Any]) -> str:
-    """Return arguments as lm-eval reads them: `name=value`, or JSON where that says too little."""
-    if all(isinstance(value, str | int | float | bool) for value in arguments.values()) and not any(
-        "," in str(value) for value in arguments.values()
-    ):
-        return ",".join(f"{name}={value}" for name, value in arguments.items())
-    return json.dumps(dict(arguments))

@@ -1,4 +1,4 @@
-"""The commands `pragworld-tasks record` and `pragworld-tasks verify`."""
+"""The command `pragworld-tasks verify`."""
 
 import argparse
 from pathlib import Path
@@ -7,24 +7,8 @@ from pragworld_tasks.command_line import Commands, add_command
 
 
 def add_verify(commands: Commands) -> None:
-    """Add the commands `record` and `verify`."""
-    record = add_command(
-        commands,
-        "record",
-        _record,
-        "write a run of lm_eval as a record that can be checked",
-        description="Writes a submission to the leaderboard: record.json, with the model, how it "
-        "ran, every answer and every metric, and the samples that it was made from. Arguments of "
-        "the model that look like secrets, folders but for their names, and addresses of your "
-        "network are left out of the record.",
-        example="pragworld-tasks record results/ --out leaderboard/submissions/my-model",
-    )
-    record.add_argument(
-        "results", metavar="RUN", help="a folder that lm_eval wrote, or its samples"
-    )
-    record.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="a new folder")
-    record.add_argument("--split", help="the split, if the folder holds several")
-    verify = add_command(
+    """Add the command `verify`."""
+    command = add_command(
         commands,
         "verify",
         _verify,
@@ -34,45 +18,30 @@ def add_verify(commands: Commands) -> None:
         "where something differs.",
         example="pragworld-tasks verify leaderboard/submissions/*",
     )
-    verify.add_argument(
-        "folders", nargs="+", type=Path, metavar="FOLDER", help="folders that `record` wrote"
+    command.add_argument(
+        "folders",
+        nargs="+",
+        type=Path,
+        metavar="FOLDER",
+        help="folders that `submit --to leaderboard` wrote",
     )
-
-
-def _record(options: argparse.Namespace) -> None:
-    from pragworld_tasks.errors import InputError
-    from pragworld_tasks.evaluation.runs import find_runs
-    from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.verify import write_submission
-
-    sources = find_runs([options.results], options.split)
-    if len(sources) != 1:
-        names = ", ".join(source.name for source in sources)
-        raise InputError(
-            f"{options.results}: {len(sources)} runs ({names}); pass the samples_*.jsonl of one"
-        )
-    (run,) = load_runs([options.results], options.split)
-    for path in write_submission(options.out, run, sources[0]):
-        print(path)
 
 
 def _verify(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
-    from pragworld_tasks.leaderboard.submitted_texts import escape_unprintable
     from pragworld_tasks.leaderboard.verify import verify
+    from pragworld_tasks.text import format_percent
 
     failed = 0
     for folder in options.folders:
         try:
-            run = verify(folder)
-        except InputError as error:
+            record = verify(folder)
+        except (InputError, RecursionError) as error:  # JSON can be nested too deeply to walk
             failed += 1
-            line = f"{folder}: refused: {error}"
+            print(f"{folder}: refused: {' '.join(str(error).split())}")
         else:
-            metric = "robust_acc" if "robust_acc" in run.record.metrics else "acc"
-            percent = run.record.metrics[metric].percent
-            shown = "not defined" if percent is None else f"{percent:.2f} %"
-            line = f"{folder}: {run.name}, {run.record.data.split}: {metric} {shown}"
-        print(escape_unprintable(line))
+            metric = "robust_acc" if "robust_acc" in record.metrics else "acc"
+            percent = format_percent(record.metrics[metric].percent)
+            print(f"{folder}: {record.model.name}, {record.data.split}: {metric} {percent} %")
     if failed:
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

@@ -483,20 +483,13 @@ def test_score_reads_samples_and_responses_to_ones_own_documents(
         main(["score", str(responses), "--split", "own"])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("submit", "--to", "hub", "--dataset-id", "someone/pragworld", "--model-name", "some/one"),
-        ("record",),
-    ],
-)
+@pytest.mark.parametrize("destination", ["hub", "leaderboard"])
 def test_a_run_on_ones_own_documents_is_not_submitted(
-    both: Evaluation, tmp_path: Path, command: tuple[str, ...]
+    both: Evaluation, tmp_path: Path, destination: str
 ) -> None:
-    name, *options = command
     samples = str(both.samples_file("pragworld_own_mc"))
     with refused("a run on documents of your own, which nobody else can be compared on; submit"):
-        main([name, samples, *options, "--out", str(tmp_path / "out")])
+        main(["submit", samples, "--to", destination, "--out", str(tmp_path / "out")])
     assert not [*tmp_path.iterdir()]
 
 

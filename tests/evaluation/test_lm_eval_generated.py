@@ -20,7 +20,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.evaluation.runs import find_runs
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_run
-from pragworld_tasks.evaluation.task_metrics import TURNS_AGO
+from pragworld_tasks.evaluation.task_metrics import TURNS_METRICS
 from pragworld_tasks.tiny import tiny_folder
 
 SETTINGS = GeneratorSettings(groups=8, seed=7)
@@ -100,7 +100,7 @@ def test_accuracy_is_broken_down_by_turns_ago(fresh: Evaluation, task: str) -> N
     ):
         by_turns.setdefault(document.turns_ago, []).append(answer == document.answer)
     shown = fresh.metrics(task)
-    for name, turns in TURNS_AGO.items():
+    for name, turns in TURNS_METRICS.items():
         correct = [item for turn, items in by_turns.items() if turn in turns for item in items]
         assert shown[name] == pytest.approx(sum(correct) / len(correct))
 

@@ -38,6 +38,7 @@ from pragworld_tasks.evaluation.metrics import rank_runs, tally
 from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import Share, score
+from pragworld_tasks.evaluation.task_metrics import to_records
 from pragworld_tasks.layers.identities import model_titles
 from pragworld_tasks.layers.layer_report import p_text
 from pragworld_tasks.layers.page import color_of
@@ -48,7 +49,6 @@ from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogu
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.run_page import accuracy_by_turns_ago
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
 from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
 from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
@@ -489,7 +489,7 @@ def test_published_rows_are_those_of_the_tables() -> None:
 def test_turns_ago_count_every_document_once() -> None:
     documents = list(tracking_documents(GeneratorSettings(groups=3)))
     report = score(documents, [document.answer for document in documents])
-    classes = accuracy_by_turns_ago(report)
+    classes = report.breakdowns["turns ago"]
     counted = [share for by_gold in classes.values() for share in by_gold.values()]
     assert sum(share.total for share in counted) == len(documents)
     assert all(share.right == share.total for share in counted)
@@ -527,17 +527,16 @@ def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     assert options.apply_chat_template
 
 
-@pytest.mark.parametrize("kind", ["hf-tree", "hf-ablated"])
-def test_the_rebuilt_command_knows_our_kinds_of_models(kind: str) -> None:
+def test_runs_of_one_name_are_numbered(tmp_path: Path) -> None:
     documents = generate_documents(groups=1)
-    gold = Predictions.from_responses([document.answer for document in documents])
-    record = to_record(score(documents, gold), ModelRecord(name="run"))
-    environment = EnvironmentRecord(
-        task="pragworld_generated_mc", backend=kind, model_args={"ablate": "mlp:[1,2]"}
-    )
-    command = lm_eval_command(record.model_copy(update={"environment": environment}))
-    assert command
-    assert command.startswith(f"pragworld-interp lm_eval --model {kind} --model_args ")
+    path = tmp_path / "samples.jsonl"
+    lines = [json.dumps({"doc": doc, "filtered_resps": ["no"]}) for doc in to_records(documents)]
+    path.write_text("\n".join(lines))
+    assert [run.name for run in load_runs([str(path)] * 3)] == [
+        "samples",
+        "samples (2)",
+        "samples (3)",
+    ]
 
 
 def test_runs_of_one_name_have_pages_of_their_own(board: Board) -> None:
@@ -555,35 +554,17 @@ def test_runs_of_one_name_have_pages_of_their_own(board: Board) -> None:
 
 def test_only_a_folder_that_it_wrote_is_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "site"
-    check_site_folder(out, overwrite=False)
     write_site([("index.html", "first"), ("old.html", "")], out)
     with pytest.raises(InputError, match="exists; pass --overwrite"):
         check_site_folder(out, overwrite=False)
+    (out / "notes.txt").write_text("mine")
     check_site_folder(out, overwrite=True)
     write_site([("index.html", "second")], out)
     assert (out / "index.html").read_text() == "second"
     assert not (out / "old.html").exists()
-    (out / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"holds notes\.txt, which `board` did not write"):
-        check_site_folder(out, overwrite=True)
-    other = tmp_path / "file"
-    other.write_text("")
-    with pytest.raises(InputError, match="is a file"):
-        check_site_folder(other, overwrite=True)
-
-
-def test_a_site_that_cannot_be_finished_leaves_what_was_there(tmp_path: Path) -> None:
-    out = tmp_path / "site"
-    write_site([("index.html", "first")], out)
-
-    def interrupted() -> Iterator[tuple[str, str]]:
-        yield "index.html", "second"
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_site(interrupted(), out)
-    assert (out / "index.html").read_text() == "first"
-    assert list(tmp_path.iterdir()) == [out]
+    assert (out / "notes.txt").read_text() == "mine"
+    with pytest.raises(InputError, match="is no site that `board` wrote; pass another folder"):
+        check_site_folder(tmp_path, overwrite=True)
 
 
 def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

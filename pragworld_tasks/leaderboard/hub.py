@@ -1,0 +1,195 @@
+"""Results on the Hugging Face Hub: evaluation results, and the metadata of a model card.
+
+A file `.eval_results/*.yaml` in the model's repository holds an entry for each benchmark task, and
+the Hub shows it on the model's page and on the leaderboard of the benchmark's dataset. It takes
+those tasks only that the `eval.yaml` of the dataset's repository defines
+(https://huggingface.co/docs/hub/eval-results).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from pragworld_tasks.data.documents import has_alterations
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_text
+from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult, ModelCardData
+
+RESULTS_PATH = ".eval_results/pragworld.yaml"
+_RANKED = {  # the metrics that the Hub ranks models by
+    f"pragworld_{split}": ("robust_acc", "acc") if has_alterations(split) else ("acc",)
+    for split in FILES
+}
+
+
+def hub_task_ids(task: str) -> dict[str, str]:
+    """Return the ids of an lm-eval task in the `eval.yaml` of the benchmark's dataset, by metric.
+
+    A task on the Hub has one value, so each metric is a task of its own. There are such tasks for
+    the paper's evaluation of each released split, and none for other prompts.
+
+    Examples:
+        >>> hub_task_ids("pragworld_manual")["robust_acc"]
+        'pragworld_manual_robust_acc'
+        >>> hub_task_ids("pragworld_manual_label")
+        {}
+    """
+    return {metric: f"{task}_{metric}" for metric in _RANKED.get(task, ())}
+
+
+def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
+    """Return the content of `.eval_results/pragworld.yaml`: an entry for each task and metric.
+
+    Args:
+        submissions: the runs of a model.
+        dataset: the Hub repository of the benchmark's dataset.
+
+    Raises:
+        InputError: The dataset's `eval.yaml` has no task for a run, or the installed
+            huggingface_hub is too old.
+    """
+    try:
+        from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+    except ImportError as error:
+        raise InputError(
+            "submit --to hub needs huggingface_hub 1.4 or later: pip install 'pragworld[hub]'"
+        ) from error
+    entries = []
+    for submission in submissions:
+        task_ids, model = hub_task_ids(submission.task), submission.record.model
+        if not task_ids:
+            raise InputError(
+                f"{submission.run.name}: a run of {submission.task}, but the dataset's eval.yaml "
+                "has tasks for the paper's evaluation of the released splits only; submit it "
+                "--to every-eval-ever or --to model-card"
+            )
+        for metric, description, share in submission.metrics():
+            if metric not in task_ids:
+                continue
+            notes = [
+                f"{description}, in percent: {share.right} of {share.total}",
+                f"95 % interval {share.low:.2f} to {share.high:.2f}",
+                f"dtype {model.dtype}, quantization {model.quantization}",
+            ]
+            entries.append(
+                EvalResultEntry(
+                    dataset_id=dataset,
+                    task_id=task_ids[metric],
+                    value=round(share.percent, 2),
+                    date=submission.date.isoformat() if submission.date else None,
+                    source_url=submission.source_url,
+                    source_name=submission.source_name,
+                    notes="; ".join(notes),
+                )
+            )
+    content: str = yaml.safe_dump(
+        eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True
+    )
+    return content.encode()
+
+
+def push_results(repository: str, content: bytes) -> str:
+    """Open a pull request with the results in the model's repository and return its address.
+
+    The token is the one of `hf auth login` or of the environment variable HF_TOKEN.
+
+    Args:
+        repository: the model's repository on the Hub.
+        content: what `hub_results` returned.
+
+    Raises:
+        InputError: The Hub does not answer or refuses.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # A lost connection raises one of the bases, whichever HTTP library huggingface_hub builds upon;
+    # pages that are not JSON raise a ValueError.
+    failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
+    try:
+        commit = HfApi().upload_file(
+            path_or_fileobj=content,
+            path_in_repo=RESULTS_PATH,
+            repo_id=repository,
+            commit_message="Add PragWorld evaluation results",
+            create_pr=True,
+        )
+    except failures as error:
+        raise InputError(
+            f"--push: the pull request to {repository} could not be opened "
+            f"({' '.join(str(error).split())}); log in with `hf auth login`"
+        ) from None
+    return commit.pr_url or commit.commit_url
+
+
+def card_with_results(path: Path, submissions: Sequence[Submission], dataset: str) -> bytes:
+    """Return a model card with the results of runs among its metadata, and the same text.
+
+    Results of the same metric, task, documents and source that the card has already are replaced.
+
+    Args:
+        path: the file of the card; a new one if it does not exist.
+        submissions: the runs of the model.
+        dataset: the Hub repository of the benchmark's dataset.
+
+    Raises:
+        InputError: The metadata of the card cannot be read, or has results of several models, which
+            huggingface_hub would join.
+    """
+    from huggingface_hub import ModelCard
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    name = submissions[0].model.rpartition("/")[2]
+    text = read_text(path) if path.exists() else f"# {name}\n"
+    try:
+        card = ModelCard(text)
+        block = REGEX_YAML_BLOCK.search(text)
+        index = yaml.safe_load(block[2]).get("model-index") if block else None
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path}: the metadata of the card cannot be read: {reason}") from error
+    if len(index or ()) > 1:
+        raise InputError(f"{path}: model-index has several models; write to another --out")
+    data = cast("ModelCardData", card.data)
+    results = [
+        _card_result(submission, metric, dataset)
+        for submission in submissions
+        for metric in submission.metrics()
+    ]
+    replaced = [_measured(result) for result in results]
+    kept = [one for one in data.eval_results or () if _measured(one) not in replaced]
+    data.model_name = data.model_name or name
+    data.eval_results = [*kept, *results]
+    return str(card).encode()
+
+
+def _measured(result: "EvalResult") -> tuple[Any, ...]:
+    """Return what a result is of, apart from its value."""
+    documents = (result.dataset_type, result.dataset_config, result.dataset_args)
+    return (result.metric_type, result.task_name, result.source_url, *documents)
+
+
+def _card_result(submission: Submission, metric: SubmittedMetric, dataset: str) -> "EvalResult":
+    from huggingface_hub import EvalResult
+
+    data = submission.record.data
+    return EvalResult(
+        task_type="text-generation",
+        task_name=submission.task,
+        dataset_type=dataset,
+        dataset_name=f"PragWorld ({data.split})",
+        dataset_config=data.split,
+        dataset_args={"documents_digest": data.digest, **(data.generator or {})},
+        metric_type=metric.name,
+        metric_value=round(metric.share.percent, 2),
+        metric_name=f"{metric.description} (%)",
+        metric_args=metric.share.model_dump(mode="json", exclude={"percent"}),
+        source_name=submission.source_name,
+        source_url=submission.source_url,
+    )

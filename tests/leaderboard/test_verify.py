@@ -1,0 +1,369 @@
+"""Submissions to the leaderboard: what `verify` accepts, and every forgery that it refuses."""
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runs import refused
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
+from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
+from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
+from pragworld_tasks.leaderboard.runs import load_runs
+
+SETTINGS = {"groups": 3, "seed": 5}
+DATE = "2026-01-02T03-04-05.678"
+RESULTS: dict[str, Any] = {
+    "config": {
+        "model": "hf",
+        "model_args": {
+            "pretrained": "someone/base",
+            "peft": "someone/adapter",
+            "load_in_4bit": True,
+            "token": "hf_secret",
+        },
+        "model_dtype": "torch.bfloat16",
+        "model_sha": "abc123",
+        "gen_kwargs": {"max_gen_toks": 1024},
+    },
+    "configs": {
+        "pragworld_generated": {
+            "output_type": "generate_until",
+            "generation_kwargs": {"do_sample": False, "max_gen_toks": 200},
+            "metadata": {"version": 1.0, "pretrained": "someone/base", **SETTINGS},
+        }
+    },
+    "date": 1767323045.0,
+    "lm_eval_version": "0.4.13",
+    "chat_template": "{{ messages }}",
+    "system_instruction": None,
+}
+REQUEST = ("arguments", "gen_args_0")
+PROMPT = (*REQUEST, "arg_0")
+Change = Callable[[Any], None]
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    return generate_documents(**SETTINGS)
+
+
+def write_run(folder: Path, task: str, results: Any, samples: list[Any]) -> Path:
+    """Write a folder as lm-eval does."""
+    folder.mkdir(parents=True)
+    (folder / f"results_{DATE}.json").write_text(json.dumps(results))
+    path = folder / f"samples_{task}_{DATE}.jsonl"
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    return folder
+
+
+@pytest.fixture
+def folder(documents: list[Document], tmp_path: Path) -> Path:
+    """What lm-eval writes: a model that is right but for row 1, and says nothing to row 2."""
+    samples = []
+    for record in to_records(documents):
+        response = f"({record['answer']})\nBecause."
+        if record["row"] == 1:
+            response = "No." if record["answer"] == "yes" else "Yes."
+        elif record["row"] == 2:
+            response = ""
+        request = {
+            "arg_0": f"<user>{evaluation_prompt(record)}<model>",
+            "arg_1": {"do_sample": False, "max_gen_toks": 1024},
+        }
+        samples.append(
+            {
+                "doc": record,
+                "target": record["answer"],
+                "arguments": {"gen_args_0": request},
+                "resps": [[response]],
+                "filtered_resps": [response],
+                "filter": "none",
+                **score_response(record, [response]),
+            }
+        )
+    return write_run(tmp_path / "out" / "someone__adapter", "pragworld_generated", RESULTS, samples)
+
+
+@pytest.fixture
+def submission(folder: Path, tmp_path: Path) -> Path:
+    out = tmp_path / "submissions" / "mine"
+    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
+    return out
+
+
+def put(*place: str | int, value: Any) -> Change:
+    """A change of JSON at a place."""
+
+    def change(content: Any) -> None:
+        for key in place[:-1]:
+            content = content[key]
+        content[place[-1]] = value
+
+    return change
+
+
+def respond(response: str) -> Change:
+    """A change of a sample to another response."""
+    return lambda line: line.update(resps=[[response]], filtered_resps=[response])
+
+
+def flip_gold(line: Any) -> None:
+    """Change a sample to one whose document has another gold answer."""
+    line["doc"]["answer"] = {"yes": "no", "no": "yes"}[line["doc"]["answer"]]
+
+
+def prompt_after(text: str, prompt: Callable[[Any], str] = evaluation_prompt) -> Change:
+    """A change of a sample to one whose prompt stands behind a text."""
+    return lambda line: put(*PROMPT, value=text + prompt(line["doc"]))(line)
+
+
+def edit_samples(folder: Path, change: Change, row: int | None = None) -> None:
+    """Change the sample of a row, or all samples."""
+    (path,) = folder.glob("samples_*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines if row is None else [lines[row]]:
+        change(line)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def edit_record(submission: Path, change: Change) -> None:
+    path = submission / "record.json"
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+def record_of(submission: Path) -> RunRecord:
+    (record,) = read_run_records(submission / "record.json").values()
+    return record
+
+
+@pytest.fixture
+def verdict(capsys: pytest.CaptureFixture[str]) -> Callable[[Path], str]:
+    """Return the line that `verify` prints about a submission."""
+
+    def verify(submission: Path) -> str:
+        capsys.readouterr()
+        with suppress(SystemExit):
+            main(["verify", str(submission)])
+        (line,) = capsys.readouterr().out.splitlines()
+        return line
+
+    return verify
+
+
+def test_a_submission_is_verified_and_holds_no_secret(
+    submission: Path, verdict: Callable[[Path], str]
+) -> None:
+    assert re.search(r"someone/base, generated: robust_acc \d", verdict(submission))
+    assert "hf_secret" not in (submission / "record.json").read_text()
+    record = record_of(submission)
+    assert (record.model.name, record.model.adapter) == ("someone/base", "someone/adapter")
+    assert record.environment.generation == {"do_sample": False, "max_gen_toks": 1024}
+    (run,) = load_runs([str(submission)])  # generates the documents from the settings
+    assert run.name == "base + adapter"
+    assert run.record == record
+
+
+def test_ends_of_intervals_may_differ_as_random_draws_do(
+    submission: Path, verdict: Callable[[Path], str]
+) -> None:
+    edit_record(submission, put("metrics", "acc", "low", value=0.5))
+    assert "robust_acc" in verdict(submission)
+    (run,) = load_runs([str(submission)])
+    assert run.report.metrics["acc"].low != 0.5
+
+
+@pytest.mark.parametrize(
+    ("row", "change", "expected"),
+    [
+        (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but by the samples None"),
+        (2, respond("hm"), "answers, row 2.response is '', but by the samples 'hm'"),
+        (1, put("doc", "question", value="Is it?"), "response is to another question"),
+        (1, put("doc", "answer", value="maybe"), "row 1 .*not a sample of a pragworld task"),
+        (1, flip_gold, "'doc' is not the document of row 1"),
+        (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
+        (1, put("doc", "group", value=77), "'doc' is not the document of row 1"),
+        (1, put("doc_hash", value="0" * 64), "'doc' is not what lm-eval logged"),
+        (1, put("target", value="maybe"), "row 1 .*'target' is 'maybe', not '(yes|no)'"),
+        (1, put("acc", value=0.5), r"row 1 .*'acc' is 0.5, but by the response [01]\.0"),
+        (1, put("robust_acc", value=[0, 0, 1, 1.0]), "row 1 .*'robust_acc' is .* by the response"),
+        (0, put(*PROMPT, value="Is it raining?"), "the prompt is not the task's"),
+        (1, put(*PROMPT, value={"role": "user"}), "row 1 .*the prompt is not the task's"),
+        (1, prompt_after("<user>", label_prompt), "row 1 .*the prompt is not the task's"),
+        (1, prompt_after("The answer is no. "), "row 1 .*or has other text around it"),
+        (None, prompt_after(""), "lacks the chat template or system prompt"),
+        (0, put(*REQUEST, "arg_1", "do_sample", value=True), "asked for .*'do_sample': True"),
+        (0, put(*REQUEST, "arg_1", value=" x"), "asked for ' x', but task and record say"),
+        (0, put(*REQUEST, "arg_1", value=None), "arguments.gen_args_0.arg_1"),
+        (0, put("arguments", value={}), "0 requests"),
+        (0, put("resps", value=[["(maybe)"]]), "not the responses in 'resps'"),
+        (0, put("resps", 0, value=["(yes)", "(no)"]), "not the responses in 'resps'"),
+        (0, put("filter", value="best"), "'filter' is 'best', but our tasks have none"),
+    ],
+)
+def test_samples_that_differ_are_refused_with_the_row(
+    submission: Path,
+    verdict: Callable[[Path], str],
+    row: int | None,
+    change: Change,
+    expected: str,
+) -> None:
+    edit_samples(submission, change, row)
+    assert re.search(f"refused: .*{expected}", verdict(submission))
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (put("answers", 1, "response", value="I can't say"), "answers, row 1.response is"),
+        (put("answers", 1, "answer", value=None), "answers, row 1.answer is None"),
+        (put("answers", 0, "row", value=7), "answers, row 0.row is 7"),
+        (put("metrics", "acc", "right", value=1), "metrics.acc.right is 1, but by the samples"),
+        (put("metrics", "acc", "percent", value=100.0), "metrics.acc.percent is 100.0"),
+        (put("metrics", "acc", "stderr", value=0.0), "metrics.acc.stderr is 0.0"),
+        (put("published", "robust_acc", "percent", value=99.0), "published.robust_acc.percent"),
+        (put("breakdowns", "mine", value={}), "breakdowns.mine is {}"),
+        (put("breakdowns", "length", value={}), "breakdowns.length.* is None"),
+        (put("data", "digest", value="0" * 64), "data.digest is"),
+        (put("data", "documents", value=9999), "data.documents is 9999"),
+        (put("data", "groups", value=1), "data.groups is 1, but by the samples 3"),
+        (
+            put("data", "split", value="entity_tracking"),
+            "another question|not a released|PRAGWORLD",
+        ),
+        (put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
+        (put("data", "generator", "seed", value=6), "the response is to another"),
+        (put("data", "generator", "more", value=1), "data.generator.more is 1"),
+        (put("intervals", value="99 %"), "intervals is '99 %'"),
+        (put("source", value="published"), "from published; pass the folder that lm_eval wrote"),
+        (put("model", "name", value="/models/mine"), r"\./mine: a folder, which nobody else"),
+        (put("model", "adapter", value="/data/me/adapter"), r"\./adapter: a folder"),
+        (put("model", "name", value="someone/other"), "model.name is 'someone/other', but by the"),
+        (put("model", "adapter", value=None), "model.adapter is None"),
+        (put("model", "quantization", value=None), "model.quantization is None.* '4bit'"),
+        (put("environment", "model_args", value={}), "model.name is 'someone/base', but .* None"),
+        (put("environment", "model_args", "api_key", value="hf_x"), "model_args.api_key is 'hf_x'"),
+        (put("environment", "task", value="pragworld_manual"), "not samples of the task"),
+        (put("environment", "generation", value={"temperature": 9}), "asked for"),
+        (put("environment", "system_instruction", value="Be brief."), "lacks the chat template or"),
+        (put("environment", "seconds", value=-1), "environment.seconds"),
+        (put("environment", "backend", value="hf-ablated"), "changes what the model computes"),
+        (put("model", "chat_template", value=False), "around the prompt stands something else"),
+    ],
+)
+def test_a_changed_record_is_refused(
+    submission: Path, verdict: Callable[[Path], str], change: Change, expected: str
+) -> None:
+    edit_record(submission, change)
+    assert re.search(f"refused: .*(?:{expected})", verdict(submission))
+
+
+def test_likelihoods_are_verified_with_their_continuations(
+    documents: list[Document], tmp_path: Path, verdict: Callable[[Path], str]
+) -> None:
+    task, results = "pragworld_generated_mc", copy.deepcopy(RESULTS)
+    metadata = RESULTS["configs"]["pragworld_generated"]["metadata"]
+    results["configs"] = {task: {"output_type": "multiple_choice", "metadata": metadata}}
+    likelihoods = [["-1.5", "False"], ["-0.5", "True"]]
+    samples = [
+        {
+            "doc": record,
+            "target": record["answer"],
+            "arguments": {
+                f"gen_args_{number}": {
+                    "arg_0": f"<user>{label_prompt(record)}<model>",
+                    "arg_1": f" {label}",
+                }
+                for number, label in enumerate(("yes", "no"))
+            },
+            "resps": [[pair] for pair in likelihoods],
+            "filtered_resps": likelihoods,
+            "filter": "none",
+            **score_likelihoods(record, [(-1.5, False), (-0.5, True)]),
+        }
+        for record in to_records(documents)
+    ]
+    folder = write_run(tmp_path / "out", task, results, samples)
+    out = tmp_path / "mine"
+    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
+    assert "robust_acc" in verdict(out)
+    edit_samples(out, put(*REQUEST, "arg_1", value="yes"))  # as with a chat template
+    assert "robust_acc" in verdict(out)
+    edit_samples(out, put(*REQUEST, "arg_1", value="no"))
+    assert re.search("row 0 .*asked for 'no', but task and record say 'yes'", verdict(out))
+
+
+def test_without_a_chat_template_only_the_system_instruction_stands_around_a_prompt(
+    submission: Path, verdict: Callable[[Path], str]
+) -> None:
+    edit_record(submission, put("model", "chat_template", value=False))
+    edit_samples(submission, prompt_after(""))
+    assert "robust_acc" in verdict(submission)
+    edit_samples(submission, prompt_after("Think step by step. "))
+    assert "around the prompt stands something else" in verdict(submission)
+    edit_record(submission, put("environment", "system_instruction", value="Think step by step. "))
+    assert "robust_acc" in verdict(submission)
+
+
+def test_the_messages_of_a_chat_are_read(
+    folder: Path, tmp_path: Path, verdict: Callable[[Path], str]
+) -> None:
+    """A server applies its own template: lm-eval logs messages, and no template."""
+    (results,) = folder.rglob("results_*.json")
+    results.write_text(json.dumps(RESULTS | {"chat_template": "", "system_instruction": "Hi."}))
+
+    def change(line: Any) -> None:
+        messages = [
+            {"role": "system", "content": "Hi."},
+            {"role": "user", "content": evaluation_prompt(line["doc"])},
+        ]
+        put(*PROMPT, value=[json.dumps(messages)])(line)
+
+    edit_samples(folder, change)
+    out = tmp_path / "chat"
+    main(["submit", str(folder), "--to", "leaderboard", "--out", str(out)])
+    assert "robust_acc" in verdict(out)
+
+
+def test_what_is_no_submission_is_refused(
+    submission: Path, folder: Path, tmp_path: Path, verdict: Callable[[Path], str]
+) -> None:
+    to = ["--to", "leaderboard", "--out", str(tmp_path / "out" / "new")]
+    for runs, expected in (
+        ([folder, folder], r"2 runs \(.*\); pass the samples_\*.jsonl of one"),
+        ([submission], "no samples of lm-eval; pass the folder that it wrote"),
+    ):
+        with refused(expected):
+            main(["submit", *map(str, runs), *to])
+    (submission / "page.html").write_text("<script>")
+    assert "one file samples_*.jsonl and nothing else" in verdict(submission)
+    content = copy.deepcopy(RESULTS)
+    content["config"]["model_args"] = "pretrained=/models/tiny"
+    (folder / f"results_{DATE}.json").write_text(json.dumps(content))
+    with refused(r"\./tiny: a folder, which nobody else can evaluate; publish the model"):
+        main(["submit", str(folder), *to])
+    with refused("2 of 2 submissions are refused"):
+        main(["verify", str(tmp_path / "missing"), str(submission)])
+
+
+def test_a_submission_runs_no_code_of_its_own(
+    submission: Path, tmp_path: Path, verdict: Callable[[Path], str]
+) -> None:
+    """The task that a record names decides which file of functions is loaded."""
+    (tmp_path / "evil.yaml").write_text("doc_to_text: !function evil.run\n")
+    witness = tmp_path / "witness"
+    (tmp_path / "evil.py").write_text(f"open({str(witness)!r}, 'w')\n\ndef run(doc): ...\n")
+    for task in (str(tmp_path / "evil"), "../evil", "_written", None):
+        edit_record(submission, put("environment", "task", value=task))
+        assert "not samples of the task" in verdict(submission)
+    assert not witness.exists()
