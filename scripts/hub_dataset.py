@@ -11,15 +11,15 @@ this machine. `datasets.load_dataset` and PRAGWORLD_DATA take the folder.
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from pragworld_tasks.data.documents import Document, ReleasedSplit, documents_digest
-from pragworld_tasks.data.label_readings import readings_of
-from pragworld_tasks.data.parquet import parquet_path, to_parquet
+from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
+from pragworld_tasks.data.label_readings import LabelReadings, readings_of
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.sources import (
     COMMIT,
@@ -29,10 +29,18 @@ from pragworld_tasks.data.sources import (
     deviations,
     load_split,
     locate,
+    parquet_path,
 )
 from pragworld_tasks.leaderboard.hub import hub_task_ids
 
+if TYPE_CHECKING:
+    from pyarrow import Schema
+
 TEMPLATES = Path(__file__).with_name("templates")
+# The released splits lack the others.
+_COLUMNS = tuple(
+    field.name for field in fields(Document) if field.name not in ("turns_ago", "basis")
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -137,6 +145,51 @@ def _reading_counts(documents: Sequence[Document]) -> dict[str, int]:
 def _size(documents: int) -> str:
     """Return the Hub's category of a dataset's size."""
     return "n<1K" if documents < 1000 else "1K<n<10K"
+
+
+# Parquet files ------------------------------------------------------------------------------------
+
+
+def to_parquet(documents: Sequence[Document]) -> bytes:
+    """Return the content of the Parquet file of a split."""
+    from pyarrow import BufferOutputStream, Table, parquet
+
+    table = Table.from_pylist(_records(documents), schema=_schema(documents[0].split))
+    stream = BufferOutputStream()
+    parquet.write_table(table, stream)
+    content: bytes = stream.getvalue().to_pybytes()
+    return content
+
+
+def _records(documents: Sequence[Document]) -> list[dict[str, Any]]:
+    return [
+        {**asdict(document), **(_label_record(readings) if readings else {})}
+        for document, readings in zip(documents, readings_of(documents), strict=True)
+    ]
+
+
+def _label_record(readings: LabelReadings) -> dict[str, Any]:
+    return {
+        "disputed": readings.is_disputed,
+        "undetermined": readings.is_undetermined,
+        "readings": readings.readings,
+        "readings_sure": readings.sure,
+        "reasons": readings.reasons,
+    }
+
+
+def _schema(split: Split) -> "Schema":
+    import pyarrow
+
+    integer, text, boolean = pyarrow.int64(), pyarrow.string(), pyarrow.bool_()
+    types = {"row": integer, "group": integer, "released_group": integer}
+    types |= {"is_original": boolean, "released_is_original": boolean}
+    columns = {name: types.get(name, text) for name in _COLUMNS}
+    if split == "manual":
+        columns |= {"disputed": boolean, "undetermined": boolean}
+        columns |= {"readings": pyarrow.list_(text), "readings_sure": pyarrow.list_(boolean)}
+        columns |= {"reasons": pyarrow.list_(text)}
+    return pyarrow.schema(list(columns.items()))
 
 
 if __name__ == "__main__":

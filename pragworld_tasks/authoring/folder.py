@@ -24,7 +24,6 @@ from pragworld_tasks.authoring.records import (
     schemas,
 )
 from pragworld_tasks.authoring.settings import settings_difference
-from pragworld_tasks.data.document_files import check_dataset_folder
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import (
     check_new,
@@ -238,7 +237,6 @@ def _check_writable(folder: Path) -> None:
     if not os.access(place, os.W_OK | os.X_OK):
         raise InputError(f"--out {folder}: {place} cannot be written to; choose another folder")
     check_new((folder / name for name in (*RECORD_FILES, *_RESULT_FILES)), overwrite=True)
-    check_dataset_folder(folder / "documents", overwrite=True)
 
 
 def _check_journal(path: Path, run: RunState) -> None:

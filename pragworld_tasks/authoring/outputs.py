@@ -23,22 +23,21 @@ from pragworld_tasks.data.document_files import write_documents
 from pragworld_tasks.data.documents import Answer, Document, Effect
 from pragworld_tasks.text import format_count, line_changes
 
-FILES = ("documents.jsonl", "documents.csv", "documents")
+FILES = ("documents.jsonl", "documents.csv")
 
 
 def write_document_files(records: StageRecords, folder: Path) -> int:
-    """Write the documents as JSON lines, in the released CSV format, and as a dataset.
+    """Write the documents as JSON lines and in the released CSV format.
 
     Args:
         records: the records of all stages.
-        folder: where to write `documents.jsonl`, `documents.csv` and the folder `documents`, which
-            are replaced.
+        folder: where to write `documents.jsonl` and `documents.csv`, which are replaced.
 
     Returns:
         The number of documents.
 
     Raises:
-        InputError: A file cannot be written, or the folder `documents` holds other files.
+        InputError: A file cannot be written.
     """
     documents = list(document_records(records))
     for name in FILES:

@@ -1,21 +1,15 @@
-"""Files of documents: a table in the released format, JSON lines, Parquet, or a dataset.
+"""Files of documents: a table in the released format (CSV), JSON lines or Parquet."""
 
-A file appears under its name only when it is complete. `own_documents` reads all four.
-"""
-
-import contextlib
 import csv
-import dataclasses
-import hashlib
+import io
 import json
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.readers import read_table
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import check_output
+from pragworld_tasks.files import Where, check_output, read_json_lines, refusing, write_whole
 
 Records = Iterable[Mapping[str, Any]]
 
@@ -24,12 +18,11 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
     """Write documents in the format that the file's name asks for.
 
     Args:
-        records: The fields of each `Document`, and `changes`, what distinguishes it from its
+        records: the fields of each `Document`, and `changes`, what distinguishes it from its
             original: the fields of each `Change`. All formats but the released one keep further
             fields. Each original is followed by its variants.
-        target: A file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`, or
-            a name without an ending for a folder that `datasets.load_from_disk` reads.
-        overwrite: Replace a file or folder of that format if there is one.
+        target: a file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`.
+        overwrite: replace the file if there is one.
 
     Returns:
         The number of documents.
@@ -38,73 +31,25 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
         InputError: The target has another ending, exists and may not be overwritten, or cannot be
             written.
     """
-    writers: dict[str, Callable[[Records, Path], int]] = {
-        ".csv": _write_csv,
-        ".jsonl": _write_json_lines,
-        ".parquet": _write_with_datasets,
-        "": _write_with_datasets,
-    }
-    if not target.name:
-        raise InputError(f"{target} is no name of a file; use another, such as train.csv")
+    writers = {".csv": _to_csv, ".jsonl": _to_json_lines, ".parquet": _to_parquet}
     if target.suffix not in writers:
-        raise InputError(
-            f"{target}: the format {target.suffix!r} is unknown; use .csv, .jsonl or .parquet, or "
-            "no ending for a datasets folder"
-        )
-    partial = target.with_name(f".{target.name}.partial{target.suffix}")
-    try:
+        raise InputError(f"{target}: unknown format; end the name in .csv, .jsonl or .parquet")
+    with refusing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        check = check_output if target.suffix else check_dataset_folder
-        check(target, overwrite)
-        try:
-            rows = writers[target.suffix](records, partial)
-            if target.is_dir():
-                shutil.rmtree(target)
-            partial.replace(target)
-        finally:
-            if partial.is_dir():
-                shutil.rmtree(partial)
-            else:
-                partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{target} cannot be written ({error.strerror or error}); use another name"
-        ) from error
-    return rows
+    check_output(target, overwrite)
+    rows = list(records)
+    write_whole(target, writers[target.suffix](rows))
+    return len(rows)
 
 
-def check_dataset_folder(target: Path, overwrite: bool) -> None:
-    """Refuse a folder to write that exists, unless `datasets` saved it: another may hold anything.
-
-    Args:
-        target: the folder to write later.
-        overwrite: whether it may exist.
-
-    Raises:
-        InputError: It may not be replaced.
-    """
-    if not target.exists():
-        return
-    if not overwrite:
-        raise InputError(f"{target} exists; pass --overwrite, or another name")
-    if not target.is_dir() or not all(
-        path.name in ("dataset_info.json", "state.json") or path.suffix == ".arrow"
-        for path in target.iterdir()
-    ):
-        raise InputError(f"{target} exists and is not a dataset's folder; pass another name")
-
-
-def _write_csv(records: Records, path: Path) -> int:
-    rows = 0
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        for record in records:
-            row = _released_row(record)
-            if rows == 0:
-                writer.writerow(row)
-            writer.writerow(row.values())
-            rows += 1
-    return rows
+def _to_csv(records: Records) -> bytes:
+    stream = io.StringIO(newline="")
+    rows = [_released_row(record) for record in records]
+    if rows:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    return stream.getvalue().encode()
 
 
 def _released_row(record: Mapping[str, Any]) -> dict[str, object]:
@@ -126,43 +71,42 @@ def _released_row(record: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _write_json_lines(records: Records, path: Path) -> int:
-    rows = 0
-    with path.open("w", encoding="utf-8") as stream:
-        for record in records:
-            stream.write(json.dumps(record, ensure_ascii=False) + "\n")
-            rows += 1
-    return rows
+def _to_json_lines(records: Records) -> bytes:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
-def _write_with_datasets(records: Records, path: Path) -> int:
-    from datasets import Dataset
+def _to_parquet(records: Records) -> bytes:
+    from pyarrow import BufferOutputStream, Table, parquet
 
-    rows = [dict(record) for record in records]
-    # Without rows, `datasets` before 4.5 writes nothing that has no columns.
-    columns = (*(field.name for field in dataclasses.fields(Document)), "changes")
-    table = Dataset.from_list(rows) if rows else Dataset.from_dict({name: [] for name in columns})
-    # The fingerprint is random otherwise, and the same documents would give other files.
-    fingerprint = hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]
-    dataset = Dataset(table.data, table.info, fingerprint=fingerprint)
-    with _without_progress_bars():
-        if path.suffix == ".parquet":
-            dataset.to_parquet(path)
-        else:
-            dataset.save_to_disk(path)
-    return len(dataset)
+    stream = BufferOutputStream()
+    parquet.write_table(Table.from_pylist(list(records)), stream)
+    content: bytes = stream.getvalue().to_pybytes()
+    return content
 
 
-@contextlib.contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Keep `datasets` from showing a bar for a file that is written in no time."""
-    import datasets
+def read_document_records(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+    """Yield the fields of each document in a file of any format, with its place.
 
-    if datasets.are_progress_bars_disabled():
-        yield
-        return
-    datasets.disable_progress_bars()
+    Raises:
+        InputError: The file cannot be read or is malformed.
+    """
+    match path.suffix.lower():
+        case ".csv":
+            return read_table(path)
+        case ".parquet":
+            return _read_parquet(path)
+        case _:
+            return read_json_lines(path)
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
+    from pyarrow import ArrowException, parquet
+
     try:
-        yield
-    finally:
-        datasets.enable_progress_bars()
+        records = parquet.read_table(io.BytesIO(path.read_bytes())).to_pylist()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    except (ArrowException, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a Parquet file of documents; write it again") from error
+    for row, record in enumerate(records):
+        yield Where(path, row, None), record

@@ -1,9 +1,8 @@
 """Where a split's file comes from: a folder that the user names, the cache, or a download.
 
 They are tried in this order. The folder is laid out like the released repository, for example a
-clone of it, or is a dataset that `scripts/hub_dataset.py` wrote. The download is the file at the
-pinned commit: resumed where the server allows it, bounded, checked for size and structure before it
-enters the cache, and made once however many processes need it.
+clone of it, or is a dataset that `scripts/hub_dataset.py` wrote. A download is the file at the
+pinned commit, and is checked before it enters the cache.
 
 Environment variables:
     PRAGWORLD_DATA: the folder that the user names.
@@ -11,31 +10,26 @@ Environment variables:
     PRAGWORLD_URL: a mirror of the repository's files, in place of GitHub.
 """
 
-import contextlib
 import os
-import socket
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple, TypeGuard
 from urllib.parse import quote
 
+from pragworld_tasks.data.document_files import read_document_records
 from pragworld_tasks.data.documents import Document, ReleasedSplit, Split, documents_digest
-from pragworld_tasks.data.parquet import parquet_path, read_parquet
 from pragworld_tasks.data.readers import read_entity_tracking, read_manual, read_synthetic
-from pragworld_tasks.errors import InputError, logger
+from pragworld_tasks.errors import InputError, first_problem, logger
+from pragworld_tasks.files import refusing
 from pragworld_tasks.text import format_count
-
-if TYPE_CHECKING:
-    from requests import Session
 
 REPOSITORY = "SachinVashisth/PRAGWORLD"
 COMMIT = "ab002286b82e39c75057edee94e4e84f11b5d6d4"
 HUB_DATASET = "pragworld/pragworld"  # the proposed name of what `scripts/hub_dataset.py` writes
 _GITHUB = f"https://raw.githubusercontent.com/{REPOSITORY}/{COMMIT}"
-ATTEMPTS = 5
-TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
+_TIMEOUT = (10, 60)  # seconds to connect, and between two pieces of an answer
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,6 @@ class ReleasedFile:
 
     Attributes:
         path: path inside the repository.
-        characters: size, which tells the file from a broken or changed copy.
         documents, groups: number of each in the file.
         yes: number of documents with the gold answer yes.
         read: the file's reader.
@@ -53,7 +46,6 @@ class ReleasedFile:
     """
 
     path: str
-    characters: int
     documents: int
     groups: int
     yes: int
@@ -61,16 +53,10 @@ class ReleasedFile:
     digest: str | None = None
     texts_digest: str | None = None
 
-    @property
-    def most_bytes(self) -> int:
-        """Bytes that a download may have: twice the characters, of which few are not ASCII."""
-        return 2 * self.characters
-
 
 FILES: dict[Split, ReleasedFile] = {
     "manual": ReleasedFile(
         "Manual_Dataset_500_Final.csv",
-        375_830,
         500,
         88,
         277,
@@ -79,10 +65,9 @@ FILES: dict[Split, ReleasedFile] = {
         "656b68a4c228a8551b492e73d4efd60e74cfb3aa611d54dbf7b448d35175cb03",
     ),
     # The paper counts 2,114: it leaves out the 44 rows whose answer is `cannot answer`.
-    "synthetic": ReleasedFile("synthetic_final.csv", 2_804_889, 2_158, 494, 1_074, read_synthetic),
+    "synthetic": ReleasedFile("synthetic_final.csv", 2_158, 494, 1_074, read_synthetic),
     "entity_tracking": ReleasedFile(
         "runs/gpt35tdec23/sachin_entitytracking_364_25_Mar27_2107_18/outputs.jsonl",
-        316_944,
         364,
         15,
         182,
@@ -98,8 +83,7 @@ def is_released(split: str) -> TypeGuard[ReleasedSplit]:
     return split in FILES
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(NamedTuple):
     """Where a split's file is on this machine."""
 
     path: Path
@@ -134,7 +118,24 @@ def read_split(split: ReleasedSplit, path: Path) -> list[Document]:
     Raises:
         InputError: The file is malformed.
     """
-    return read_parquet(path, split) if path.suffix == ".parquet" else FILES[split].read(path)
+    if path.suffix != ".parquet":
+        return FILES[split].read(path)
+    from pydantic import TypeAdapter, ValidationError
+
+    reader, documents = TypeAdapter(Document), []
+    for where, record in read_document_records(path):
+        known = {
+            field.name: record[field.name] for field in fields(Document) if field.name in record
+        }
+        try:
+            documents.append(reader.validate_python(known))
+        except ValidationError as error:
+            where.refuse(f"{first_problem(error)}; write it again with scripts/hub_dataset.py")
+        if documents[-1].split != split:
+            where.refuse(f"a document of the split {documents[-1].split}, not of {split}")
+    if not documents:
+        raise InputError(f"{path}: no documents; write it again with scripts/hub_dataset.py")
+    return documents
 
 
 def deviations(documents: Sequence[Document]) -> list[str]:
@@ -168,27 +169,21 @@ def locate(split: ReleasedSplit) -> Location | None:
     """Return where the split's file is on this machine: named folder, then cache; None if nowhere.
 
     Raises:
-        InputError: The folder that the user names does not exist or cannot be read.
+        InputError: The folder that the user names does not exist.
     """
-    folder = named_folder()
-    if folder is not None:
-        if path := file_in(folder, split):
-            return Location(path, "named folder")
-        logger.warning(
-            "PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, FILES[split].path
-        )
-    cached = cache_folder() / FILES[split].path
-    return Location(cached, "cache") if _is_file(cached) else None
+    released = FILES[split].path
+    if folder := named_folder():
+        for name in (released, parquet_path(split)):
+            if (folder / name).is_file():
+                return Location(folder / name, "named folder")
+        logger.warning("PRAGWORLD_DATA=%s has no %s; looking in the cache", folder, released)
+    cached = cache_folder() / released
+    return Location(cached, "cache") if cached.is_file() else None
 
 
-def file_in(folder: Path, split: ReleasedSplit) -> Path | None:
-    """Return the split's file in a folder: the released one, or a dataset's; None if neither is.
-
-    Raises:
-        InputError: The folder cannot be read.
-    """
-    paths = (folder / FILES[split].path, folder / parquet_path(split))
-    return next((path for path in paths if _is_file(path)), None)
+def parquet_path(split: Split) -> str:
+    """Return where a dataset repository has the file of a split."""
+    return f"{split}/test-00000-of-00001.parquet"
 
 
 def named_folder() -> Path | None:
@@ -197,7 +192,8 @@ def named_folder() -> Path | None:
     Raises:
         InputError: The folder does not exist.
     """
-    folder = _folder_named_by("PRAGWORLD_DATA")
+    name = os.environ.get("PRAGWORLD_DATA")
+    folder = Path(name).expanduser() if name else None
     if folder is not None and not folder.is_dir():
         raise InputError(f"PRAGWORLD_DATA={folder}: no such folder; correct or unset it")
     return folder
@@ -205,26 +201,10 @@ def named_folder() -> Path | None:
 
 def cache_folder() -> Path:
     """Return the folder of downloads; each commit has its own."""
-    cache = _folder_named_by("PRAGWORLD_CACHE")
-    if cache is None:
-        cache = (_folder_named_by("XDG_CACHE_HOME") or Path.home() / ".cache") / "pragworld"
-    return cache / COMMIT
-
-
-def _folder_named_by(variable: str) -> Path | None:
-    """Return the folder that an environment variable names, or None if it is not set."""
-    named = os.environ.get(variable)
-    try:
-        return Path(named).expanduser() if named else None
-    except RuntimeError as error:
-        raise InputError(f"{variable}={named}: no such user; correct or unset it") from error
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; make it readable") from error
+    cache = os.environ.get("PRAGWORLD_CACHE")
+    if not cache:
+        cache = str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "pragworld"))
+    return Path(cache).expanduser() / COMMIT
 
 
 def fetch(split: ReleasedSplit) -> Path:
@@ -233,140 +213,42 @@ def fetch(split: ReleasedSplit) -> Path:
     Raises:
         InputError: The download failed, or what arrived is not the released file.
     """
-    from filelock import FileLock
+    import requests
 
-    file = FILES[split]
-    target = cache_folder() / file.path
-    if _is_file(target):
+    target = cache_folder() / FILES[split].path
+    if target.is_file():
         return target
+    mirror = os.environ.get("PRAGWORLD_URL")
+    url = f"{(mirror or _GITHUB).rstrip('/')}/{quote(FILES[split].path)}"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_name(target.name + ".lock")):
-            if not target.is_file():  # otherwise the process that held the lock downloaded it
-                _download(split, file, target)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            _partial(target).unlink()
+        _download(url, target, split)
+    except (requests.RequestException, InputError) as error:
+        correct = f"correct or unset PRAGWORLD_URL={mirror}; " if mirror else ""
         raise InputError(
-            f"{target.parent}: {error.strerror}; set PRAGWORLD_CACHE to another folder"
+            f"split {split!r} is not on this machine and could not be downloaded. {url}: {error}. "
+            f"Do one of these: {correct}set PRAGWORLD_DATA to a clone of "
+            f"https://github.com/{REPOSITORY}; copy the file to {target}; or run "
+            f"`pragworld-tasks data fetch {split}` with a working connection"
         ) from error
     return target
 
 
-def _download(split: ReleasedSplit, file: ReleasedFile, target: Path) -> None:
-    """Put the released file at `target`, complete and checked, or raise and leave nothing."""
+def _download(url: str, target: Path, split: ReleasedSplit) -> None:
+    """Put a file into its place once it is complete and checked, however many processes do."""
     import requests
-    from requests.exceptions import ChunkedEncodingError
+    from requests.adapters import HTTPAdapter
+    from urllib3 import Retry
 
-    mirror = os.environ.get("PRAGWORLD_URL")
-    url = f"{(mirror or _GITHUB).rstrip('/')}/{quote(file.path)}"
-    partial = _partial(target)
-    problem = ""
+    retries = Retry(4, backoff_factor=0.25, status_forcelist=(429, 500, 502, 503, 504))
     with requests.Session() as session:
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                pause = 2**attempt / 4
-                logger.warning("%s: %s; retrying in %g s", url, problem, pause)
-                time.sleep(pause)
-            fresh = not partial.exists()
-            try:
-                _receive(session, url, partial, file.most_bytes)
-                _check(file, partial)
-            except requests.HTTPError as error:
-                problem = f"the server answered {error.response.status_code}"
-                if error.response.status_code < 500 and error.response.status_code != 429:
-                    break
-            except (requests.ConnectionError, requests.Timeout, ChunkedEncodingError) as error:
-                cause = _root_cause(error)
-                problem = f"the connection failed ({cause})"
-                if isinstance(cause, socket.gaierror):  # no such host, or no network at all
-                    break
-            except requests.RequestException as error:
-                problem = str(error)
-                break
-            except _NotReleasedError as error:
-                partial.unlink()
-                problem = f"what the server sent is not the released file: {error}"
-                if fresh:
-                    break
-                # The resumed part may be to blame: download once more from the start.
-            else:
-                partial.replace(target)
-                return
-    partial.unlink(missing_ok=True)
-    correct = f"correct or unset PRAGWORLD_URL={mirror}; " if mirror else ""
-    raise InputError(
-        f"split {split!r} is not on this machine and could not be downloaded. {url}: {problem}. "
-        f"Do one of these: {correct}set PRAGWORLD_DATA to a clone of "
-        f"https://github.com/{REPOSITORY}; copy the file to {target}; or run "
-        f"`pragworld-tasks data fetch {split}` with a working connection"
-    )
-
-
-class _NotReleasedError(Exception):
-    """How what a server sent differs from the released file."""
-
-
-def _partial(target: Path) -> Path:
-    """Return where a file is received before it is renamed."""
-    return target.with_name(target.name + ".partial")
-
-
-def _receive(session: "Session", url: str, partial: Path, most_bytes: int) -> None:
-    """Download `url`: the rest of what `partial` holds already, or everything.
-
-    Raises:
-        _NotReleasedError: There is more of it than `most_bytes`.
-    """
-    from tqdm import tqdm
-
-    have = partial.stat().st_size if partial.exists() else 0
-    # Uncompressed, so that the size of what has been received says where to resume.
-    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        if response.status_code == 416:  # nothing is left to download
-            return
-        response.raise_for_status()
-        resumed = have if response.status_code == 206 else 0
-        length = response.headers.get("Content-Length", "")
-        progress = tqdm(
-            desc=url.rsplit("/", 1)[-1],
-            total=resumed + int(length) if length.isdigit() else None,
-            initial=resumed,
-            unit="B",
-            unit_scale=True,
-            disable=None,  # where stderr is no terminal
-        )
-        with progress, partial.open("ab" if resumed else "wb") as stream:
-            received = resumed
-            for piece in response.iter_content(65_536):
-                received += len(piece)
-                if received > most_bytes:  # a server may send without end
-                    raise _NotReleasedError(f"it has more than {most_bytes} bytes")
-                stream.write(piece)
-                progress.update(len(piece))
-
-
-def _check(file: ReleasedFile, path: Path) -> None:
-    """Raise `_NotReleasedError` unless `path` holds the released file, by size and structure."""
-    content = path.read_bytes()
-    if content.lstrip()[:1] == b"<":
-        raise _NotReleasedError("it looks like a web page")
-    try:
-        characters = len(content.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise _NotReleasedError("it is not text in UTF-8") from error
-    if characters != file.characters:
-        raise _NotReleasedError(f"it has {characters} characters instead of {file.characters}")
-    try:
-        differences = deviations(file.read(path))
-    except InputError as error:
-        raise _NotReleasedError("its rows cannot be read") from error
-    if differences:
-        raise _NotReleasedError("; ".join(differences))
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    while cause := error.__cause__ or error.__context__:
-        error = cause
-    return error
+        session.mount(url, HTTPAdapter(max_retries=retries))
+        response = session.get(url, timeout=_TIMEOUT)
+    response.raise_for_status()
+    with refusing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent) as folder:
+            received = Path(folder, target.name)
+            received.write_bytes(response.content)
+            if differences := deviations(FILES[split].read(received)):
+                raise InputError(f"not the released file: {'; '.join(differences)}")
+            received.replace(target)

@@ -69,10 +69,10 @@ def add_generate(commands: Commands) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help=".csv (the released format), .jsonl, .parquet, or a folder for `datasets`",
+        help="a file that ends in .csv (the released format), .jsonl or .parquet",
     )
     command.add_argument(
-        "--overwrite", action="store_true", help="replace the file or folder --out if it exists"
+        "--overwrite", action="store_true", help="replace the file --out if it exists"
     )
     command.add_argument(
         "--show", action="store_true", help="print groups to read, with every alteration"

@@ -25,7 +25,7 @@ def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False)
     Args:
         groups: The groups, in order.
         target: A file name whose ending tells the format; see `write_documents`.
-        overwrite: Replace a file or folder of that format if there is one.
+        overwrite: Replace the file if there is one.
 
     Returns:
         The number of documents.

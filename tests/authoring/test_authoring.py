@@ -798,15 +798,11 @@ def test_what_cannot_be_written_is_found_before_the_first_request(
     with listening(server) as url:
         main(authoring(seeds, url))
         asked = server.asked.total()
-        (out / "documents" / "mine.txt").write_text("")
         (tmp_path / "file").write_text("")
         for more in ((), ("--dry-run",)):
             more = (*more, "--overwrite", "--groups", "4")
-            with refused("mine/documents exists and is not a dataset's folder"):
-                main(authoring(seeds, url, "mine", *more))
             with refused("file/mine: .*file is a file; choose a folder"):
                 main(authoring(seeds, url, "file/mine", *more))
-        (out / "documents" / "mine.txt").unlink()
         (out / "report.md").unlink()
         (out / "report.md").mkdir()
         with refused("mine/report.md is a folder; remove it"):

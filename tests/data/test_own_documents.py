@@ -1,7 +1,6 @@
 """Test documents of a user's own: their file, the lm-eval tasks, and every command that takes it."""
 
 import csv
-import io
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -28,10 +27,7 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import task_metrics
 from pragworld_tasks.evaluation.items import items_csv
-from pragworld_tasks.layers.report_files import read_layers, read_patching
-from pragworld_tasks.layers.trace_files import read_trace
-from pragworld_tasks.leaderboard.runs import load_runs
-from pragworld_tasks.leaderboard.verify import verify
+from pragworld_tasks.layers.report_files import read_layers
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import cli as train
 from pragworld_train.data import load_own_document_set
@@ -124,57 +120,47 @@ def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([TEA, {"question": "?", "answer": "no"}], r"row 1 \(line 2\): no 'context'; a document needs"),
-        ([{**TEA, "context": " \n"}], r"row 0 \(line 1\): 'context' is blank"),
-        ([{**TEA, "question": 5}], r"row 0 \(line 1\): 'question' is 5: input should be a valid string"),
-        ([{**TEA, "answer": "maybe"}], r"'answer' is 'maybe': input should be 'yes' or 'no'"),
-        ([{**TEA, "answer": True}], r"'answer' is True: input should be 'yes' or 'no'"),
-        ([{**TEA, "anwser": "no"}], "unknown field 'anwser'; must be one of context, question, ans"),
-        ([{**TEA, "group": "a"}], "'group' is 'a': input should be a valid integer"),
-        ([{**TEA, "group": 2**63}], "'group' is 9223372036854775808: input should be less than"),
-        ([{**TEA, "basis": "guessed"}], "'basis' is 'guessed': input should be 'entailed', 'excl"),
-        ([{**TEA, "basis": "excluded"}], "basis 'excluded' contradicts answer 'yes'"),
-        ([{**MILK, "basis": "entailed"}], "basis 'entailed' contradicts answer 'no'"),
-        ([TEA, {**SOME, "alteration": "Reversal"}], "unknown alteration 'Reversal'; must be one of "),
-        ([TEA, {**SOME, "alteration": None, "is_original": False}], "variant without its 'alteration'"),
-        ([TEA, {**SOME, "is_original": True}], "'is_original' contradicts the 'alteration'"),
-        ([TEA, {**SOME, "group": None}], r"row 1 \(line 2\): .* without a 'group'"),
-        ([{**TEA, "effect": "flip"}], "'effect' is 'flip', but without an 'alteration'"),
-        ([TEA, {**SOME, "effect": "invariant"}], "effect 'invariant' contradicts .* in line 1"),
-        ([MILK, SOME], r"row 1 \(line 2\): group 40 has altered variants but no original"),
-        ([TEA, MILK, {**MILK, "question": "Is it?"}], r"\(line 3\): group 7 has another original in line 2"),
-        ([TEA, MILK, {**TEA, "group": 3}], r"\(line 3\): the same context and question as in line 1"),
-        ([{**TEA, "row": 0}, {**MILK, "row": 0}], r"\(line 2\): 'row' is 0; rows number the documents"),
-        ([{**TEA, "group": 2**63 - 1}, {**MILK, "group": None}], "no number after group 922337203685477"),
-        (["tea"], r"row 0 \(line 1\): not a JSON object"),
+        ([TEA, {"question": "?", "answer": "no"}], "row 1 (line 2): context: Field required"),
+        ([{**TEA, "context": " \n"}], "row 0 (line 1): context: String should match pattern"),
+        ([{**TEA, "question": 5}], "row 0 (line 1): question: Input should be a valid string"),
+        ([{**TEA, "answer": "maybe"}], "answer: Input should be 'yes' or 'no'"),
+        ([{**TEA, "answer": True}], "answer: Input should be 'yes' or 'no'"),
+        ([{**TEA, "anwser": "no"}], "anwser: Extra inputs are not permitted"),
+        ([{**TEA, "group": "a"}], "group: Input should be a valid integer"),
+        ([{**TEA, "group": 2**63}], "group: Input should be less than 9223372036854775808"),
+        ([{**TEA, "basis": "guessed"}], "basis: Input should be 'entailed', 'excluded' or"),
+        ([{**TEA, "basis": "excluded"}], "basis 'excluded' contradicts answer 'yes'; only what is"),
+        ([{**MILK, "basis": "entailed"}], "basis 'entailed' contradicts answer 'no'; only what is"),
+        (
+            [TEA, {**SOME, "alteration": "Reversal"}],
+            "unknown alteration 'Reversal'; must be one of",
+        ),
+        ([TEA, {**SOME, "alteration": None, "is_original": False}], "contradicts 'alteration'"),
+        ([TEA, {**SOME, "is_original": True}], "'is_original' contradicts 'alteration', which a"),
+        ([TEA, {**SOME, "group": None}], "row 1 (line 2): an altered variant needs the 'group'"),
+        ([{**TEA, "effect": "flip"}], "an original has no 'effect'; leave it out, or add the"),
+        ([TEA, {**SOME, "effect": "invariant"}], "effect 'invariant' contradicts the answers: "),
+        ([MILK, SOME], "row 1 (line 2): group 40 has altered variants but no original; add the"),
+        (
+            [TEA, MILK, {**MILK, "question": "?"}],
+            "(line 3): group 7 has another original in line 2",
+        ),
+        ([TEA, MILK, {**TEA, "group": 3}], "(line 3): the same context and question as in line 1"),
+        (["tea"], "row 0 (line 1): not a JSON object"),
         ([], "empty; each line must be a JSON object"),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_cannot_be_right_is_refused_with_its_line(
     tmp_path: Path, records: list[object], message: str
 ) -> None:
     path = write(tmp_path / "mine.jsonl", records)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=re.escape(message)) as caught:
         read_documents(path)
     assert str(caught.value).startswith(f"{path}")
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_file_of_documents_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "cut.jsonl").write_text(json.dumps(TEA) + "\n" + json.dumps(MILK)[:-9])
-    for name, message in {
-        "gone.jsonl": "No such file or directory",
-        "gone.csv": "No such file or directory",
-        "gone.parquet": "No such file or directory",
-        ".": r"not the folder of a dataset .*; pass a file such as documents\.jsonl",
-        "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
-    }.items():
-        with pytest.raises(InputError, match=message) as caught:
-            read_documents(tmp_path / name)
-        assert "\n" not in str(caught.value)
-
-
-FORMATS = ("mine.jsonl", "mine.csv", "mine.parquet", "mine")
+FORMATS = ("mine.jsonl", "mine.csv", "mine.parquet")
 
 
 def test_documents_are_the_same_in_every_format(tmp_path: Path) -> None:
@@ -194,14 +180,14 @@ def record(line: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_cannot_be_right_is_refused_in_every_format(tmp_path: Path, name: str) -> None:
-    is_text = Path(name).suffix in (".jsonl", ".csv")
+    is_text = name != "mine.parquet"
     row, first = (r"row 1 \(line \d+\)", r"line \d") if is_text else ("row 1", "row 0")
     for number, (second, message) in enumerate([
         ({**TEA, "group": 8}, f"{row}: the same context and question as in {first}; remove one"),
         ({**SOME, "effect": "invariant"}, f"{row}: effect 'invariant' contradicts the answers: .* in {first}"),
-        ({**SOME, "alteration": "Reversal"}, f"{row}: unknown (alteration|category) 'Reversal'; must be"),
-        ({**MILK, "answer": "maybe"}, f"{row}: .*answer'? (is )?'maybe'.*'?yes'?.*'?no'?"),
-        ({**MILK, "question": " "}, f"{row}: ('question' is blank|no question); write it out"),
+        ({**SOME, "alteration": "Reversal"}, f"{row}: unknown alteration 'Reversal'; must be"),
+        ({**MILK, "answer": "maybe"}, f"{row}: answer: Input should be 'yes' or 'no'"),
+        ({**MILK, "question": " "}, f"{row}: question: String should match pattern"),
         ({**MILK, "basis": "entailed"}, f"{row}: basis 'entailed' contradicts answer 'no'; only"),
     ]):  # fmt: skip
         path = tmp_path / str(number) / name
@@ -234,11 +220,8 @@ def test_the_seed_index_of_a_table_is_the_group(tmp_path: Path) -> None:
     milk, some, tea = read_documents(path)
     assert (some.group, some.effect) == (tea.group, "flip")
     assert milk.group != tea.group
-    table = path.read_bytes()
-    path.write_bytes(table.replace(b"\r\n40,", b"\r\nforty,", 1))
-    with pytest.raises(
-        InputError, match=r"row 1 \(line 4\): 'Seed Index' is 'forty'; it must be the num"
-    ):
+    path.write_bytes(path.read_bytes().replace(b"\r\n40,", b"\r\nforty,", 1))
+    with pytest.raises(InputError, match=r"row 1 \(line 4\): group: Input should be a valid int"):
         read_documents(path)
 
 
@@ -249,35 +232,6 @@ def test_a_table_without_a_seed_index_is_grouped_by_its_originals(tmp_path: Path
     numbered = read_documents(path)
     path.write_text(path.read_text().replace("Seed Index", "Something", 1))
     assert read_documents(path) == numbered
-    write_documents([record(SOME)], path, overwrite=True)
-    path.write_text(path.read_text().replace("Seed Index", "Something", 1))
-    with pytest.raises(
-        InputError, match=r"row 0 \(line 2\): an altered variant comes first; a group must"
-    ):
-        read_documents(path)
-
-
-def test_columns_may_be_written_in_any_case_but_only_once(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    write_documents(map(record, (MILK, SOME, TEA)), path)
-    documents, text = read_documents(path), path.read_text()
-    header, _, rest = text.partition("\n")
-    path.write_text(f"{header.lower()}\n{rest}")
-    assert read_documents(path) == documents
-    with path.open("w", newline="") as stream:
-        rows = csv.reader(io.StringIO(text, newline=""))
-        csv.writer(stream).writerows(
-            [*row, "x" if number else "answer"] for number, row in enumerate(rows)
-        )
-    assert read_documents(path) == documents  # a model's, say
-    path.write_text(text.replace("Question", "Answer", 1))
-    with pytest.raises(InputError, match=r"mine.csv, line 1: no column 'Question'"):
-        read_documents(path)
-    path.write_text(
-        "".join(f"{line},no\n" for line in text.splitlines()).replace(",no", ",Answer", 1)
-    )
-    with pytest.raises(InputError, match=r"mine.csv, line 1: two columns 'Answer'; remove one"):
-        read_documents(path)
 
 
 def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> None:
@@ -286,65 +240,29 @@ def test_a_context_may_be_as_long_in_a_table_as_elsewhere(tmp_path: Path) -> Non
     assert [one.context for one in read_documents(tmp_path / "mine.csv")] == [long["context"]]
 
 
-def test_a_field_that_is_there_twice_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", [TEA])
-    path.write_text(path.read_text().replace("}", ', "answer": "no"}'))
-    with pytest.raises(
-        InputError, match=r"row 0 \(line 1\): 'answer' is in one object twice; write it once$"
-    ):
-        read_documents(path)
-
-
 @pytest.mark.parametrize("name", FORMATS)
-def test_writing_shows_no_progress_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    write_documents([record(TEA)], tmp_path / name)
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("name", ["none.csv", "none.jsonl", "none.parquet", "none"])
 def test_a_file_without_documents_is_said_to_be_one(tmp_path: Path, name: str) -> None:
     assert write_documents([], tmp_path / name) == 0
     with pytest.raises(InputError, match=r": (no documents; write at least one|empty; )"):
         read_documents(tmp_path / name)
 
 
-@pytest.mark.parametrize("name", FORMATS[1:])
-def test_a_broken_file_of_another_format_is_refused(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    write_documents([record(TEA), record(SOME)], path)
-    (damaged,) = path.glob("*.arrow") if path.is_dir() else [path]
-    damaged.write_bytes(damaged.read_bytes()[: -damaged.stat().st_size // 3])
-    with pytest.raises(InputError, match=f"^{re.escape(str(path))}.*; ") as caught:
-        read_documents(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_what_only_some_formats_can_get_wrong_is_refused(tmp_path: Path) -> None:
-    from datasets import Dataset, DatasetDict
-
-    write_documents([record(SOME)], tmp_path / "variant.csv")
+def test_what_is_no_file_of_documents_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cut.jsonl").write_text(json.dumps(TEA) + "\n" + json.dumps(MILK)[:-9])
     (tmp_path / "other.csv").write_text("context,question,answer\na,b,no\n")
-    (tmp_path / "empty.csv").write_text("")
-    Dataset.from_dict({"context": []}).to_parquet(tmp_path / "empty.parquet")
-    Dataset.from_list([{**TEA, "id": 5}]).to_parquet(tmp_path / "column.parquet")
-    DatasetDict({"test": Dataset.from_list([TEA])}).save_to_disk(tmp_path / "splits")
-    (tmp_path / "authored").mkdir()
-    (tmp_path / "authored" / "documents.jsonl").touch()
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
     for name, message in {
-        "variant.csv": r"row 0 \(line 2\): group 40 has altered variants but no original",
-        "other.csv": "line 1: no column 'Local Context', .*; pass a table in the released format",
-        "empty.csv": "no documents; write at least one",
-        "empty.parquet": "no documents; write at least one",
-        "column.parquet": "row 0: unknown field 'id'; must be one of context, question, answer",
-        "splits": "a dataset of several splits; pass the folder of one of them$",
-        "authored": r"not the folder of a dataset .*; pass .*authored/documents\.jsonl",
+        "gone.jsonl": "No such file or directory",
+        "gone.csv": "No such file or directory",
+        "gone.parquet": "No such file or directory",
+        ".": "Is a directory; name a file in it",
+        "cut.jsonl": r"row 1 \(line 2\): not JSON \(.*\); is the line cut off\?",
+        "other.csv": "line 1: not one column 'Local Context' in .*; pass a table in the released",
+        "cut.parquet": "not a Parquet file of documents; write it again",
     }.items():
         with pytest.raises(InputError, match=message) as caught:
             read_documents(tmp_path / name)
         assert "\n" not in str(caught.value)
-    assert len(read_documents(tmp_path / "splits" / "test")) == 1
 
 
 # The tasks ----------------------------------------------------------------------------------------
@@ -483,81 +401,20 @@ def test_score_reads_samples_and_responses_to_ones_own_documents(
         main(["score", str(responses), "--split", "own"])
 
 
-@pytest.mark.parametrize("destination", ["hub", "leaderboard"])
-def test_a_run_on_ones_own_documents_is_not_submitted(
-    both: Evaluation, tmp_path: Path, destination: str
-) -> None:
-    samples = str(both.samples_file("pragworld_own_mc"))
-    with refused("a run on documents of your own, which nobody else can be compared on; submit"):
-        main(["submit", samples, "--to", destination, "--out", str(tmp_path / "out")])
-    assert not [*tmp_path.iterdir()]
-
-
-def test_a_submission_on_ones_own_documents_is_refused(both: Evaluation, tmp_path: Path) -> None:
-    samples = both.samples_file("pragworld_own_mc")
-    (run,) = load_runs([str(samples)])
-    (tmp_path / samples.name).write_bytes(samples.read_bytes())
-    (tmp_path / "record.json").write_bytes(run.record.to_bytes())
-    with pytest.raises(InputError, match="a run on documents of your own, which nobody else"):
-        verify(tmp_path)
-
-
-@pytest.mark.parametrize("command", ["ablate", "patch"])
-def test_sweeps_are_those_of_the_same_generated_documents(
-    file: Path, tmp_path: Path, command: str
-) -> None:
+def test_sweeps_are_those_of_the_same_generated_documents(file: Path, tmp_path: Path) -> None:
     settings = json.dumps(GENERATED)
     for name, data in {
         "own": ["--documents", str(file)],
         "generated": ["--split", "generated", "--metadata", settings],
     }.items():
         shared = ["--model", str(tiny_folder()), "--limit", "2", "--out", str(tmp_path / name)]
-        interp.main([command, *shared, *data])
-    read: Callable[[Path], Any] = read_layers if command == "ablate" else read_patching
-    own, generated = read(tmp_path / "own"), read(tmp_path / "generated")
+        interp.main(["ablate", *shared, *data])
+    own, generated = read_layers(tmp_path / "own"), read_layers(tmp_path / "generated")
     assert (own.data.split, own.data.generator, own.data.documents) == (
         "own", None, generated.data.documents,
     )  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", own.data.fingerprint)
     assert replace(own, data=generated.data) == generated
-
-
-def test_a_sweep_of_other_labels_has_another_digest(tmp_path: Path) -> None:
-    digests = set()
-    for answer in ("yes", "no"):
-        path = write(tmp_path / f"{answer}.jsonl", [{**TEA, "answer": answer}, MILK])
-        shared = ["--documents", str(path), "--model", str(tiny_folder()), "--layers", "0"]
-        interp.main(["ablate", *shared, "--out", str(tmp_path / answer)])
-        report = read_layers(tmp_path / answer)
-        assert report.plain.robust_accuracy is None
-        digests.add(report.data.fingerprint)
-    assert len(digests) == 2
-
-
-def test_trace_takes_a_row_of_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", [TEA, SOME])
-    shared = ["--documents", str(path), "--model", str(tiny_folder())]
-    interp.main(["trace", *shared, "--row", "1", "--out", str(tmp_path / "trace.json")])
-    report = read_trace(tmp_path / "trace.json")
-    assert report.data.split == "own"
-
-
-@pytest.mark.parametrize("command", ["ablate", "patch", "trace", "power"])
-def test_the_options_of_a_sweep_name_one_source_of_documents(
-    file: Path, tmp_path: Path, command: str
-) -> None:
-    needed = {"trace": ["--row", "1"], "power": ["--layers", "4"]}
-    options = needed.get(command, ["--out", str(tmp_path / "out")])
-    options += [] if command == "power" else ["--model", str(tiny_folder())]
-    mine = ["--documents", str(file)]
-    with refused("--metadata is for --split generated, not for --documents; leave it out"):
-        interp.main([command, *options, *mine, "--metadata", '{"groups": 3}'])
-    with refused("gone.jsonl: No such file or directory"):
-        interp.main([command, *options, "--documents", str(tmp_path / "gone.jsonl")])
-    with refused("not allowed with argument"):
-        interp.main([command, *options, *mine, "--split", "manual"])
-    with refused("one of the arguments --split --documents is required"):
-        interp.main([command, *options])
 
 
 def test_the_file_is_trained_on(file: Path, tmp_path: Path) -> None:
@@ -581,38 +438,9 @@ def test_what_is_left_out_of_training(file: Path, tmp_path: Path) -> None:
         everything.other_split("validation")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--dataset_name", "manual"], "^--dataset_name: not of documents of your own; leave it or "),
-        (["--dataset_config", '{"groups": 3}'], "^--dataset_config: not of documents of your own"),
-        (["--held_out_alteration", "Reversal"], "^alteration 'Reversal' does not exist; choose from"),
-        (["--documents", "gone.jsonl"], "^gone.jsonl: No such file or directory"),
-        (["--evaluate_tasks", "pragworld_own_mc"], "^--evaluate_tasks pragworld_own_mc: needs a file"),
-    ],
-)  # fmt: skip
-def test_training_refuses_what_does_not_go_with_the_file(
-    file: Path, tmp_path: Path, options: list[str], message: str
-) -> None:
-    shared = ["--model_name_or_path", str(tiny_folder()), "--use_cpu"]
-    shared += ["--output_dir", str(tmp_path / "run"), "--documents", str(file)]
-    with refused(message):
-        train.main([*shared, *options])
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_study_does_not_train_on_the_file(file: Path) -> None:
-    with refused("^--documents: not a setting of a study; leave it out$"):
-        train.main(["study", "--model_name_or_path", str(tiny_folder()), "--documents", str(file)])
-
-
-def documents_of(evaluation: Evaluation, task: str) -> list[Document]:
-    names = Document.__dataclass_fields__
-    return [
-        Document(**{name: sample["doc"][name] for name in names})
-        for sample in evaluation.samples(task)
-    ]
-
-
 def test_samples_hold_the_documents_of_the_file(both: Evaluation, file: Path) -> None:
-    assert documents_of(both, "pragworld_own") == read_documents(file)
+    names = Document.__dataclass_fields__
+    assert [
+        Document(**{name: sample["doc"][name] for name in names})
+        for sample in both.samples("pragworld_own")
+    ] == read_documents(file)
