@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Answer = Literal["yes", "no"]
 Effect = Literal["flip", "invariant"]
@@ -82,7 +82,14 @@ def documents_digest(documents: Sequence[Document]) -> str:
     return _digest([document.context, document.question, document.answer] for document in documents)
 
 
-def texts_digest(documents: Sequence[Document]) -> str:
+class AskedTexts(NamedTuple):
+    """A question about a conversation, without its answer."""
+
+    context: str
+    question: str
+
+
+def texts_digest(documents: Sequence[Document | AskedTexts]) -> str:
     """Return what `documents_digest` does, but of contexts and questions only.
 
     Responses with the same digest answer the same prompts, whatever the gold answers are.

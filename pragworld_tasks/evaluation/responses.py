@@ -5,18 +5,25 @@ The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": ".
 hold the documents they are answers to.
 """
 
+import contextlib
 import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from pragworld_tasks.data.documents import Answer, Document, documents_digest, texts_digest
-from pragworld_tasks.data.sources import is_released
+from pragworld_tasks.data.documents import (
+    Answer,
+    AskedTexts,
+    Document,
+    documents_digest,
+    texts_digest,
+)
+from pragworld_tasks.data.prompts import split_prompt
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
@@ -69,6 +76,25 @@ class Predictions:
             responses=listed,
         )
 
+    def check_documents(self, name: str, documents: Sequence[Document]) -> None:
+        """Refuse documents that are not those that were answered.
+
+        Args:
+            name: the name of the run or its file, for the message.
+            documents: the documents.
+        """
+        if len(self.ours) != len(documents):
+            raise InputError(
+                f"{name}: {len(self.ours)} responses for {len(documents)} documents; pass a whole "
+                "run on this split, without --limit"
+            )
+        if self.texts_digest not in (None, texts_digest(documents)):
+            raise InputError(
+                f"{name}: the responses are to other contexts and questions than those of the "
+                f"{documents[0].split} split; pass runs on the same documents: split, settings, "
+                "seeds or files may differ"
+            )
+
 
 class LoggedSample(BaseModel):
     """What lm-eval logs of a document: the fields that are read; all others are ignored."""
@@ -91,73 +117,41 @@ class LoggedSample(BaseModel):
         """Whether its task answers each question once: not in ten wordings, nor perplexity."""
         return "wording" not in self.doc and "word_perplexity" not in self.metrics
 
-    def document(self) -> Document:
-        """Return the document.
-
-        Raises:
-            ValidationError: It is none of a pragworld task.
-        """
-        return _DOCUMENT.validate_python(self.doc)
-
 
 class _AnswerLine(BaseModel):
-    """A line of a file of responses; texts are compared where they are there."""
+    """A line of a file of responses; released ones have the prompt, too."""
 
     response: str | None
     row: int | None = None
-    context: str | None = None
-    question: str | None = None
     prompt: str | None = None
 
 
-@dataclass(frozen=True)
-class Response:
+class _Response(NamedTuple):
     """A response in a file.
 
     Attributes:
-        where: its place.
         ours, released: the answer as both readers read it.
-        row: the row of its document; None where the file does not say.
         text: the response; None for likelihoods, and where an API refused to give one.
         yes: the probability of yes among yes and no, where the likelier label answered.
-        document: the document that lm-eval logged with it.
+        row: the row of its document; None where the file does not say.
+        asked: the question that was answered, where the file says so; lm-eval's samples hold the
+            whole document.
         digest: the digest of all documents of the task, which lm-eval logged with it.
-        named: the texts that the line has besides the response: `context`, `question`, `prompt`.
     """
 
-    where: Where
     ours: Answer | None
     released: Answer | None
-    row: int | None = None
     text: str | None = None
     yes: float | None = None
-    document: Document | None = None
+    row: int | None = None
+    asked: Document | AskedTexts | None = None
     digest: str | None = None
-    named: Mapping[str, str] = field(default_factory=dict)
-
-    def check_document(self, document: Document) -> None:
-        """Refuse a response to another document."""
-        for part in ("context", "question"):
-            text = getattr(document, part)
-            # Whoever wrote a line may have trimmed its texts or left them out.
-            named = self.named.get(part) or text
-            if named.split() != text.split() or text not in self.named.get("prompt", text):
-                remedy = "pass responses to this split"
-                if not is_released(document.split):
-                    remedy = "pass runs on the same documents: settings, seeds or files may differ"
-                self.where.refuse(
-                    f"the response is to another {part} than that of row {document.row} of the "
-                    f"{document.split} split; {remedy}"
-                )
 
 
 def read_predictions(
     paths: str | Path | Sequence[str | Path], documents: Sequence[Document]
 ) -> Predictions:
     r"""Read the answers in files of responses, in the order of `documents`.
-
-    The files are JSON lines: a released `outputs.jsonl`, `{"row": n, "response": "..."}`, or
-    lm-eval's `samples_*.jsonl` (with generated responses or with log-likelihoods of yes and no).
 
     Args:
         paths: the file of a run, or its files. Responses without a row number are matched in their
@@ -166,8 +160,8 @@ def read_predictions(
         documents: the documents of the split that was evaluated.
 
     Raises:
-        InputError: A line holds no response, a row is missing, out of range or repeated, or a
-            response is to another document than the one in its row.
+        InputError: A line holds no response, rows are missing or repeated, or the responses are to
+            other documents.
 
     Examples:
         >>> import json, tempfile
@@ -178,12 +172,12 @@ def read_predictions(
         >>> set(pt.read_predictions(path, documents).ours)
         {'no'}
     """
-    if isinstance(paths, str | Path):
-        paths = [paths]
-    if not paths:
+    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not files:
         raise InputError("there are no files of responses; pass one or more")
-    responses = [response for path in paths for response in read_responses(Path(path))]
-    return match_responses(responses, documents)
+    predictions, _ = read_responses(files)
+    predictions.check_documents(", ".join(map(str, files)), documents)
+    return replace(predictions, texts_digest=texts_digest(documents))
 
 
 def sampled_documents(path: Path) -> list[Document]:
@@ -192,7 +186,15 @@ def sampled_documents(path: Path) -> list[Document]:
     Raises:
         InputError: The file holds no samples of a pragworld task, or a part of a run.
     """
-    return documents_of(read_responses(path))
+    predictions, documents = read_responses([path])
+    if documents is None:
+        raise InputError(f"{path}: not samples of a pragworld task; pass a file of lm-eval's")
+    if predictions.documents_digest != documents_digest(documents):
+        raise InputError(
+            f"{path}: not all documents are there, or it holds two runs; pass a whole run, without "
+            "--limit"
+        )
+    return documents
 
 
 def read_logged_samples(path: Path) -> Iterator[tuple[Where, LoggedSample]]:
@@ -203,6 +205,14 @@ def read_logged_samples(path: Path) -> Iterator[tuple[Where, LoggedSample]]:
     """
     for where, record in read_json_lines(path):
         yield where, validated(LoggedSample, record, where)
+
+
+def validated(kind: type[Record], content: Any, where: Where) -> Record:
+    """Return what pydantic reads at a place in a file, or refuse it with the first problem."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        where.refuse(first_problem(error))
 
 
 def check_logged(where: Where, sample: LoggedSample) -> None:
@@ -220,44 +230,74 @@ def check_logged(where: Where, sample: LoggedSample) -> None:
         where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
 
 
-def validated(kind: type[Record], content: Any, where: Where) -> Record:
-    """Return a line of a file as an object of a class, and refuse one that is none."""
+def read_responses(paths: Sequence[Path]) -> tuple[Predictions, list[Document] | None]:
+    """Read the files of a run.
+
+    Returns:
+        Its answers in the order of the rows, and the documents if lm-eval logged them.
+
+    Raises:
+        InputError: A line holds no response, or rows are missing or repeated.
+    """
+    by_row: dict[int, _Response] = {}
+    numbered = set()
+    for path in paths:
+        for where, record in read_json_lines(path):
+            response = _read(record, where)
+            numbered.add(response.row is not None)
+            if len(numbered) > 1:
+                where.refuse("only some responses have a 'row'; number all or none")
+            row = len(by_row) if response.row is None else response.row
+            if row in by_row:
+                where.refuse(f"row {row} has two responses; pass the responses of one run")
+            by_row[row] = response
+    if sorted(by_row) != list(range(len(by_row))):
+        first = next(row for row in range(len(by_row)) if row not in by_row)
+        names = ", ".join(map(str, paths))
+        raise InputError(
+            f"{names}: row {first} is the first without a response; pass a whole run, without "
+            "--limit"
+        )
+    ordered = [by_row[row] for row in range(len(by_row))]
+    digests = {response.digest for response in ordered}
+    asked = [response.asked for response in ordered if response.asked]
+    documents = [document for document in asked if isinstance(document, Document)]
+    predictions = Predictions(
+        [response.ours for response in ordered],
+        [response.released for response in ordered],
+        digests.pop() if len(digests) == 1 else None,
+        [response.text for response in ordered],
+        [response.yes for response in ordered],
+        texts_digest(asked) if len(asked) == len(ordered) else None,
+    )
+    return predictions, documents if len(documents) == len(ordered) else None
+
+
+def _read(record: Mapping[str, Any], where: Where) -> _Response:
+    """Read one line of a file."""
+    if "doc" in record or "filtered_resps" in record:
+        return _from_sample(validated(LoggedSample, record, where), where)
+    line = validated(_AnswerLine, record, where)
+    asked = None
+    if line.prompt is not None:
+        with contextlib.suppress(InputError):  # a prompt in other words
+            asked = AskedTexts(*split_prompt(line.prompt))
+    return _from_text(line.response, row=line.row, asked=asked)
+
+
+def _from_sample(sample: LoggedSample, where: Where) -> _Response:
     try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        where.refuse(first_problem(error))
-
-
-def read_responses(path: Path) -> list[Response]:
-    """Read a file of responses or of lm-eval's samples."""
-    responses = []
-    for where, record in read_json_lines(path):
-        if "doc" in record or "filtered_resps" in record:
-            responses.append(_from_sample(where, record))
-            continue
-        if "response" not in record:
-            where.refuse(f"no 'response' (nor lm-eval's 'filtered_resps'), only {list(record)[:6]}")
-        line = validated(_AnswerLine, record, where)
-        named = line.model_dump(include={"context", "question", "prompt"}, exclude_none=True)
-        responses.append(_from_text(line.response, where, row=line.row, named=named))
-    return responses
-
-
-def _from_sample(where: Where, record: Mapping[str, Any]) -> Response:
-    sample = validated(LoggedSample, record, where)
-    try:
-        document = sample.document()
+        document = _DOCUMENT.validate_python(sample.doc)
     except ValidationError:
         where.refuse("not a sample of a pragworld task; pass those of a task on this split")
     known: dict[str, Any] = {
         "row": document.row,
-        "document": document,
+        "asked": document,
         "digest": sample.doc.get("documents_digest"),
-        "named": {"context": document.context, "question": document.question},
     }
     responses = sample.filtered_resps
     if len(responses) == 1 and isinstance(responses[0], str | None):
-        return _from_text(responses[0], where, **known)
+        return _from_text(responses[0], **known)
     try:
         yes, no = (float(likelihood) for likelihood, _ in responses)
     except (TypeError, ValueError):
@@ -265,62 +305,11 @@ def _from_sample(where: Where, record: Mapping[str, Any]) -> Response:
     answer = likelier_answer(yes, no)
     # The logistic function, which cannot overflow. No probability where there is no answer.
     share = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
-    return Response(where, answer, answer, yes=share, **known)
+    return _Response(answer, answer, yes=share, **known)
 
 
-def _from_text(text: str | None, where: Where, **known: Any) -> Response:
+def _from_text(text: str | None, **known: Any) -> _Response:
     """Return a response as text; None is one that an API refused to give."""
     if text is None:
-        return Response(where, None, None, **known)
-    return Response(where, read_answer(text), read_answer_released(text), text=text, **known)
-
-
-def documents_of(responses: Sequence[Response]) -> list[Document]:
-    """Return the documents in lm-eval's samples, sorted by row."""
-    documents = [response.document for response in responses if response.document]
-    if len(documents) < len(responses):
-        responses[0].where.refuse("not a sample of a pragworld task; pass a file of lm-eval's")
-    documents.sort(key=lambda document: document.row)
-    if {response.digest for response in responses} != {documents_digest(documents)}:
-        raise InputError(
-            f"{responses[0].where.path}: not all documents are there, or some are there twice; "
-            "pass a whole run, without --limit"
-        )
-    return documents
-
-
-def match_responses(responses: Sequence[Response], documents: Sequence[Document]) -> Predictions:
-    """Return the answer to each document."""
-    is_numbered = responses[0].row is not None
-    by_row: dict[int, Response] = {}
-    for response in responses:
-        if is_numbered != (response.row is not None):
-            response.where.refuse("only some responses have a 'row'; number all or none")
-        row = len(by_row) if response.row is None else response.row
-        if not 0 <= row < len(documents):
-            last = len(documents) - 1
-            response.where.refuse(
-                f"response to row {row}, but the split has rows 0 to {last}; "
-                "pass responses to this split"
-            )
-        if row in by_row:
-            response.where.refuse(f"row {row} has two responses; pass the responses of one run")
-        response.check_document(documents[row])
-        by_row[row] = response
-    missing = [row for row in range(len(documents)) if row not in by_row]
-    if missing:
-        names = dict.fromkeys(str(response.where.path) for response in responses)
-        raise InputError(
-            f"{', '.join(names)}: {len(by_row)} responses for {len(documents)} documents; row "
-            f"{missing[0]} is the first without one; pass a whole run, without --limit"
-        )
-    ordered = [by_row[row] for row in range(len(documents))]
-    digests = {response.digest for response in ordered}
-    return Predictions(
-        [response.ours for response in ordered],
-        [response.released for response in ordered],
-        digests.pop() if len(digests) == 1 else None,
-        [response.text for response in ordered],
-        [response.yes for response in ordered],
-        texts_digest(documents),
-    )
+        return _Response(None, None, **known)
+    return _Response(read_answer(text), read_answer_released(text), text=text, **known)

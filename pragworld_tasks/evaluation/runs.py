@@ -5,23 +5,23 @@ record, or answers that ship with this package.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from pragworld_tasks.data.documents import Document, Split
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import (
     GENERATED,
-    OWN,
     SPLIT_NAMES,
     generator_settings,
     split_documents,
 )
 from pragworld_tasks.errors import InputError, logger
 from pragworld_tasks.evaluation.lm_eval_results import (
-    LoggedResults,
+    logged_environment,
+    logged_model,
     part_of_run,
     results_beside,
     task_and_date,
@@ -33,11 +33,10 @@ from pragworld_tasks.evaluation.published import (
 )
 from pragworld_tasks.evaluation.responses import (
     Predictions,
-    Response,
-    documents_of,
-    match_responses,
     read_logged_samples,
+    read_predictions,
     read_responses,
+    sampled_documents,
 )
 from pragworld_tasks.evaluation.run_record import (
     ModelRecord,
@@ -60,9 +59,9 @@ class NamedRun:
         name: what tables call it.
         source: where its answers come from.
         split: the split that they are to; None where the files do not say.
+        predictions: its answers.
         files: the files of its responses, or of its record.
-        responses: the responses in the files.
-        shipped: the answers of a run that ships with this package.
+        sampled: the documents that lm-eval logged with its answers.
         record: the run's record.
         task: the lm-eval task of its samples.
         results: lm-eval's results beside the samples.
@@ -70,13 +69,13 @@ class NamedRun:
 
     name: str
     source: RunKind
-    split: Split | None = None
-    files: tuple[Path, ...] = ()
-    responses: Sequence[Response] = ()
-    shipped: Predictions | None = None
+    split: Split | None
+    predictions: Predictions
+    files: Sequence[Path] = ()
+    sampled: Sequence[Document] | None = None
     record: RunRecord | None = None
-    task: str | None = None
-    results: LoggedResults | None = None
+    task: str = ""
+    results: Mapping[str, Any] | None = None
 
     def documents(self) -> list[Document] | None:
         """Return the documents that the run is on; None where it does not say.
@@ -84,43 +83,26 @@ class NamedRun:
         Raises:
             InputError: The samples lack documents, or those of a record cannot be made here.
         """
+        if self.split and is_released(self.split):
+            return split_documents(self.split)
         if self.record:
             data = self.record.data
-            if data.split == OWN or not (is_released(data.split) or data.generator):
+            if not data.generator:
                 raise InputError(
                     f"{self.name}: the record does not hold its documents; pass lm-eval's folder "
                     "instead, or --documents with your own file"
                 )
             return split_documents(data.split, data.generator)
-        if self.split and is_released(self.split):
-            return split_documents(self.split)
-        if self.responses and self.responses[0].document:
-            return documents_of(self.responses)
-        return None
-
-    def predictions(self, documents: Sequence[Document]) -> Predictions:
-        """Return the run's answers to documents, in their order.
-
-        Raises:
-            InputError: The run is not a whole run on the documents.
-        """
-        predictions = self.record.predictions if self.record else self.shipped
-        if predictions is None:
-            return match_responses(self.responses, documents)
-        if len(predictions.ours) != len(documents):
-            raise InputError(
-                f"{self.name}: answers to {len(predictions.ours)} documents, but the split here "
-                f"has {len(documents)}; use the documents that it was given"
-            )
-        return predictions
+        return sampled_documents(self.files[0]) if self.sampled else None
 
     def score(self, documents: Sequence[Document]) -> ScoreReport:
         """Return the run's metrics, and warn if it was given to other documents.
 
         Raises:
-            InputError: As `predictions`.
+            InputError: The run is not a whole run on the documents.
         """
-        report = score(documents, self.predictions(documents))
+        self.predictions.check_documents(self.name, documents)
+        report = score(documents, self.predictions)
         if report.responses_digest != report.documents_digest:
             logger.warning(
                 "%s: given to other documents than these (digest %.12s instead of %.12s): texts or "
@@ -132,32 +114,28 @@ class NamedRun:
         return report
 
     def to_record(self, report: ScoreReport) -> RunRecord:
-        """Return the record of the run.
-
-        Args:
-            report: its metrics.
+        """Return the record of the run, with the metrics of its report.
 
         Raises:
             InputError: The settings of its documents cannot be read from lm-eval's results.
         """
         if self.record:
-            data = self.record
-            return to_record(report, data.model, data.source, data.environment, data.data.generator)
+            known = self.record
+            return to_record(
+                report, known.model, known.source, known.environment, known.data.generator
+            )
+        if self.results:
+            generator = None
+            if report.split.startswith(GENERATED):
+                settings = self.results.get("configs", {}).get(self.task, {}).get("metadata", {})
+                generator = generator_settings(report.split, settings)
+            model = logged_model(self.results)
+            environment = logged_environment(self.results, self.task)
+            return to_record(report, model, self.source, environment, generator)
         name = self.name.removesuffix(".jsonl").removeprefix("published:")
         if self.source == "readings":
             name = f"label readers ({name.removeprefix('readings:')})"
-        if not (self.results and self.task):
-            return to_record(report, ModelRecord(name=name), self.source)
-        generator = None
-        if report.split.startswith(GENERATED):
-            generator = generator_settings(report.split, self.results.metadata(self.task))
-        return to_record(
-            report,
-            self.results.model(),
-            self.source,
-            self.results.environment(self.task),
-            generator,
-        )
+        return to_record(report, ModelRecord(name=name), self.source)
 
 
 def find_runs(arguments: Sequence[str], split: str | None = None) -> list[NamedRun]:
@@ -207,13 +185,13 @@ def join_parts(runs: list[NamedRun], documents: Sequence[Document]) -> list[Name
 
     The released runs on the synthetic split come in two files.
     """
-    lengths = [len(run.responses) for run in runs]
-    if len(runs) < 2 or not all(lengths) or sum(lengths) != len(documents):
+    files = [path for run in runs for path in run.files]
+    lengths = [len(run.predictions.ours) for run in runs]
+    if len(runs) < 2 or len(files) != len(runs) or sum(lengths) != len(documents):
         return runs
     name = " + ".join(run.name for run in runs)
     logger.warning("%s: each holds a part of the split; they count as one run", name)
-    joined = [response for run in runs for response in run.responses]
-    return [replace(runs[0], name=name, responses=joined, task=None, results=None)]
+    return [NamedRun(name, "responses", None, read_predictions(files, documents), files)]
 
 
 def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
@@ -226,7 +204,7 @@ def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
     if kind == "published":
         return _published_runs(name, split or "manual")
     if kind == "readings":
-        return [NamedRun(argument, "readings", "manual", shipped=reading_answers(name))]
+        return [NamedRun(argument, "readings", "manual", reading_answers(name))]
     if path.is_dir():
         record = path / RECORD
         return _recorded_runs(record) if record.is_file() else _runs_in_folder(path, split)
@@ -243,22 +221,39 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
         )
     return [
         NamedRun(
-            name or record.model.name, record.source, record.data.split, (path,), record=record
+            name or record.model.name,
+            record.source,
+            record.data.split,
+            record.predictions,
+            [path],
+            record=record,
         )
         for name, record in read_run_records(path).items()
     ]
 
 
-def _run_in_file(path: Path) -> NamedRun:
+def _run_in_file(path: Path, name: str = "") -> NamedRun:
+    """Return the run in a file of responses or of lm-eval's samples."""
     _, first = next(iter(read_json_lines(path)))
     if "doc" not in first:
-        return NamedRun(path.name, "responses", None, (path,), read_responses(path))
+        return NamedRun(path.name, "responses", None, read_responses([path])[0], [path])
     _, sample = next(read_logged_samples(path))
     if sample.split and not sample.answers_question:
         raise _of_other_task(path)
     if part := part_of_run(path):
         raise InputError(f"{path}: {part}; pass a whole run")
-    return _run_of_samples(path, path.name)
+    predictions, documents = read_responses([path])
+    results = results_beside(path)
+    return NamedRun(
+        name or path.name,
+        "lm-eval" if results else "responses",
+        documents[0].split if documents else None,
+        predictions,
+        [path],
+        documents,
+        task=task_and_date(path)[0],
+        results=results,
+    )
 
 
 def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
@@ -276,7 +271,7 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
         elif part := part_of_run(path):
             parts.append(f"{path}: {part}")
         else:
-            runs.append(_run_of_samples(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
+            runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
     if runs:
         for part in parts:
             logger.warning("%s; it is left out", part)
@@ -292,27 +287,13 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
     )
 
 
-def _run_of_samples(path: Path, name: str) -> NamedRun:
-    responses, results = read_responses(path), results_beside(path)
-    document = responses[0].document
-    return NamedRun(
-        name,
-        "lm-eval" if results else "responses",
-        document.split if document else None,
-        (path,),
-        responses,
-        task=task_and_date(path)[0],
-        results=results,
-    )
-
-
 def _published_runs(name: str, split: str) -> list[NamedRun]:
     if not (is_released(split) and published_models(split)):
         raise InputError(
             f"published:{name}: there are no published answers to the split {split}; leave it out"
         )
     return [
-        NamedRun(f"published:{model}", "published", split, shipped=published_answers(model, split))
+        NamedRun(f"published:{model}", "published", split, published_answers(model, split))
         for model in (published_models(split) if name == "all" else [name])
     ]
 

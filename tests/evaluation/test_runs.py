@@ -320,7 +320,7 @@ def test_runs_with_a_limit_are_left_out_of_a_folder(
         results = tmp_path / f"results_{date}.json"
         results.write_text(json.dumps({"config": {"limit": limit}}))
     (run,) = find_runs([str(tmp_path)], None)
-    assert run.files == (tmp_path / "samples_x_2026-01-01T00-00-00.1.jsonl",)
+    assert run.files == [tmp_path / "samples_x_2026-01-01T00-00-00.1.jsonl"]
     assert (
         "samples_x_2026-01-02T00-00-00.1.jsonl: run with --limit 5; it is left out" in caplog.text
     )

@@ -18,6 +18,7 @@ from command_runs import run_command
 from layer_reports import make_report
 from places import SAMPLES
 
+from pragworld_tasks.data.prompts import evaluation_prompt
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
@@ -270,36 +271,33 @@ SAID = (
 )
 
 
+def sampled(**changes: Any) -> list[dict[str, Any]]:
+    """Samples of all documents, with changes to the first."""
+    samples: list[dict[str, Any]] = [
+        {"doc": asdict(document), "filtered_resps": ["no"]} for document in MANUAL
+    ]
+    samples[0]["doc"] |= changes
+    return samples
+
+
 @pytest.mark.parametrize(
     ("responses", "expected"),
     [
-        (
-            ["yes"] * 9,
-            "9 responses for 10 documents; row 9 is the first without one; pass a whole run",
-        ),
-        (["yes"] * 11, "row 10 (line 11): response to row 10, but the split has rows 0 to 9"),
+        (["yes"] * 9, ": 9 responses for 10 documents; pass a whole run on this split"),
+        (["yes"] * 11, ": 11 responses for 10 documents; pass a whole run on this split"),
         ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 has two responses"),
-        ([{"row": -1, **YES}], "response to row -1, but the split has rows 0 to 9"),
+        ([{"row": -1, **YES}], ": row 0 is the first without a response; pass a whole run"),
         ([{"row": "x", **YES}], "row: Input should be a valid integer"),
-        (
-            [{"row": 0, **YES}, YES],
-            "only some responses have a 'row'; number all or none",
-        ),
-        ([{"answer": "yes"}], "row 0 (line 1): no 'response'"),
+        ([{"row": 0, **YES}, YES], "only some responses have a 'row'; number all or none"),
+        ([{"answer": "yes"}], "row 0 (line 1): response: Field required"),
         ([{"response": 1}], "response: Input should be a valid string"),
         (
-            [{"prompt": "Is it raining?", **YES}],
-            "the response is to another context than that of row 0 of",
+            [{"prompt": evaluation_prompt(document), **YES} for document in MANUAL[::-1]],
+            "the responses are to other contexts and questions than those of the manual split",
         ),
         (
-            [{"doc": {**DOC, "question": "Is it?"}, "filtered_resps": ["no"]}],
-            "the response is to another question",
-        ),
-        ([{"question": "Is it?", **YES}], "the response is to another question than that of row 0"),
-        ([{"context": "A: Hi", **YES}], "the response is to another context than that of row 0"),
-        (
-            [{"context": MANUAL[0].context.replace("\n", " \r\n"), "question": None, **YES}],
-            "1 responses",
+            sampled(question="Is it?"),
+            "are to other contexts and questions than those of the manual",
         ),
         ([{"doc": {"q": "x"}, "filtered_resps": ["no"]}], "not a sample of a pragworld task"),
         ([{"filtered_resps": ["no"]}], "doc: Field required"),

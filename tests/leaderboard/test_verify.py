@@ -188,7 +188,7 @@ def test_ends_of_intervals_may_differ_as_random_draws_do(
     [
         (0, respond("I can't say"), "answers, row 0.answer is '(yes|no)', but by the samples None"),
         (2, respond("hm"), "answers, row 2.response is '', but by the samples 'hm'"),
-        (1, put("doc", "question", value="Is it?"), "response is to another question"),
+        (1, put("doc", "question", value="Is it?"), "are to other contexts and questions"),
         (1, put("doc", "answer", value="maybe"), "row 1 .*not a sample of a pragworld task"),
         (1, flip_gold, "'doc' is not the document of row 1"),
         (1, put("doc", "leak", value="me"), "'doc' is not the document of row 1"),
@@ -242,7 +242,7 @@ def test_samples_that_differ_are_refused_with_the_row(
             "another question|not a released|PRAGWORLD",
         ),
         (put("data", "generator", "groups", value=10**9), "has at most 2000 groups"),
-        (put("data", "generator", "seed", value=6), "the response is to another"),
+        (put("data", "generator", "seed", value=6), "15 responses for 22 documents"),
         (put("data", "generator", "more", value=1), "data.generator.more is 1"),
         (put("intervals", value="99 %"), "intervals is '99 %'"),
         (put("source", value="published"), "from published; pass the folder that lm_eval wrote"),
