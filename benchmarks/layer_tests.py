@@ -12,18 +12,20 @@ from statistics import NormalDist
 
 import numpy as np
 
+from pragworld_interp.sweep_data import build_report, data_identity
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.layers.identities import ModelIdentity, data_identity
-from pragworld_tasks.layers.layer_report import Intervention, LayerReport, SweepSettings
-from pragworld_tasks.layers.layer_statistics import compute_report
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.layer_statistics import SweepSettings
+from pragworld_tasks.layers.settings import Intervention, ModelIdentity
 
 LAYERS, SWEEPS = 28, 100
 SIZES = (6,) * 60 + (5,) * 28  # 500 documents in 88 groups
 NOISES = {"quiet": 0.15, "noisy": 0.5, "very noisy": 1.2}  # standard deviations
 SHARED = 0.5  # of the noise's variance, by the documents of a group
 ALPHA = 0.05
+LOST = 5.0  # points of accuracy
 MARGIN, SPREAD = 1.0, 1.5  # mean and standard deviation over documents
-QUICK = SweepSettings(resamples=2, halvings=1)  # intervals are not looked at
+QUICK = SweepSettings(resamples=2)  # intervals are not looked at
 
 
 def documents_of_sizes(sizes: Sequence[int]) -> list[Document]:
@@ -58,11 +60,10 @@ def sweep(documents: Sequence[Document], noise: float, lost: float, seed: int) -
     shared = generator.normal(size=(group.max() + 1, 1 + LAYERS))[group] * np.sqrt(SHARED)
     margin = generator.normal(MARGIN, SPREAD, size=(len(documents), 1)) + noise * (own + shared)
     margin[:, 1] -= lost
-    is_yes = np.array([document.answer == "yes" for document in documents])
-    yes = 1 / (1 + np.exp(np.where(is_yes, -1, 1)[:, None] * margin))
+    gold = 1 / (1 + np.exp(-margin))
     model = ModelIdentity("simulated", None, None, "float32", LAYERS, (" yes", " no"), False)
     data = data_identity(documents, [""] * len(documents))
-    return compute_report(documents, yes, model, data, Intervention("mlp", "zero"), QUICK)
+    return build_report(documents, gold, model, data, Intervention("mlp", "zero"), settings=QUICK)
 
 
 def lost_margin(noise: float, points: float) -> float:
@@ -80,28 +81,27 @@ def main() -> None:
     print(f"{SWEEPS} sweeps of {LAYERS} layers, {len(documents)} documents in {len(SIZES)} groups")
     for name, noise in NOISES.items():
         reports = [sweep(documents, noise, 0, seed) for seed in range(SWEEPS)]
-        layers = [layer for report in reports for layer in report.layers]
-        changed = np.mean([layer.detectable.changed for layer in layers])
+        changed = np.mean([_changed_percent(report) for report in reports])
         print(f"{name}: {changed:.1f} % of the answers change")
         by_accuracy = np.mean([_finds_any(report) for report in reports])
-        by_log_odds = np.mean([min(of.log_odds.holm for of in r.layers) <= ALPHA for r in reports])
+        by_log_odds = np.mean([min(of.log_odds_holm for of in r.layers) <= ALPHA for r in reports])
         broken |= bool(max(by_accuracy, by_log_odds) > limit)
         print(f"  no effect: some layer found in {by_accuracy:.1%} of sweeps by accuracy,")
         print(f"    in {by_log_odds:.1%} by log-odds (at most {ALPHA:.0%}, but for chance)")
-        announced = [layer.detectable.points for layer in layers]
-        if np.isnan(announced).any():
-            announced = [5.0]
-        points = float(np.mean(announced))
-        lost = lost_margin(noise, points)
+        lost = lost_margin(noise, LOST)
         first = [sweep(documents, noise, lost, seed).layers[0] for seed in range(SWEEPS)]
         found = np.mean([layer.evidence == "useful" for layer in first])
-        log_odds = np.mean([layer.log_odds.holm <= ALPHA for layer in first])
-        print(
-            f"  {points:.1f} points less in one layer: found in {found:.0%} of sweeps by accuracy,"
-        )
+        log_odds = np.mean([layer.log_odds_holm <= ALPHA for layer in first])
+        print(f"  {LOST:g} points less in one layer: found in {found:.0%} of sweeps by accuracy,")
         print(f"    in {log_odds:.0%} by log-odds")
     if broken:
         sys.exit("layers without an effect are found too often")
+
+
+def _changed_percent(report: LayerReport) -> float:
+    """Return how many answers change in a layer on average, in percent."""
+    right = np.array([document.gold for document in report.documents]) > 0.5
+    return 100 * float((right[:, 1:] != right[:, :1]).mean())
 
 
 def _finds_any(report: LayerReport) -> bool:

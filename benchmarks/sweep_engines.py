@@ -26,7 +26,7 @@ from pragworld_tasks.data import sources
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.layers.targets import every_layer
+from pragworld_tasks.layers.settings import every_layer
 
 LAYERS, HIDDEN, VOCABULARY = 12, 384, 32_000
 

@@ -17,7 +17,7 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.figures import figure_file
-from pragworld_tasks.layers.report_files import read_layers
+from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.text import format_number, format_size, markdown_table
 
 BASE = "base"  # the model before training
@@ -137,7 +137,9 @@ class StudyReport:
         if compared:
             title = "Layers, minus plain SFT, with the same intervals"
             parts.append(_table(title, others, _LAYERS, differences=True))
-        parts.append("Ablated again, layers useful and harmful by sign, a pair for each seed:\n")
+        parts.append(
+            "LayerReport again, layers useful and harmful by sign, a pair for each seed:\n"
+        )
         for arm, by_seed in self.ablated_again.items():
             pairs = (
                 f"{_listed(useful)} and {_listed(harmful)}" for useful, harmful in by_seed.values()

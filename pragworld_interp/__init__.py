@@ -17,84 +17,71 @@ from pragworld_tasks.lazy import lazy_exports
 if TYPE_CHECKING:
     from pragworld_interp.notebook import ablate, patch, trace
     from pragworld_tasks.layers import EXAMPLES
-    from pragworld_tasks.layers.comparison import LayerComparison
-    from pragworld_tasks.layers.comparison import compare_reports as compare
-    from pragworld_tasks.layers.figures import accuracy_figure, alterations_figure, patching_figure
-    from pragworld_tasks.layers.layer_report import LayerReport, SweepSettings
-    from pragworld_tasks.layers.layer_statistics import recompute_report
-    from pragworld_tasks.layers.patching_report import PatchingReport, average_effects
-    from pragworld_tasks.layers.power import Detectable, detectable_before_sweep
-    from pragworld_tasks.layers.report_files import (
+    from pragworld_tasks.layers.ablation_report import (
+        LayerReport,
+        accuracy_figure,
+        alterations_figure,
         read_layer_files,
         read_layers,
+    )
+    from pragworld_tasks.layers.comparison import LayerComparison
+    from pragworld_tasks.layers.comparison import compare_reports as compare
+    from pragworld_tasks.layers.figures import patching_figure
+    from pragworld_tasks.layers.layer_statistics import SweepSettings
+    from pragworld_tasks.layers.patching_report import (
+        PatchingReport,
+        average_effects,
         read_patching,
         read_patching_panels,
     )
-    from pragworld_tasks.layers.reports import Ablated, Patched
-    from pragworld_tasks.layers.targets import Target
-    from pragworld_tasks.layers.trace_files import Traced, read_trace
-    from pragworld_tasks.layers.trace_heatmap import trace_figure
-    from pragworld_tasks.layers.trace_report import TraceReport
+    from pragworld_tasks.layers.settings import Target
+    from pragworld_tasks.layers.token_report import TokenReport, read_patched_tokens
 
 __all__ = [
     "EXAMPLES",
-    "Ablated",
-    "Detectable",
     "LayerComparison",
     "LayerReport",
-    "Patched",
     "PatchingReport",
     "SweepSettings",
     "Target",
-    "TraceReport",
-    "Traced",
+    "TokenReport",
     "ablate",
     "accuracy_figure",
     "alterations_figure",
     "average_effects",
     "compare",
-    "detectable_before_sweep",
     "patch",
     "patching_figure",
     "read_layer_files",
     "read_layers",
+    "read_patched_tokens",
     "read_patching",
     "read_patching_panels",
-    "read_trace",
-    "recompute_report",
     "trace",
-    "trace_figure",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "EXAMPLES": "pragworld_tasks.layers:EXAMPLES",
-        "Ablated": "pragworld_tasks.layers.reports:Ablated",
-        "Detectable": "pragworld_tasks.layers.power:Detectable",
         "LayerComparison": "pragworld_tasks.layers.comparison:LayerComparison",
-        "LayerReport": "pragworld_tasks.layers.layer_report:LayerReport",
-        "Patched": "pragworld_tasks.layers.reports:Patched",
+        "LayerReport": "pragworld_tasks.layers.ablation_report:LayerReport",
         "PatchingReport": "pragworld_tasks.layers.patching_report:PatchingReport",
-        "SweepSettings": "pragworld_tasks.layers.layer_report:SweepSettings",
-        "Target": "pragworld_tasks.layers.targets:Target",
-        "TraceReport": "pragworld_tasks.layers.trace_report:TraceReport",
-        "Traced": "pragworld_tasks.layers.trace_files:Traced",
+        "SweepSettings": "pragworld_tasks.layers.layer_statistics:SweepSettings",
+        "Target": "pragworld_tasks.layers.settings:Target",
+        "TokenReport": "pragworld_tasks.layers.token_report:TokenReport",
         "ablate": "notebook:ablate",
-        "accuracy_figure": "pragworld_tasks.layers.figures:accuracy_figure",
-        "alterations_figure": "pragworld_tasks.layers.figures:alterations_figure",
+        "accuracy_figure": "pragworld_tasks.layers.ablation_report:accuracy_figure",
+        "alterations_figure": "pragworld_tasks.layers.ablation_report:alterations_figure",
         "average_effects": "pragworld_tasks.layers.patching_report:average_effects",
         "compare": "pragworld_tasks.layers.comparison:compare_reports",
-        "detectable_before_sweep": "pragworld_tasks.layers.power:detectable_before_sweep",
         "patch": "notebook:patch",
         "patching_figure": "pragworld_tasks.layers.figures:patching_figure",
-        "read_layer_files": "pragworld_tasks.layers.report_files:read_layer_files",
-        "read_layers": "pragworld_tasks.layers.report_files:read_layers",
-        "read_patching": "pragworld_tasks.layers.report_files:read_patching",
-        "read_patching_panels": "pragworld_tasks.layers.report_files:read_patching_panels",
-        "read_trace": "pragworld_tasks.layers.trace_files:read_trace",
-        "recompute_report": "pragworld_tasks.layers.layer_statistics:recompute_report",
+        "read_layer_files": "pragworld_tasks.layers.ablation_report:read_layer_files",
+        "read_layers": "pragworld_tasks.layers.ablation_report:read_layers",
+        "read_patched_tokens": "pragworld_tasks.layers.token_report:read_patched_tokens",
+        "read_patching": "pragworld_tasks.layers.patching_report:read_patching",
+        "read_patching_panels": "pragworld_tasks.layers.patching_report:read_patching_panels",
         "trace": "notebook:trace",
-        "trace_figure": "pragworld_tasks.layers.trace_heatmap:trace_figure",
     },
 )

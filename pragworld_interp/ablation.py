@@ -23,8 +23,7 @@ from pragworld_interp.runs import divide_prompts
 from pragworld_interp.sweep import LiveBlock, sweep_layers
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.layer_report import Intervention
-from pragworld_tasks.layers.targets import Module, Target
+from pragworld_tasks.layers.settings import Intervention, Module, Target
 
 SAMPLES = 256  # the outputs of each layer that "resample" draws from
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from pragworld_interp.sweep_data import Dtype, parse_layers, select_pair
 from pragworld_tasks.command_line import (
     Commands,
     add_command,
@@ -23,16 +24,18 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import SPLIT_NAMES, named_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import check_output, write_json
-from pragworld_tasks.layers.identities import Dtype
-from pragworld_tasks.layers.layer_report import By, Intervention, Replacement
-from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
-from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
-from pragworld_tasks.layers.report_files import read_layer_files, read_patching_panels
-from pragworld_tasks.layers.serialization import schema_of
-from pragworld_tasks.layers.targets import Module, parse_layers
-from pragworld_tasks.layers.trace_files import read_trace
-from pragworld_tasks.layers.trace_report import SCHEMA as TRACE
-from pragworld_tasks.layers.trace_report import select_pair
+from pragworld_tasks.layers.ablation_report import read_layer_files
+from pragworld_tasks.layers.files import PATCHING, TOKENS, schema_of
+from pragworld_tasks.layers.layer_statistics import By
+from pragworld_tasks.layers.patching_report import read_patching_panels
+from pragworld_tasks.layers.settings import (
+    PARTS_OF_PAIRS,
+    Intervention,
+    Module,
+    Replacement,
+    positions_problem,
+)
+from pragworld_tasks.layers.token_report import read_patched_tokens
 
 if TYPE_CHECKING:
     from pragworld_interp.pipeline import SweepInputs
@@ -76,7 +79,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_patch(commands)
     _add_plot(commands)
     _add_compare(commands)
-    _add_power(commands)
     _add_lm_eval(commands)
     return parser
 
@@ -158,7 +160,7 @@ def _add_patch(commands: Commands) -> None:
         description="Runs each original prompt with the residuals of one layer replaced by those "
         f"of its altered variant, at aligned positions, for each layer in turn. {_RESUME}",
         example="pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual "
-        "--out patching.jsonl\n"
+        "--out patching.json\n"
         "pragworld-interp patch --model Qwen/Qwen2.5-0.5B-Instruct --split manual --row 125 "
         "--out trace.json",
     )
@@ -380,11 +382,11 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers import figures
+    from pragworld_tasks.layers import ablation_report, figures
 
     _check_out(options.out, overwrite=True)
     schemas = [schema_of(path) for path in options.files]
-    if TRACE in schemas:
+    if TOKENS in schemas:
         _plot_trace(options)
         print(options.out)
         return
@@ -398,12 +400,13 @@ def _plot(options: argparse.Namespace) -> None:
         title, panels = read_patching_panels(options.files, options.by_alteration)
         figures.patching_figure(panels, options.out, title, horizontal)
     elif options.by_alteration:
-        figures.alterations_figure(read_layer_files(options.files), options.out, horizontal)
+        reports = read_layer_files(options.files)
+        ablation_report.alterations_figure(reports, options.out, horizontal)
     else:
-        metric: figures.Metric = options.metric or "accuracy"
+        metric: ablation_report.Metric = options.metric or "accuracy"
         by: By = options.by or "evidence"
         reports = read_layer_files(options.files)
-        figures.accuracy_figure(reports, options.out, metric, by, horizontal)
+        ablation_report.accuracy_figure(reports, options.out, metric, by, horizontal)
     print(options.out)
 
 
@@ -413,7 +416,7 @@ def _plot_trace(options: argparse.Namespace) -> None:
         raise InputError(
             "a figure shows one file of `patch --row`; give it alone, with --out as the only option"
         )
-    read_trace(options.files[0]).plot(options.out)
+    read_patched_tokens(options.files[0]).plot(options.out)
 
 
 def _add_compare(commands: Commands) -> None:
@@ -457,32 +460,6 @@ def _compare(options: argparse.Namespace) -> None:
     print(comparison.to_text())
     if options.json:
         write_json(options.json, comparison.to_json())
-
-
-# Power --------------------------------------------------------------------------------------------
-
-
-def _add_power(commands: Commands) -> None:
-    command = add_command(
-        commands,
-        "power",
-        _power,
-        "show how large a change in accuracy a sweep will find",
-        description="Prints the smallest change that `ablate` finds with a probability of 80 %, by "
-        "how many answers change in a layer. How many do is known after the sweep only.",
-        example="pragworld-interp power --split manual --layers 28",
-    )
-    add = _add_data(command)
-    add("--layers", required=True, type=int, metavar="N", help="number of layers of the model")
-
-
-def _power(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers.power import power_text
-
-    if options.layers < 1:
-        raise InputError(f"--layers {options.layers}: must be at least 1")
-    documents, _ = _documents(options)
-    print(power_text(documents, options.layers))
 
 
 # lm-eval ------------------------------------------------------------------------------------------

@@ -27,10 +27,9 @@ from pragworld_interp.modules import first_tensor, with_tensor
 from pragworld_interp.packing import Tokens
 from pragworld_interp.runs import MemoryLimit, default_budget
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import ModelIdentity, is_same_model
-from pragworld_tasks.layers.layer_report import By, Role
-from pragworld_tasks.layers.report_files import read_layers
-from pragworld_tasks.layers.targets import Module
+from pragworld_tasks.layers.ablation_report import read_layers
+from pragworld_tasks.layers.layer_statistics import By, Role
+from pragworld_tasks.layers.settings import ModelIdentity, Module, is_same_model
 
 _logger = logging.getLogger(__name__)
 

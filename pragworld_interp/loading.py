@@ -15,7 +15,7 @@ from pragworld_interp.decoder import Decoder, from_model, with_adapter_inside
 from pragworld_interp.modules import is_out_of_memory
 from pragworld_interp.runs import process_state
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import ModelIdentity
+from pragworld_tasks.layers.settings import ModelIdentity
 
 Quantization = Literal["4bit", "8bit"]
 

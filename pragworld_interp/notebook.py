@@ -13,15 +13,20 @@ from pragworld_interp.decoder import from_model, without_labels
 from pragworld_interp.loading import model_identity
 from pragworld_interp.prompt_texts import prompt_texts, single_tokens
 from pragworld_interp.runs import process_state
+from pragworld_interp.sweep_data import Layers, OwnPrompt, select_pair
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import OwnPrompt
-from pragworld_tasks.layers.layer_report import Intervention, Replacement, check_choice
-from pragworld_tasks.layers.positions import PARTS_OF_PAIRS, positions_problem
-from pragworld_tasks.layers.reports import Ablated, Patched
-from pragworld_tasks.layers.targets import Layers, Module
-from pragworld_tasks.layers.trace_files import Traced
-from pragworld_tasks.layers.trace_report import select_pair
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.patching_report import PatchingReport
+from pragworld_tasks.layers.settings import (
+    PARTS_OF_PAIRS,
+    Intervention,
+    Module,
+    Replacement,
+    check_choice,
+    positions_problem,
+)
+from pragworld_tasks.layers.token_report import TokenReport
 
 
 def ablate(
@@ -40,7 +45,7 @@ def ablate(
     positions: str = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
-) -> Ablated:
+) -> LayerReport:
     """Ablate each layer of a model in turn (PragWorld paper, section 6.2).
 
     Args:
@@ -103,7 +108,7 @@ def ablate(
     with prepared as (sweep, folder):
         report = pipeline.ablate_layers(sweep, intervention, folder / "layers.json", layers)
     assert report is not None
-    return Ablated(**vars(report))
+    return report
 
 
 def patch(
@@ -118,7 +123,7 @@ def patch(
     positions: str = "all",
     chat_template: bool = False,
     batch_tokens: int | None = None,
-) -> Patched:
+) -> PatchingReport:
     """Patch the residuals at each layer in turn (PragWorld paper, section 6.1).
 
     Args:
@@ -158,10 +163,10 @@ def patch(
     own = _own_data(prompts, labels, answers, groups)
     prepared = _prepared(model, tokenizer, documents, own, chat_template, batch_tokens)
     with prepared as (sweep, folder):
-        file = folder / "patching.jsonl"
+        file = folder / "patching.json"
         report = pipeline.patch_layers(sweep, positions, file)
     assert report is not None
-    return Patched(**vars(report))
+    return report
 
 
 def trace(
@@ -175,7 +180,7 @@ def trace(
     answers: Iterable[str] = (),
     chat_template: bool = False,
     batch_tokens: int | None = None,
-) -> Traced:
+) -> TokenReport:
     """Patch each token of a prompt alone, and each part of it, at every layer.
 
     `patch` does so at all positions of many pairs, this at one position of one pair at a time.
@@ -223,8 +228,7 @@ def trace(
         own = replace(own, groups=[0, 0])
     prepared = _prepared(model, tokenizer, listed, own, chat_template, batch_tokens)
     with prepared as (sweep, _):
-        report = pipeline.trace_layers(sweep)
-    return Traced(**vars(report))
+        return pipeline.trace_layers(sweep)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from pragworld_interp.packing import (
 )
 from pragworld_interp.sweep import LiveBlock, Suffix, pad_suffixes, sweep_layers
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities, group_positions
+from pragworld_tasks.layers.files import DIGITS
 from pragworld_tasks.layers.patching_report import PairEffect
-from pragworld_tasks.layers.serialization import DIGITS
 
 
 @dataclass(frozen=True)

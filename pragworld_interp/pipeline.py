@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from tqdm import tqdm
 
 from pragworld_interp import (
@@ -20,6 +21,13 @@ from pragworld_interp import (
     tracing,
 )
 from pragworld_interp.decoder import Decoder
+from pragworld_interp.sweep_data import (
+    Layers,
+    OwnPrompt,
+    build_report,
+    choose_targets,
+    data_identity,
+)
 from pragworld_interp.tokenization import (
     PromptGroup,
     group_positions,
@@ -30,21 +38,12 @@ from pragworld_interp.tokenization import (
 )
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, OwnPrompt, data_identity
-from pragworld_tasks.layers.layer_report import (
-    Intervention,
-    LayerReport,
-    write_layers,
-)
-from pragworld_tasks.layers.layer_statistics import compute_report
-from pragworld_tasks.layers.patching_report import (
-    PairEffect,
-    PatchingReport,
-    write_patching,
-)
-from pragworld_tasks.layers.serialization import decode, encode
-from pragworld_tasks.layers.targets import Layers, choose_targets, every_layer
-from pragworld_tasks.layers.trace_report import TraceReport
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.patching_report import PairEffect, PatchingReport
+from pragworld_tasks.layers.settings import DataIdentity, Intervention, ModelIdentity, every_layer
+from pragworld_tasks.layers.token_report import TokenReport
+
+_PAIRS = TypeAdapter(list[PairEffect])
 
 # All layers in one pass, or one prompt and one layer at a time.
 Engine = Literal["sweep", "pyvene"]
@@ -209,7 +208,7 @@ def ablate_layers(
         **sweep.run_identity,
         "trees": trees,
         "intervention": asdict(intervention),
-        "targets": encode(targets),
+        "targets": [asdict(target) for target in targets],
     }
 
     def decode_group(group: PromptGroup, result: Any) -> Any:
@@ -225,8 +224,8 @@ def ablate_layers(
         return None
     documents = [document for group, _ in by_group for document in group.documents]
     gold = [row for _, rows in by_group for row in rows]
-    report = compute_report(documents, gold, sweep.model, sweep.data, intervention, targets=targets)
-    write_layers(report, out)
+    report = build_report(documents, gold, sweep.model, sweep.data, intervention, targets)
+    report.write(out, overwrite=True)
     runs.remove_journals(out)
     return report
 
@@ -243,7 +242,7 @@ def patch_layers(
 
     Args:
         sweep: The model and the documents.
-        positions: A name in `positions.PARTS_OF_PAIRS`, or a span.
+        positions: A name in `settings.PARTS_OF_PAIRS`, or a span.
         out: The file of the report.
 
     Raises:
@@ -266,14 +265,14 @@ def patch_layers(
     run_identity = {**sweep.run_identity, "positions": positions}
 
     def decode_group(_: PromptGroup, result: Any) -> Any:
-        return [decode(PairEffect, effect, "") for effect in result]
+        return _PAIRS.validate_python(result)
 
     by_group = _results(sweep, units, work, decode_group, out, run_identity, "patching")
     pairs = tuple(effect for _, effects in by_group or () for effect in effects)
     if by_group is None:
         return None
     report = PatchingReport(sweep.model, sweep.data, positions, pairs)
-    write_patching(report, out)
+    report.write(out, overwrite=True)
     runs.remove_journals(out)
     return report
 
@@ -306,7 +305,7 @@ def _patching_work(sweep: SweepInputs, positions: str) -> runs.Work:
             originals = [group.pairs[pair.original] for pair in own_pairs]
             _check_finite(decoder, own_logits.patched, originals, "patched", layers)
             effects = patching.pair_effects(group, own_pairs, own_logits)
-            results.append([encode(effect) for effect in effects])
+            results.append([asdict(effect) for effect in effects])
         return results
 
     return work
@@ -379,7 +378,7 @@ def _check_finite(
     )
 
 
-def trace_layers(sweep: SweepInputs) -> TraceReport:
+def trace_layers(sweep: SweepInputs) -> TokenReport:
     """Patch each token and each part of a pair at each layer, and return the report.
 
     Args:

@@ -63,7 +63,7 @@ def select_positions(positions: str, length: int, parts: PromptParts) -> frozens
     """Return the positions of one prompt that a setting stands for.
 
     Args:
-        positions: A setting without a problem; see `pragworld_tasks.layers.positions`.
+        positions: A setting without a problem; see `pragworld_tasks.layers.settings`.
         length: The number of tokens.
         parts: The parts of the prompt.
 

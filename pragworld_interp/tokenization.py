@@ -10,11 +10,11 @@ from pragworld_interp.decoder import Decoder
 from pragworld_interp.positions import PromptParts, find_parts, select_positions
 from pragworld_interp.prompt_texts import prompt_texts
 from pragworld_interp.rope import longest_prompt
+from pragworld_interp.sweep_data import OwnPrompt
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import whole_characters
-from pragworld_tasks.layers.identities import OwnPrompt
 
 
 @dataclass(frozen=True)

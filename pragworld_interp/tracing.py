@@ -13,18 +13,10 @@ from torch import Tensor
 
 from pragworld_interp.alignment import align_altered, align_tokens, align_utterances
 from pragworld_interp.patching import PatchingPair
-from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup, gold_probabilities
-from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
-from pragworld_tasks.layers.serialization import DIGITS
-from pragworld_tasks.layers.trace_report import (
-    PART_TITLES,
-    Part,
-    Place,
-    TracedPart,
-    TracedToken,
-    TraceReport,
-)
+from pragworld_tasks.layers.files import DIGITS
+from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity
+from pragworld_tasks.layers.token_report import PART_TITLES, Part, PatchedToken, TokenReport
 
 
 @dataclass(frozen=True)
@@ -91,12 +83,6 @@ def plan_trace(group: PromptGroup) -> TracePlan:
     return TracePlan(group, original, altered, [*map(part_of, range(last + 1))], sources)
 
 
-def _place(position: int, parts: PromptParts) -> Place:
-    if position in parts.dialogue:
-        return "dialogue"
-    return "question" if position in parts.question else "around"
-
-
 def portions(plan: TracePlan, trees: bool, budget: int) -> list[list[PatchingPair]]:
     """Divide the pairs of a plan into portions that run together, in order.
 
@@ -125,7 +111,7 @@ def build_trace(
     tokenizer: Any,
     plain: Tensor,
     patched: Sequence[Tensor],
-) -> TraceReport:
+) -> TokenReport:
     """Return the report of a trace.
 
     Args:
@@ -145,23 +131,20 @@ def build_trace(
         for start in range(2, len(rounded), model.layers)
     ]
     alone = dict(zip(sorted(plan.sources), by_pair, strict=False))
-    together = zip(plan.traced_parts.items(), by_pair[len(alone) :], strict=True)
     ids, other_ids = plan.group.prompts[plan.original], plan.group.prompts[plan.altered]
     tokens = []
     for position, part in enumerate(plan.parts):
         source = plan.sources.get(position)
         tokens.append(
-            TracedToken(
-                position=position,
+            PatchedToken(
                 text=tokenizer.decode([ids[position]]),
                 part=part,
-                place=_place(position, plan.group.parts[plan.original]),
                 source=source,
                 source_text=None if source is None else tokenizer.decode([other_ids[source]]),
                 patched=alone.get(position),
             )
         )
-    return TraceReport(
+    return TokenReport(
         model=model,
         data=data,
         original=original.row,
@@ -170,6 +153,6 @@ def build_trace(
         answer=altered.answer,
         original_run=rounded[0],
         altered_run=rounded[1],
-        parts=tuple(TracedPart(part, len(own), values) for (part, own), values in together),
+        parts=dict(zip(plan.traced_parts, by_pair[len(alone) :], strict=True)),
         tokens=tuple(tokens),
     )

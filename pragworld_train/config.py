@@ -7,7 +7,7 @@ from trl import SFTConfig
 
 from pragworld_interp.loading import load_config
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import is_same_model
+from pragworld_tasks.layers.settings import is_same_model
 from pragworld_train.layer_settings import LayerSettings
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.layer_report import By, LayerReport
-from pragworld_tasks.layers.report_files import read_layers
+from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
+from pragworld_tasks.layers.layer_statistics import By
 
 Reduction = Literal["mean", "norm"]
 PAPER_WEIGHT = 1e-3  # of either loss (PragWorld paper, appendix H)

@@ -14,7 +14,7 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
-from pragworld_tasks.layers.layer_report import LayerReport, write_layers
+from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.page import read_sweeps
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.pages import render_site
@@ -124,10 +124,10 @@ def write_board(board: Board, folder: Path) -> Path:
     The files behind these pages are written beside the folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    files = [EXAMPLES / "patching.jsonl"]
+    files = [EXAMPLES / "patching.json"]
     for number, report in enumerate(layer_reports()):
         files.append(folder.parent / f"layers_{number}.json")
-        write_layers(report, files[-1])
+        report.write(files[-1])
     decomposition = folder.parent / "decomposition.json"
     write_json(decomposition, sensitivity_report().to_json())
     write_site(

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pragworld_interp.sweep_data import build_report, data_identity
 from pragworld_tasks.data.documents import ALTERATIONS, Document, Split
 from pragworld_tasks.evaluation.metrics import Floats
-from pragworld_tasks.layers.identities import ModelIdentity, data_identity
-from pragworld_tasks.layers.layer_report import Intervention, LayerReport, SweepSettings
-from pragworld_tasks.layers.layer_statistics import compute_report
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.layer_statistics import SweepSettings
+from pragworld_tasks.layers.settings import Intervention, ModelIdentity
 
-QUICK = SweepSettings(resamples=60, halvings=30)
+QUICK = SweepSettings(resamples=60)
 
 
 def make_documents(sizes: Sequence[int], split: Split = "manual", seed: int = 0) -> list[Document]:
@@ -64,8 +65,8 @@ def make_report(
     data = data_identity(documents, [document.context for document in documents])
     is_yes = np.array([document.answer == "yes" for document in documents])[:, None]
     gold = np.where(is_yes, yes, 1 - yes)
-    return compute_report(
-        documents, gold, model, data, intervention or Intervention("mlp", "zero"), settings
+    return build_report(
+        documents, gold, model, data, intervention or Intervention("mlp", "zero"), settings=settings
     )
 
 

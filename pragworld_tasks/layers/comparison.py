@@ -16,32 +16,25 @@ agree on a stretch of layers by one coincidence.
 """
 
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
-from pragworld_tasks.layers.layer_report import (
-    By,
-    Intervention,
-    LayerReport,
-    Role,
-    check_choice,
-    p_text,
-)
-from pragworld_tasks.layers.layer_statistics import holm
-from pragworld_tasks.layers.serialization import encode
+from pragworld_tasks.layers.ablation_report import LayerReport, check_same_sweep, p_text
+from pragworld_tasks.layers.layer_statistics import By, Role, holm
+from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
 
 Null = Literal["shift", "permutation"]
 
-_ROLES: tuple[Role, ...] = ("useful", "harmful")
-SCHEMA = "pragworld-layer-comparison"
-SCHEMA_VERSION = 1
+SCHEMA, SCHEMA_VERSION = "pragworld-layer-comparison", 1
 DRAWS = 10_000
 _TIE = 1e-9  # closer values are equal
 _SMALL = 0.05
@@ -113,32 +106,37 @@ class LayerComparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON data; null stands for undefined values."""
-        return {"schema": SCHEMA, "version": SCHEMA_VERSION, **encode(self)}
+        content: dict[str, Any] = json.loads(TypeAdapter(LayerComparison).dump_json(self))
+        return {"schema": SCHEMA, "version": SCHEMA_VERSION, **content}
 
     def to_text(self) -> str:
         """Return a Markdown table of the pairs, and a line for all models together."""
         chance = {"shift": "circular shifts", "permutation": "permutations"}[self.null]
-        pairs = markdown_table(
+        rows, small = [], []
+        for pair in self.pairs:
+            names = f"{pair.first} and {pair.second}"
+            row = [names, str(pair.depths)]
+            for measure in _MEASURES:
+                similarity: Similarity = getattr(pair, measure)
+                row += [format_number(similarity.value), p_text(similarity.p)]
+                if similarity.holm <= _SMALL:
+                    small.append(f"{measure} of {names} ({p_text(similarity.holm)})")
+            rows.append(row)
+        title = (
             f"{self.intervention.name}, layers by {self.by}: Spearman correlation of effects, "
-            f"Jaccard overlap of sets; p by {chance} of layers",
-            ["models", "depths", "correlation", "p", "useful", "p", "harmful", "p"],
-            [
-                [
-                    f"{pair.first} and {pair.second}",
-                    str(pair.depths),
-                    *_cells(pair.correlation),
-                    *_cells(pair.useful),
-                    *_cells(pair.harmful),
-                ]
-                for pair in self.pairs
-            ],
+            f"Jaccard overlap of sets; p by {chance} of layers"
         )
-        lines = [pairs, *_corrected_lines(self.pairs)]
+        headers = ["models", "depths", *(name for of in _MEASURES for name in (of, "p"))]
+        lines = [
+            markdown_table(title, headers, rows),
+            f"corrected over all p of the table by Holm's method, at most {_SMALL}: "
+            f"{', '.join(small) or 'none'}",
+        ]
         if self.null == "shift":
             fewest = min(pair.depths for pair in self.pairs)
             lines.append(f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}")
         if self.together:
-            value, p = _cells(self.together)
+            value, p = format_number(self.together.value), p_text(self.together.p)
             lines.append(f"all models together: mean correlation {value}, p = {p}")
         return "\n".join(lines)
 
@@ -160,15 +158,16 @@ def compare_reports(
         seed: The seed of the rearrangements.
 
     Raises:
-        InputError: There are fewer than two reports, or they are of different documents or
-            interventions.
+        InputError: There are fewer than two reports, they are of different documents or
+            interventions, or not of every layer.
 
     Examples:
-        >>> from pragworld_interp import EXAMPLES, compare, read_layers
+        >>> from pragworld_tasks.layers import EXAMPLES
+        >>> from pragworld_tasks.layers.ablation_report import read_layers
         >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> correlation = compare({"before": report, "after": report}).pairs[0].correlation
-        >>> round(correlation.value, 2), correlation.p, round(correlation.holm, 1)
-        (1.0, 0.2, 0.4)
+        >>> compared = compare_reports({"before": report, "after": report})
+        >>> compared.pairs[0].correlation
+        Similarity(value=1.0, p=0.2, holm=0.4)
     """
     check_choice("by", by, By)
     check_choice("null", null, Null)
@@ -176,8 +175,12 @@ def compare_reports(
         raise InputError(f"draws={draws}: must be at least 1")
     if len(layer_reports) < 2:
         raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
-    check_comparable(layer_reports)
-    first = next(iter(layer_reports.values()))
+    for name, report in layer_reports.items():
+        if not report.is_whole:
+            raise InputError(
+                f"{name}: not swept on every layer, each alone; sweep it without --layers"
+            )
+    check_same_sweep(layer_reports)
     effects = {
         name: np.array([layer.accuracy.difference.points for layer in report.layers])
         for name, report in layer_reports.items()
@@ -189,14 +192,14 @@ def compare_reports(
         correlation = _correlation([effects[name] for name in names], table, draws, seed)
         useful, harmful = (
             _overlap([_members(layer_reports[name], role, by, depths) for name in names], table)
-            for role in _ROLES
+            for role in ("useful", "harmful")
         )
         pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
-    pairs = _corrected(pairs)
     together = None
     if len(effects) > 2:
         table = rearrangements(min(map(len, effects.values())), null, draws, seed)
         together = _correlation(list(effects.values()), table, draws, seed)
+    first = next(iter(layer_reports.values()))
     return LayerComparison(
         fingerprint=first.data.fingerprint,
         intervention=first.intervention,
@@ -205,88 +208,27 @@ def compare_reports(
         draws=draws,
         seed=seed,
         layers={name: len(points) for name, points in effects.items()},
-        pairs=tuple(pairs),
+        pairs=tuple(_corrected(pairs)),
         together=together,
     )
 
 
 def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     """Return the pairs with the p of all their measures corrected together."""
-    measures = [_measures(pair) for pair in pairs]
-    tested = [similarity.p for of_pair in measures for similarity in of_pair if similarity.p >= 0]
-    corrected = iter(holm(tested).tolist())
+    found = [[getattr(pair, measure) for measure in _MEASURES] for pair in pairs]
+    p = np.array([[similarity.p for similarity in of_pair] for of_pair in found])
+    corrected = np.full_like(p, math.nan)
+    corrected[~np.isnan(p)] = holm(p[~np.isnan(p)])
     return [
-        ModelPair(
-            pair.first,
-            pair.second,
-            pair.depths,
-            *(
-                replace(similarity, holm=next(corrected)) if similarity.p >= 0 else similarity
-                for similarity in of_pair
-            ),
+        replace(
+            pair,
+            **{
+                measure: replace(similarity, holm=value)
+                for measure, similarity, value in zip(_MEASURES, of_pair, values, strict=True)
+            },
         )
-        for pair, of_pair in zip(pairs, measures, strict=True)
+        for pair, of_pair, values in zip(pairs, found, corrected.tolist(), strict=True)
     ]
-
-
-def _measures(pair: ModelPair) -> tuple[Similarity, Similarity, Similarity]:
-    return pair.correlation, pair.useful, pair.harmful
-
-
-def _corrected_lines(pairs: Sequence[ModelPair]) -> list[str]:
-    """Return a line that says which of the p of a table stay small when they are corrected."""
-    tested = [
-        (pair, name, similarity)
-        for pair in pairs
-        for name, similarity in zip(_MEASURES, _measures(pair), strict=True)
-        if not math.isnan(similarity.p)
-    ]
-    if len(tested) < 2:
-        return []
-    small = [
-        f"{name} of {pair.first} and {pair.second} ({p_text(similarity.holm)})"
-        for pair, name, similarity in tested
-        if similarity.holm <= _SMALL
-    ]
-    return [
-        f"corrected over the {len(tested)} p of the table by Holm's method, at most {_SMALL}: "
-        f"{', '.join(small) or 'none'}"
-    ]
-
-
-def check_comparable(layer_reports: Mapping[str, LayerReport]) -> None:
-    """Check that all reports are of every layer, the same documents and the same intervention.
-
-    Raises:
-        InputError: They are not.
-    """
-    for name, report in layer_reports.items():
-        if not report.is_whole:
-            raise InputError(
-                f"{name}: swept on {', '.join(target.name for target in report.targets):.40}; only "
-                "sweeps of every layer, each alone, can be compared"
-            )
-    check_same_sweep(layer_reports)
-
-
-def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> None:
-    """Check that all reports are of the same documents and the same intervention.
-
-    Raises:
-        InputError: They are not.
-    """
-    (name, first), *others = layer_reports.items()
-    for other_name, other in others:
-        if other.data.fingerprint != first.data.fingerprint:
-            raise InputError(
-                f"{other_name} was evaluated on other documents ({_describe_data(other)}) than "
-                f"{name} ({_describe_data(first)}); sweep both on the same documents"
-            )
-        if other.intervention.name != first.intervention.name:
-            raise InputError(
-                f"{other_name} was swept with {other.intervention.name} and {name} with "
-                f"{first.intervention.name}; use the same intervention for both"
-            )
 
 
 def rearrangements(depths: int, null: Null, draws: int, seed: int) -> Ints:
@@ -370,12 +312,3 @@ def _members(report: LayerReport, role: Role, by: By, depths: int) -> Bools:
     members = np.zeros(len(report.layers), dtype=np.bool_)
     members[report.selected(role, by)] = True
     return nearest_layers(members, depths)
-
-
-def _describe_data(report: LayerReport) -> str:
-    data = report.data
-    return f"{data.split}, {data.documents} documents, fingerprint {data.fingerprint[:8]}"
-
-
-def _cells(similarity: Similarity) -> tuple[str, str]:
-    return format_number(similarity.value), p_text(similarity.p)

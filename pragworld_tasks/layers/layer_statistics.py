@@ -1,29 +1,31 @@
-"""The statistics of an ablation sweep: from the probabilities of gold answers to a layer report."""
+"""The statistics of an ablation sweep: accuracies, their differences, tests and log-odds.
 
-import itertools
+Groups of documents are independent, documents of one group are not. Every interval and every test
+therefore draws, or flips the signs of, whole groups.
+"""
+
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
-from pragworld_tasks.data.documents import ALTERATIONS, Document, Split, has_alterations
-from pragworld_tasks.errors import InputError
+from pragworld_tasks.data.documents import ALTERATIONS, Effect, Split, has_alterations
 from pragworld_tasks.evaluation.comparison import Difference
 from pragworld_tasks.evaluation.metrics import (
     LEAST_GROUPS,
+    LEVEL,
+    RESAMPLES,
     Bools,
     Floats,
     Interval,
-    Ints,
     Tally,
     bootstrap_differences,
     bootstrap_intervals,
     clustered_mean,
-    mcnemar,
     percentile_interval,
     robust_tally,
     sign_flip_test,
@@ -31,157 +33,170 @@ from pragworld_tasks.evaluation.metrics import (
     tally,
 )
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity, OwnPrompt
-from pragworld_tasks.layers.layer_report import (
-    DocumentResult,
-    Intervention,
-    LayerReport,
-    LayerResult,
-    LogOdds,
-    Outcome,
-    PlainRun,
-    Role,
-    SweepSettings,
-)
-from pragworld_tasks.layers.power import smallest_found
-from pragworld_tasks.layers.serialization import DIGITS
-from pragworld_tasks.layers.targets import Target, every_layer
+from pragworld_tasks.layers.files import DIGITS, Probability
+from pragworld_tasks.layers.settings import Target
 
-Report = TypeVar("Report", bound=LayerReport)
-Key = tuple[str, str]  # a field of `PlainRun`, and the class of documents if it has classes
+Role = Literal["useful", "harmful", "neutral"]
+By = Literal["sign", "evidence"]
+
+# A class of documents in fewer groups has no intervals: they would be far too short.
+FEWEST_GROUPS = 30
 
 _ROLES: dict[int, Role] = {-1: "useful", 0: "neutral", 1: "harmful"}  # by the sign of A_l - A_0
-# Percentile intervals of a class of documents in fewer groups are far too short.
-FEWEST_GROUPS = 30
-_EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 _EFFECTS = ("flip", "invariant", "original")
+_EXTREME = 0.5 * 10.0**-DIGITS  # a probability that is rounded to 0
 
 
-def compute_report(
-    documents: Sequence[Document | OwnPrompt],
-    gold: ArrayLike,
-    model: ModelIdentity,
-    data: DataIdentity,
-    intervention: Intervention,
-    settings: SweepSettings | None = None,
-    targets: tuple[Target, ...] | None = None,
-) -> LayerReport:
-    """Compute the report of an ablation sweep.
+@dataclass(frozen=True)
+class SweepSettings:
+    """Settings of the statistics.
 
-    Probabilities are rounded first, so that the report follows from its file; see
-    `document_results`.
-
-    Args:
-        documents: Some or all documents of one split, or prompts.
-        gold: [documents, 1 + targets] the probability of the gold answer against the likeliest
-            other label, in the plain run, then with each target ablated. Above one half the answer
-            is right.
-        model: The model that was swept.
-        data: The identity of the documents; see `identities.data_identity`.
-        intervention: What was done to each target.
-        settings: The settings of the statistics; None for the defaults.
-        targets: What was ablated in turn; None for every layer.
-
-    Raises:
-        ValueError: Shapes or identities contradict each other, or `gold` holds other numbers than
-            probabilities.
+    Attributes:
+        level: The level of the intervals.
+        resamples: The number of bootstrap draws over groups.
+        seed: The seed of the bootstrap.
+        alpha: The largest corrected p at which a layer counts as useful or harmful by evidence.
     """
-    gold = np.asarray(gold, dtype=np.float64)
-    targets = every_layer(model.layers) if targets is None else targets
-    if gold.shape != (len(documents), 1 + len(targets)) or not documents or not targets:
-        raise ValueError(
-            f"p(gold) has shape {gold.shape}; {len(documents)} documents and {len(targets)} "
-            "targets need one row a document and one column more than targets"
-        )
-    results = document_results(documents, gold)
-    return report_from_results(
-        results, model, data, intervention, settings or SweepSettings(), targets
-    )
+
+    level: Annotated[float, Field(ge=0.5, le=0.999)] = LEVEL
+    resamples: Annotated[int, Field(ge=1, le=1_000_000)] = RESAMPLES
+    seed: Annotated[int, Field(ge=0)] = 0
+    alpha: Probability = 0.05
 
 
-def document_results(
-    documents: Sequence[Document | OwnPrompt], gold: ArrayLike
-) -> tuple[DocumentResult, ...]:
-    """Return the results of documents, with probabilities rounded to `DIGITS`.
+@dataclass(frozen=True)
+class DocumentResult:
+    """One document and the probability of its gold answer in every run.
 
-    Rounding never creates a tie.
-
-    Args:
-        documents: The documents, or prompts.
-        gold: [documents, runs] the probability of the gold answer; see `compute_report`.
-
-    Raises:
-        ValueError: `gold` holds other numbers than probabilities.
+    Attributes:
+        row, group, answer, alteration, effect: The fields of the `Document`. The number of a prompt
+            of your own, its group (or number) and the label that is right.
+        gold: The probability of the gold answer, the softmax over it and the likeliest other label:
+            in the plain run, then with each target ablated. The answer is right if it is above one
+            half.
     """
-    gold = np.asarray(gold, dtype=np.float64)
-    if not ((gold >= 0) & (gold <= 1)).all():
-        raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
-    rounded = np.round(gold, DIGITS)
-    new_tie = (rounded == 0.5) & (gold != 0.5)
-    rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
-    return tuple(
-        DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
-        for d, values in zip(documents, rounded.tolist(), strict=True)
-    )
+
+    row: int
+    group: int
+    answer: str
+    alteration: str | None
+    effect: Effect | None
+    gold: tuple[Probability, ...]
 
 
-def recompute_report(report: Report, settings: SweepSettings | None = None) -> Report:
-    """Compute a report again from its probabilities.
+@dataclass(frozen=True)
+class PlainRun:
+    """The run without intervention: A_0 and its breakdown.
 
-    Args:
-        report: The report.
-        settings: Other settings of the statistics; None for the same ones.
-
-    Raises:
-        InputError: A setting is out of range.
-
-    Examples:
-        >>> from pragworld_interp import EXAMPLES, SweepSettings, read_layers, recompute_report
-        >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> lenient = recompute_report(report, SweepSettings(alpha=1))
-        >>> lenient.selected("useful", by="evidence")
-        [0, 1]
+    Attributes:
+        accuracy: The accuracy over documents.
+        robust_accuracy: The accuracy over groups; None for a split without alterations.
+        by_class: The accuracy by category of alteration, then by effect on the answer: flip,
+            invariant, and original. Empty without alterations.
     """
-    if settings:
-        if problem := settings_problem(settings):
-            raise InputError(problem)
-        # JSON cannot hold numpy's numbers.
-        whole = {name: int(getattr(settings, name)) for name in ("resamples", "halvings", "seed")}
-        level, alpha = float(settings.level), float(settings.alpha)
-        settings = replace(settings, level=level, alpha=alpha, **whole)
-    computed = report_from_results(
-        report.documents,
-        report.model,
-        report.data,
-        report.intervention,
-        settings or report.settings,
-        report.targets,
-    )
-    return replace(report, **vars(computed))
+
+    accuracy: Share
+    robust_accuracy: Share | None
+    by_class: Mapping[str, Share]
 
 
-def settings_problem(settings: SweepSettings) -> str | None:
-    """Return what is wrong with settings that statistics cannot be computed with, or None."""
-    limits: dict[str, tuple[float, float]] = {
-        "level": (0.5, 0.999),
-        "resamples": (1, 1_000_000),
-        "halvings": (1, 1_000_000),
-        "seed": (0, 2**32),
-        "alpha": (0, 1),
+@dataclass(frozen=True)
+class Outcome:
+    """A metric with one layer ablated.
+
+    Attributes:
+        share: The metric.
+        difference: Its difference from the plain run, with an interval of its own.
+        band: The interval of the difference such that those of all layers hold at once.
+    """
+
+    share: Share
+    difference: Difference
+    band: Interval
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """The effect of ablating one target, such as a layer.
+
+    Accuracy only changes where a probability crosses one half. The log-odds of the gold answer
+    change with every probability, so that smaller effects show; they need not change any answer.
+
+    Attributes:
+        target: What was ablated.
+        accuracy, robust_accuracy, by_class: The metrics of `PlainRun` with the target ablated.
+        p: The p of an exact test that the accuracy does not change. It treats groups, not
+            documents, as independent, and is McNemar's test if each group is one document; see
+            `metrics.sign_flip_test`.
+        holm: That p, corrected over layers by the method of Holm.
+        sign: Useful where A_l < A_0, harmful where A_l > A_0.
+        evidence: The sign if `holm` is at most `SweepSettings.alpha`, else neutral.
+        log_odds: The mean change in the log-odds over documents, in natural logarithms.
+        log_odds_holm: The p of a test that it is 0, corrected over layers; see
+            `metrics.clustered_mean`. NaN for fewer than two groups.
+    """
+
+    target: Target
+    accuracy: Outcome
+    robust_accuracy: Outcome | None
+    by_class: Mapping[str, Outcome]
+    p: float
+    holm: float
+    sign: Role
+    evidence: Role
+    log_odds: float
+    log_odds_holm: float
+
+
+def compute_statistics(
+    documents: Sequence[DocumentResult],
+    targets: Sequence[Target],
+    split: Split,
+    settings: SweepSettings,
+) -> tuple[PlainRun, tuple[LayerResult, ...]]:
+    """Return what the probabilities of documents say about the plain run and about each target."""
+    group = np.array([document.group for document in documents])
+    gold = np.array([document.gold for document in documents]).T
+    correct = gold > 0.5
+
+    def metric(covered: Bools, fewest: int = LEAST_GROUPS) -> tuple[Share, list[Outcome]]:
+        return _metric([tally(right, covered, group) for right in correct], settings, fewest)
+
+    everything = np.ones(len(documents), dtype=np.bool_)
+    accuracy, ablated = metric(everything)
+    by_class = {
+        name: metric(covered, FEWEST_GROUPS) for name, covered in _classes(documents, split).items()
     }
-    for name, (least, most) in limits.items():
-        value = getattr(settings, name)
-        kind = Real if name in ("level", "alpha") else Integral
-        if isinstance(value, bool) or not isinstance(value, kind):
-            return (
-                f"settings.{name} is {value!r}, not {'a number' if kind is Real else 'an integer'}"
+    robust: tuple[Share | None, Sequence[Outcome | None]] = None, [None] * len(targets)
+    own = split == "own"
+    if len(documents) > len(np.unique(group)) if own else has_alterations(split):
+        robust = _metric([robust_tally(right, group, group) for right in correct], settings)
+    right = np.stack([tally(right, everything, group).right for right in correct], axis=1)
+    gains = right[:, 1:] - right[:, :1]
+    p = [sign_flip_test(of_target) for of_target in gains.T]
+    clipped = gold.clip(_EXTREME, 1 - _EXTREME)
+    logits = np.log(clipped / (1 - clipped))
+    changes = [clustered_mean(row - logits[0], group) for row in logits[1:]]
+    corrected, log_odds_holm = holm(p), holm([change.p for change in changes])
+    layers = []
+    for number, target in enumerate(targets):
+        sign = _ROLES[int(np.sign(gains[:, number].sum()))]
+        layers.append(
+            LayerResult(
+                target=target,
+                accuracy=ablated[number],
+                robust_accuracy=robust[1][number],
+                by_class={name: outcomes[number] for name, (_, outcomes) in by_class.items()},
+                p=p[number],
+                holm=float(corrected[number]),
+                sign=sign,
+                evidence=sign if corrected[number] <= settings.alpha else "neutral",
+                log_odds=changes[number].value,
+                log_odds_holm=float(log_odds_holm[number]),
             )
-        if not least <= float(value) <= most:
-            return f"settings.{name} is {value}, not from {least} to {most}"
-    return None
-
-
-# Tests and stability ------------------------------------------------------------------------------
+        )
+    plain = PlainRun(accuracy, robust[0], {name: share for name, (share, _) in by_class.items()})
+    return plain, tuple(layers)
 
 
 def holm(p: ArrayLike) -> Floats:
@@ -194,187 +209,49 @@ def holm(p: ArrayLike) -> Floats:
     return corrected
 
 
-def split_half(differences: ArrayLike, halvings: int, seed: int) -> Floats:
-    """Return how often signs agree between split halves, [layers].
-
-    If there are no more than `halvings` ways to split the groups, all of them are used. With an odd
-    number of groups, the second half is the larger one.
-
-    Args:
-        differences: [groups, layers] right answers with the layer ablated minus those without.
-        halvings: The number of random splits.
-        seed: The seed of the splits.
-    """
-    differences = np.asarray(differences, dtype=np.float64)
-    groups, layers = differences.shape
-    if groups < 2:
-        return np.full(layers, np.nan)
-    size = groups // 2
-    if math.comb(groups, size) <= halvings:
-        halves = list(itertools.combinations(range(groups), size))
-        in_first = np.zeros((len(halves), groups))
-        np.put_along_axis(in_first, np.array(halves), 1, axis=1)
-    else:
-        split = np.arange(groups) < size
-        generator = np.random.default_rng(seed)
-        in_first = generator.permuted(np.tile(split, (halvings, 1)), axis=1).astype(np.float64)
-    sums, whole = in_first @ differences, differences.sum(axis=0)
-    agreement: Floats = (np.sign(sums) == np.sign(whole - sums)).mean(axis=0)
-    return agreement
+def _classes(documents: Sequence[DocumentResult], split: Split) -> dict[str, Bools]:
+    """Return which documents each alteration and each effect covers, of those that cover any."""
+    alteration = np.array([document.alteration or "" for document in documents])
+    effect = np.array([document.effect or "original" for document in documents])
+    if not (alteration.any() if split == "own" else has_alterations(split)):
+        return {}
+    classes: dict[str, Bools] = {name: alteration == name for name in ALTERATIONS}
+    classes |= {name: effect == name for name in _EFFECTS}
+    return {name: covered for name, covered in classes.items() if covered.any()}
 
 
-# From documents to the report ---------------------------------------------------------------------
-
-
-def report_from_results(
-    results: tuple[DocumentResult, ...],
-    model: ModelIdentity,
-    data: DataIdentity,
-    intervention: Intervention,
-    settings: SweepSettings,
-    targets: tuple[Target, ...],
-) -> LayerReport:
-    """Compute the report of an ablation sweep from the results of its documents.
+def _metric(
+    runs: Sequence[Tally], settings: SweepSettings, fewest: int = LEAST_GROUPS
+) -> tuple[Share, list[Outcome]]:
+    """Return a metric in the plain run, and with each target ablated.
 
     Args:
-        results: The results, in the order of the groups.
-        model: The model that was swept.
-        data: The identity of the documents.
-        intervention: What was done to each target.
-        settings: The settings of the statistics.
-        targets: What was ablated in turn.
-
-    Raises:
-        ValueError: The results are not those of the documents.
+        runs: The tallies of the plain run and of those with each target ablated.
+        settings: The settings of the statistics. All metrics have the same bootstrap draws.
+        fewest: How many groups it must cover to have intervals.
     """
-    group = np.array([result.group for result in results])
-    groups = len(np.unique(group))
-    if (data.documents, data.groups) != (len(results), groups):
-        raise ValueError(
-            f"there are {len(results)} documents in {groups} groups, but their identity says "
-            f"{data.documents} in {data.groups}"
-        )
-    gold = np.array([result.gold for result in results]).T
-    correct = gold > 0.5
-    runs = _tallies(correct, results, group, data.split)
-    plain, *ablated = _metrics(runs, settings)
-    right = np.stack([run["accuracy", ""].right for run in runs], axis=1)
-    gained = right[:, 1:] - right[:, :1]
-    tests = [mcnemar(correct[0], answers) for answers in correct[1:]]
-    corrected = holm([test.p for test in tests])
-    groups_p = [sign_flip_test(column) for column in gained.T]
-    groups_corrected = holm(groups_p)
-    both_halves = split_half(gained, settings.halvings, settings.seed)
-    log_odds = _log_odds(gold, group, settings.level)
-    changed = 100 * (correct[1:] != correct[0]).mean(axis=1)
-    layers = []
-    for number, test in enumerate(tests):
-        net = np.bincount(np.abs(gained[:, number]).astype(np.int64)) / groups
-        sign = _ROLES[int(np.sign(gained[:, number].sum()))]
-        is_evident = max(corrected[number], groups_corrected[number]) <= settings.alpha
-        layers.append(
-            LayerResult(
-                target=targets[number],
-                **ablated[number],
-                mcnemar=test,
-                holm=float(corrected[number]),
-                groups_p=groups_p[number],
-                groups_holm=float(groups_corrected[number]),
-                sign=sign,
-                evidence=sign if is_evident else "neutral",
-                detectable=smallest_found(
-                    net, groups, len(results), float(changed[number]), len(tests), settings.alpha
-                ),
-                log_odds=log_odds[number],
-                both_halves=float(both_halves[number]),
-            )
-        )
-    return LayerReport(
-        model, data, intervention, settings, PlainRun(**plain), tuple(layers), results
+    numbered = dict(enumerate(runs))
+    plain = numbered.pop(0)
+    intervals, differences, bands = (
+        dict.fromkeys(range(len(runs)), Interval(math.nan, math.nan)) for _ in range(3)
     )
-
-
-def _log_odds(gold: Floats, group: Ints, level: float) -> list[LogOdds]:
-    """Return the change in each layer; `gold` is [1 + layers, documents]."""
-    gold = gold.clip(_EXTREME, 1 - _EXTREME)
-    logits = np.log(gold / (1 - gold))
-    means = [clustered_mean(ablated - logits[0], group, level) for ablated in logits[1:]]
-    corrected = holm([mean.p for mean in means])
-    return [
-        LogOdds(mean.value, mean.interval, mean.p, float(p))
-        for mean, p in zip(means, corrected, strict=True)
-    ]
-
-
-def _tallies(
-    correct: Bools, results: Sequence[DocumentResult], group: Ints, split: Split
-) -> list[dict[Key, Tally]]:
-    """Return the tallies of each run's metrics, for the classes that have any documents."""
-    masks: dict[Key, Bools] = {}
-    if split == "own":
-        altered = any(result.alteration for result in results)
-        has_robust = len(results) > len(np.unique(group))
-    else:
-        altered = has_robust = has_alterations(split)
-    if altered:
-        alteration = np.array([result.alteration or "" for result in results])
-        effect = np.array([result.effect or "original" for result in results])
-        masks |= {("by_alteration", name): alteration == name for name in ALTERATIONS}
-        masks |= {("by_effect", name): effect == name for name in _EFFECTS}
-    runs = []
-    for right in correct:
-        run: dict[Key, Tally] = {("accuracy", ""): tally(right, np.ones_like(right), group)}
-        if has_robust:
-            run["robust_accuracy", ""] = robust_tally(right, group, group)
-        runs.append(run | {key: tally(right, m, group) for key, m in masks.items() if m.any()})
-    return runs
-
-
-def _metrics(runs: Sequence[Mapping[Key, Tally]], settings: SweepSettings) -> list[dict[str, Any]]:
-    """Return the fields of `PlainRun` for the first run and those of `LayerResult` for others.
-
-    All intervals come from the same bootstrap draws.
-    """
-    tallies = {(number, key): run[key] for number, run in enumerate(runs) for key in run}
-    ablated = {place: count for place, count in tallies.items() if place[0]}
-    plain = {place: runs[0][place[1]] for place in ablated}
-    bootstrap = (settings.resamples, settings.seed)
-    intervals = bootstrap_intervals(tallies, *bootstrap, settings.level)
-    drawn = bootstrap_differences(ablated, plain, *bootstrap)
-    difference_intervals = {
-        place: percentile_interval(differences, settings.level)
-        for place, differences in drawn.items()
-    }
-    bands: dict[tuple[int, Key], Interval] = {}
-    for key, count in runs[0].items():
-        if count.groups < (FEWEST_GROUPS if key[1] else LEAST_GROUPS):
-            undefined = dict.fromkeys(
-                [place for place in tallies if place[1] == key], Interval(math.nan, math.nan)
-            )
-            intervals |= undefined
-            difference_intervals |= undefined
-            bands |= undefined
-        else:
-            of_layers = {place: drawn[place] for place in drawn if place[1] == key}
-            bands |= simultaneous_intervals(of_layers, settings.level)
-    fields: list[dict[str, Any]] = [
-        {"robust_accuracy": None, "by_alteration": {}, "by_effect": {}} for _ in runs
-    ]
-    for place, count in tallies.items():
-        number, (field, name) = place
-        right, total = count.right.sum(), count.total.sum()
-        low, high = _in_percent(intervals[place])
-        share = Share(right=int(right), total=int(total), low=low, high=high)
-        metric: Share | Outcome = share
-        if number:
-            points = float(100 * (count.right - plain[place].right).sum() / total)
-            difference = Difference(points, _in_percent(difference_intervals[place]))
-            metric = Outcome(share, difference, _in_percent(bands[place]))
-        if name:
-            fields[number][field][name] = metric
-        else:
-            fields[number][field] = metric
-    return fields
+    if plain.groups >= fewest:
+        draws = settings.resamples, settings.seed
+        drawn = bootstrap_differences(numbered, dict.fromkeys(numbered, plain), *draws)
+        intervals = bootstrap_intervals(dict(enumerate(runs)), *draws, settings.level)
+        differences = {n: percentile_interval(drawn[n], settings.level) for n in numbered}
+        bands = simultaneous_intervals(drawn, settings.level)
+    total = int(plain.total.sum())
+    shares = []
+    for number, run in enumerate(runs):
+        low, high = _in_percent(intervals[number])
+        shares.append(Share(right=int(run.right.sum()), total=total, low=low, high=high))
+    outcomes = []
+    for number, run in numbered.items():
+        points = float(100 * (run.right - plain.right).sum() / total)
+        difference = Difference(points, _in_percent(differences[number]))
+        outcomes.append(Outcome(shares[number], difference, _in_percent(bands[number])))
+    return shares[0], outcomes
 
 
 def _in_percent(interval: Interval) -> Interval:

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.identities import model_titles
-from pragworld_tasks.layers.layer_report import LayerReport, LayerResult, Outcome, Role
-from pragworld_tasks.layers.patching_report import SCHEMA as PATCHING
+from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
+from pragworld_tasks.layers.figures import PatchedProbability
+from pragworld_tasks.layers.files import PATCHING, schema_of
+from pragworld_tasks.layers.layer_statistics import LayerResult, Outcome, Role
 from pragworld_tasks.layers.patching_report import (
-    PatchedProbability,
     PatchingReport,
     average_effects,
+    interval_text,
+    read_patching,
 )
-from pragworld_tasks.layers.report_files import read_layers, read_patching
-from pragworld_tasks.layers.serialization import schema_of
+from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.text import format_interval, format_percent, format_points
 
 Report = TypeVar("Report", LayerReport, PatchingReport)
@@ -27,56 +28,21 @@ STEPS = (0.25, 1.0, 2.5, 5.0, 10.0, 20.0)
 
 
 class HeatCell(NamedTuple):
-    """A layer in a heat map.
-
-    Attributes:
-        color: the class that colors it.
-        value: its figure.
-        text: what a pointer that rests on it shows.
-        mark: its role by evidence; "neutral" has no mark.
-    """
+    """A layer in a heat map: the class that colors it, its figure, a text, and its role, if any."""
 
     color: str
     value: str
     text: str
-    mark: Role
+    mark: Role = "neutral"
 
 
 class HeatRow(NamedTuple):
-    """A class of documents in a heat map of one model."""
+    """A class of documents or of pairs in a heat map of one model."""
 
     name: str
     total: int
     without: str
     cells: list[HeatCell]
-
-
-class AblationView(NamedTuple):
-    """A model in a set of ablation sweeps."""
-
-    title: str
-    report: LayerReport
-    accuracy: list[HeatCell]
-    robust: list[HeatCell]
-    by_alteration: list[HeatRow]
-
-
-class PatchingView(NamedTuple):
-    """A model in a set of patching sweeps.
-
-    Attributes:
-        title: its name.
-        report: its report.
-        average: the direct effects, averaged over the pairs that are kept; None if none is.
-        cells: the probability at each layer.
-        by_alteration: the same for each alteration.
-    """
-
-    title: str
-    report: PatchingReport
-    average: PatchedProbability | None
-    cells: list[HeatCell]
-    by_alteration: list[HeatRow]
 
 
 @dataclass(frozen=True)
@@ -96,41 +62,33 @@ def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
     """Read the files that `pragworld-interp ablate` and `pragworld-interp patch` wrote.
 
     Raises:
-        InputError: A file cannot be read, contradicts itself, or is given twice.
+        InputError: A file cannot be read, or is given twice.
     """
-    is_patching = {path: schema_of(path) == PATCHING for path in paths}
-    ablations = {path: read_layers(path) for path in paths if not is_patching[path]}
+    patchings = [path for path in paths if schema_of(path) == PATCHING]
+    ablations = {path: read_layers(path) for path in paths if path not in patchings}
     for path, report in ablations.items():
         if not report.is_whole:
             raise InputError(f"{path}: not of every layer, each alone; sweep on all layers")
     return LayerSweeps(
-        _comparable(
-            [*ablations.values()],
-            lambda report: (report.data.fingerprint, report.intervention.name),
-        ),
-        _comparable(
-            [read_patching(path) for path in paths if is_patching[path]],
-            lambda report: (report.data.fingerprint, report.positions, report.method),
-        ),
+        _comparable([*ablations.values()], lambda report: report.intervention.name),
+        _comparable([*map(read_patching, patchings)], lambda report: report.positions),
     )
 
 
 def layers_content(sweeps: LayerSweeps) -> dict[str, Any]:
-    """Return what the template of the layers needs.
-
-    Args:
-        sweeps: the sweeps, as `read_sweeps` returns them.
-    """
+    """Return what the template of the layers needs: titles, reports and rows of heat maps."""
     return {
         "ablations": [
-            [_ablation_view(title, report) for title, report in _titled(reports)]
+            [(title, report, _class_rows(report)) for title, report in _titled(reports)]
             for reports in sweeps.ablations
         ],
         "patchings": [
-            [_patching_view(title, report) for title, report in _titled(reports)]
+            [(title, report, *_patched_rows(report)) for title, report in _titled(reports)]
             for reports in sweeps.patchings
         ],
         "steps": STEPS,
+        "difference_cells": difference_cells,
+        "interval_text": interval_text,
     }
 
 
@@ -164,15 +122,27 @@ def color_of(points: float) -> str:
     return f"{'gain' if points > 0 else 'loss'}-{step}" if step else "same"
 
 
+def difference_cells(report: LayerReport, metric: str) -> list[HeatCell]:
+    """Return a cell for each layer; those of the accuracy have its role by evidence."""
+    return [
+        _difference_cell(
+            layer, getattr(layer, metric), layer.evidence if metric == "accuracy" else "neutral"
+        )
+        for layer in report.layers
+    ]
+
+
 def _titled(reports: Sequence[Report]) -> Iterable[tuple[str, Report]]:
     return zip(model_titles([report.model for report in reports]), reports, strict=True)
 
 
-def _comparable(reports: Sequence[Report], key: Callable[[Report], Hashable]) -> list[list[Report]]:
-    """Return the reports in sets of the same key, in the order of the first of each set."""
+def _comparable(
+    reports: Sequence[Report], kind: Callable[[Report], Hashable]
+) -> list[list[Report]]:
+    """Return the reports in sets of the same documents and kind, in the order of the first ones."""
     sets: dict[Hashable, list[Report]] = {}
     for report in reports:
-        together = sets.setdefault(key(report), [])
+        together = sets.setdefault((report.data.fingerprint, kind(report)), [])
         if any(other.model == report.model for other in together):
             raise InputError(
                 f"{report.model.name}: two files are of the same sweep of this model; give one"
@@ -181,70 +151,29 @@ def _comparable(reports: Sequence[Report], key: Callable[[Report], Hashable]) ->
     return list(sets.values())
 
 
-def _ablation_view(title: str, report: LayerReport) -> AblationView:
-    plain = report.plain
-    classes = {
-        (breakdown, name): share
-        for breakdown in ("by_alteration", "by_effect")
-        for name, share in getattr(plain, breakdown).items()
-    }
-    return AblationView(
-        title,
-        report,
-        [_difference_cell(layer, layer.accuracy, layer.evidence) for layer in report.layers],
-        [
-            _difference_cell(layer, layer.robust_accuracy)
-            for layer in report.layers
-            if layer.robust_accuracy
-        ],
-        [
-            HeatRow(
-                name,
-                share.total,
-                format_percent(share.percent),
-                [
-                    _difference_cell(layer, getattr(layer, breakdown)[name])
-                    for layer in report.layers
-                ],
-            )
-            for (breakdown, name), share in classes.items()
-        ],
-    )
+def _class_rows(report: LayerReport) -> list[HeatRow]:
+    rows = []
+    for name, share in report.plain.by_class.items():
+        cells = [_difference_cell(layer, layer.by_class[name]) for layer in report.layers]
+        rows.append(HeatRow(name, share.total, format_percent(share.percent), cells))
+    return rows
 
 
 def _difference_cell(layer: LayerResult, outcome: Outcome, mark: Role = "neutral") -> HeatCell:
-    difference = outcome.difference
-    return HeatCell(
-        color_of(difference.points),
-        format_points(difference.points),
-        f"layer {layer.target.name}: {format_points(difference.points)} points, "
-        f"{format_interval(difference.interval)}",
-        mark,
-    )
+    points, interval = outcome.difference.points, format_interval(outcome.difference.interval)
+    value = format_points(points)
+    text = f"layer {layer.target.name}: {value} points, {interval}"
+    return HeatCell(color_of(points), value, text, mark)
 
 
-def _patching_view(title: str, report: PatchingReport) -> PatchingView:
+def _patched_rows(report: PatchingReport) -> tuple[PatchedProbability | None, list[HeatRow]]:
+    """Return the average over all kept pairs, and a row for these and for each alteration."""
     averages = {name: average_effects(pairs) for name, pairs in report.kept_by_alteration().items()}
-    counts = {name: len(pairs) for name, pairs in report.kept_by_alteration().items()}
-    average = averages.pop("all", None)
-    return PatchingView(
-        title,
-        report,
-        average,
-        _probability_cells(average) if average else [],
-        [
-            HeatRow(
-                name, counts[name], f"{of_class.original_run:.3f}", _probability_cells(of_class)
-            )
-            for name, of_class in averages.items()
-        ],
-    )
-
-
-def _probability_cells(average: PatchedProbability) -> list[HeatCell]:
-    cells = []
-    for layer, probability in zip(average.layers, average.probability, strict=True):
-        value = f"{probability:.3f}"
-        color = f"share-{round(10 * probability)}"
-        cells.append(HeatCell(color, value, f"layer {layer}: p = {value}", "neutral"))
-    return cells
+    rows = []
+    for name, average in averages.items():
+        cells = [
+            HeatCell(f"share-{round(10 * p)}", f"{p:.3f}", f"layer {layer}: p = {p:.3f}")
+            for layer, p in zip(average.layers, average.probability, strict=True)
+        ]
+        rows.append(HeatRow(name, average.pairs, f"{average.original_run:.3f}", cells))
+    return averages.get("all"), rows

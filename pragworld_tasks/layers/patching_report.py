@@ -1,35 +1,33 @@
-"""The report of a patching sweep: the direct effects of each pair, their file and their averages.
+"""The reports of patching: the direct effects of pairs, and of the tokens of one pair.
 
 A pair is kept (D' in the PragWorld paper, section 6.1) if the altered prompt is answered correctly
-and the original prompt gets another answer.
+and the original prompt gets another answer. Averages are computed when they are asked for.
 """
 
-import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pragworld_tasks.data.documents import ALTERATIONS
+from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEAST_GROUPS, LEVEL, bootstrap_intervals, tally
-from pragworld_tasks.files import check_output, write_whole
-from pragworld_tasks.layers.identities import DataIdentity, ModelIdentity
-from pragworld_tasks.layers.positions import describe_positions
-from pragworld_tasks.layers.serialization import DIGITS, encode
-from pragworld_tasks.text import format_number, markdown_table
+from pragworld_tasks.layers import figures
+from pragworld_tasks.layers.figures import PatchedProbability
+from pragworld_tasks.layers.files import PATCHING, Probability, read_report, write_report
+from pragworld_tasks.layers.settings import (
+    DataIdentity,
+    ModelIdentity,
+    describe_positions,
+    model_titles,
+)
+from pragworld_tasks.text import format_interval, format_number, markdown_table
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
-
-SCHEMA = "pragworld-patching"
-SCHEMA_VERSION = 2
-
-# Every layer patched in a run of its own, or estimated; see `attribution`.
-Method = Literal["exact", "attribution"]
-CHECKED_PAIRS = 16  # on which estimates are compared with exact patching
 
 
 @dataclass(frozen=True)
@@ -50,60 +48,14 @@ class PairEffect:
     altered: int
     alteration: str | None
     answer: str
-    original_run: float
-    altered_run: float
-    patched: tuple[float, ...]
+    original_run: Probability
+    altered_run: Probability
+    patched: tuple[Probability, ...]
 
     @property
     def kept(self) -> bool:
         """Whether only the altered prompt gets the altered prompt's gold answer (D')."""
         return self.altered_run > 0.5 > self.original_run
-
-
-@dataclass(frozen=True)
-class PatchedProbability:
-    """The probability that patching leads to, for one pair or averaged over pairs.
-
-    Attributes:
-        layers: [points] the layers at whose input the residual stream is patched, ascending. The
-            number after the last layer stands for the final residual.
-        probability: [points] p of the altered prompt's gold answer in the patched original run.
-        low, high: [points] the ends of its `metrics.LEVEL` interval; None for pairs of one group.
-        original_run, altered_run: That probability in the plain runs, OR and AR.
-        pairs: How many pairs there are.
-    """
-
-    layers: Sequence[int]
-    probability: Sequence[float]
-    low: Sequence[float] | None
-    high: Sequence[float] | None
-    original_run: float
-    altered_run: float
-    pairs: int = 1
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How estimated probabilities agree with those of patching, on a sample of pairs.
-
-    Attributes:
-        pairs: The number of pairs.
-        correlation: The correlation over layers of the mean probabilities; NaN if the model has one
-            layer, or if either is the same at every layer.
-        difference: The mean absolute difference of probabilities over pairs and layers.
-    """
-
-    pairs: int
-    correlation: float
-    difference: float
-
-    def to_text(self) -> str:
-        """Return the agreement as a line."""
-        return (
-            f"agreement with exact patching on {self.pairs} pairs: correlation over layers "
-            f"{format_number(self.correlation)}, mean absolute difference of p "
-            f"{self.difference:.3f}\n"
-        )
 
 
 @dataclass(frozen=True)
@@ -113,14 +65,15 @@ class PatchingReport:
     Attributes:
         model: The model that was swept.
         data: The documents that the pairs are from.
-        positions: The positions that were patched; see `positions.PARTS_OF_PAIRS`.
+        positions: The positions that were patched; see `settings.PARTS_OF_PAIRS`.
         pairs: The effects of each pair, kept or not.
-        method: How the probabilities in patched runs were computed.
-        agreement: How estimates agree with patching; None for exact ones, or if not compared.
+
+    Raises:
+        ValueError: A pair has not a probability for each layer.
 
     Examples:
-        >>> from pragworld_interp import EXAMPLES, average_effects, read_patching
-        >>> report = read_patching(EXAMPLES / "patching.jsonl")
+        >>> from pragworld_tasks.layers import EXAMPLES
+        >>> report = read_patching(EXAMPLES / "patching.json")
         >>> average = average_effects(report.kept_by_alteration()["all"])
         >>> [round(p, 2) for p in average.probability]
         [0.04, 0.78, 0.92, 0.94, 0.94]
@@ -130,14 +83,19 @@ class PatchingReport:
     data: DataIdentity
     positions: str
     pairs: tuple[PairEffect, ...]
-    method: Method = "exact"
-    agreement: Agreement | None = None
+
+    def __post_init__(self) -> None:
+        """Check that each pair has a probability for each layer."""
+        for pair in self.pairs:
+            if len(pair.patched) != self.model.layers:
+                raise ValueError(
+                    f"row {pair.altered} has {len(pair.patched)} layers, not {self.model.layers}"
+                )
 
     @property
     def place(self) -> str:
-        """The positions that were patched, in words, and whether the effects are estimated."""
-        estimated = ", estimated by attribution" if self.method == "attribution" else ""
-        return f"{describe_positions(self.positions)}{estimated}"
+        """The positions that were patched, in words."""
+        return describe_positions(self.positions)
 
     def kept_by_alteration(self) -> dict[str, list[PairEffect]]:
         """Return the kept pairs under "all", and those of each alteration that has any."""
@@ -149,8 +107,8 @@ class PatchingReport:
         """Return the effects as a pandas DataFrame, a row for each pair and patched layer.
 
         Examples:
-            >>> from pragworld_interp import EXAMPLES, read_patching
-            >>> report = read_patching(EXAMPLES / "patching.jsonl")
+            >>> from pragworld_tasks.layers import EXAMPLES
+            >>> report = read_patching(EXAMPLES / "patching.json")
             >>> frame = report.to_frame()
             >>> len(frame) == len(report.pairs) * report.model.layers
             True
@@ -159,30 +117,24 @@ class PatchingReport:
 
         return DataFrame(
             {
-                "group": pair.group,
-                "original": pair.original,
-                "altered": pair.altered,
-                "alteration": pair.alteration,
-                "answer": pair.answer,
+                **vars(pair),
                 "kept": pair.kept,
+                "patched": None,
                 "layer": layer,
                 "probability": probability,
                 "direct_effect": probability - pair.original_run,
-                "original_run": pair.original_run,
-                "altered_run": pair.altered_run,
             }
             for pair in self.pairs
             for layer, probability in enumerate(pair.patched)
-        )
+        ).drop(columns="patched")
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the report to a file, `patching.jsonl`, that the commands read.
+        """Write the report to a file, `patching.json`, that the commands read.
 
         Raises:
             InputError: The file exists and `overwrite` is false, or it cannot be written.
         """
-        check_output(Path(path), overwrite)
-        write_patching(self, Path(path))
+        write_report(path, PATCHING, self, "pairs", overwrite)
 
     def to_text(self) -> str:
         """Return Markdown tables of the direct effects, by layer and by alteration."""
@@ -191,29 +143,18 @@ class PatchingReport:
             f"{self.model.name}, residuals patched at {self.place}: "
             f"{self.data.split}, {len(self.pairs)} pairs, {len(groups.get('all', ()))} kept"
         )
-        agreement = [] if self.agreement is None else [self.agreement.to_text()]
         if not groups:
-            none = f"{title}: no altered prompt is answered correctly while its original is not"
-            return "\n".join([none, *agreement])
+            return f"{title}: no altered prompt is answered correctly while its original is not"
         averages = {name: average_effects(pairs) for name, pairs in groups.items()}
         total = averages["all"]
-        ends = ["-"] * len(total.layers)
-        if total.low is not None and total.high is not None:
-            ends = [
-                f"[{low:.3f}, {high:.3f}]" for low, high in zip(total.low, total.high, strict=True)
-            ]
+        rows = []
+        for layer, p in zip(total.layers, total.probability, strict=True):
+            effect = format_number(p - total.original_run, "+.3f")
+            rows.append([str(layer), f"{p:.3f}", interval_text(total, layer), effect])
         by_layer = markdown_table(
             f"{title}; OR {total.original_run:.3f}, AR {total.altered_run:.3f}",
             ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"],
-            [
-                [
-                    str(layer),
-                    f"{p:.3f}",
-                    interval,
-                    format_number(p - total.original_run, "+.3f"),
-                ]
-                for layer, p, interval in zip(total.layers, total.probability, ends, strict=True)
-            ],
+            rows,
         )
         rows = []
         for name, average in averages.items():
@@ -221,9 +162,35 @@ class PatchingReport:
             effects = np.asarray(average.probability) - average.original_run
             layer = int(effects.argmax())
             effect = format_number(float(effects[layer]), "+.3f")
-            rows.append([name, str(len(groups[name])), *runs, str(layer), effect])
+            rows.append([name, str(average.pairs), *runs, str(layer), effect])
         headers = ["alteration", "pairs", "OR", "AR", "largest at layer", "direct effect"]
-        return "\n".join([by_layer, markdown_table("by alteration", headers, rows), *agreement])
+        return "\n".join([by_layer, markdown_table("by alteration", headers, rows)])
+
+    def _repr_markdown_(self) -> str:
+        return self.to_text()
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        by_alteration: bool = False,
+        horizontal: figures.Horizontal | None = None,
+    ) -> "Figure":
+        """Draw the patched probability by layer; see `patching_figure`.
+
+        Raises:
+            InputError: No pair is kept.
+        """
+        title, panels = patching_panels([("the report", self)], by_alteration)
+        return figures.patching_figure(panels, path, title, horizontal)
+
+
+def read_patching(path: str | Path) -> PatchingReport:
+    """Read the report that `pragworld-interp patch` or `PatchingReport.write` wrote.
+
+    Raises:
+        InputError: The file is missing, malformed, or of another version.
+    """
+    return read_report(path, PATCHING, PatchingReport)
 
 
 def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
@@ -252,37 +219,50 @@ def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbab
     )
 
 
-def compare_estimates(estimated: Sequence[PairEffect], exact: Sequence[PairEffect]) -> Agreement:
-    """Return how estimated effects agree with exact ones of the same pairs, at least one."""
-    estimates, patched = (np.array([pair.patched for pair in own]) for own in (estimated, exact))
-    means = np.stack([estimates.mean(0), patched.mean(0)])
-    varies = means.shape[1] > 1 and bool((np.ptp(means, axis=1) > 0).all())
-    return Agreement(
-        pairs=len(estimated),
-        correlation=round(float(np.corrcoef(means)[0, 1]), DIGITS) if varies else math.nan,
-        difference=round(float(np.abs(estimates - patched).mean()), DIGITS),
-    )
+def interval_text(average: PatchedProbability, layer: int) -> str:
+    """Return the interval at a patched layer, or a dash if there is none."""
+    if average.low is None or average.high is None:
+        return "-"
+    return format_interval((average.low[layer], average.high[layer]), ".3f")
 
 
-# The file -----------------------------------------------------------------------------------------
+def read_patching_panels(
+    paths: Sequence[str | Path], by_alteration: bool = False
+) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
+    """Read patching reports and average the effects of the pairs that are kept.
 
+    Args:
+        paths: The files.
+        by_alteration: Whether each alteration gets a panel, next to the one of all pairs.
 
-def write_patching(report: PatchingReport, path: Path) -> None:
-    """Write a report to a JSON-lines file: the identities, then one pair a line.
+    Returns:
+        A title, and the panels of `figures.patching_figure`.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: There are no files, or one is not a patching report, keeps no pair, or is of
+            other documents or positions than the first one.
     """
-    head = {
-        "schema": SCHEMA,
-        "version": SCHEMA_VERSION,
-        "model": encode(report.model),
-        "data": encode(report.data),
-        "positions": report.positions,
-        "method": report.method,
-        "agreement": encode(report.agreement),
-        "pairs": len(report.pairs),
-    }
-    lines = [head, *({**encode(pair), "kept": pair.kept} for pair in report.pairs)]
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
-    write_whole(path, text.encode())
+    if not paths:
+        raise InputError("there are no patching reports to read; give at least one")
+    return patching_panels([(str(path), read_patching(path)) for path in paths], by_alteration)
+
+
+def patching_panels(
+    reports: Sequence[tuple[str, PatchingReport]], by_alteration: bool = False
+) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
+    """Return what `read_patching_panels` does, for reports and what errors call them."""
+    titles = model_titles([report.model for _, report in reports])
+    panels: dict[str, dict[str, PatchedProbability]] = {}
+    first_name, first = reports[0]
+    for title, (name, report) in zip(titles, reports, strict=True):
+        if (report.data, report.positions) != (first.data, first.positions):
+            raise InputError(
+                f"{name}: patched on other documents or positions than {first_name}; patch all "
+                "models on the same"
+            )
+        groups = report.kept_by_alteration()
+        if not groups:
+            raise InputError(f"{name}: no pair is kept, so there is nothing to show")
+        for group, pairs in (groups if by_alteration else {"": groups["all"]}).items():
+            panels.setdefault(group, {})[title] = average_effects(pairs)
+    return f"residuals patched at {first.place}: {first.data.split}", panels

@@ -15,7 +15,7 @@ from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, Rank
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.layers.layer_report import p_text
+from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content

@@ -27,7 +27,7 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation import task_metrics
 from pragworld_tasks.evaluation.items import items_csv
-from pragworld_tasks.layers.report_files import read_layers
+from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.tiny import tiny_folder
 from pragworld_train import cli as train
 from pragworld_train.data import load_own_document_set

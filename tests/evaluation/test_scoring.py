@@ -26,7 +26,6 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import runs_table
 from pragworld_tasks.evaluation.responses import Predictions, read_predictions
 from pragworld_tasks.evaluation.scoring import score
-from pragworld_tasks.layers.power import power_text
 
 MANUAL = read_manual(SAMPLES / FILES["manual"].path)
 
@@ -390,7 +389,6 @@ def test_one_group_is_written_in_the_singular() -> None:
     assert runs_table({"a": report, "b": report}).startswith(f"generated: {size}\n")
     yes = np.full((len(documents), 3), 0.5)
     assert f": generated, {size}; without" in make_report(documents, yes).to_text()
-    assert power_text(documents, 2).startswith(f"generated, {size}, 2 layers;")
 
 
 def test_a_single_file_of_responses_is_named_by_itself(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The command `pragworld-interp`: what it refuses, and the effect of its options."""
 
-import json
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from command_runs import run_program
-from layer_reports import random_report
 from places import SAMPLES
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -22,9 +21,9 @@ from pragworld_interp.cli import main
 from pragworld_interp.decoder import Decoder
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
-from pragworld_tasks.layers.layer_report import Intervention, LayerReport, write_layers
-from pragworld_tasks.layers.patching_report import PatchingReport
-from pragworld_tasks.layers.report_files import read_layers, read_patching
+from pragworld_tasks.layers.ablation_report import LayerReport, read_layers
+from pragworld_tasks.layers.patching_report import PatchingReport, read_patching
+from pragworld_tasks.layers.settings import Intervention
 from pragworld_tasks.tiny import tiny_folder
 
 SEED = 389  # whose first groups are small
@@ -215,121 +214,47 @@ def files(tmp_path: Path, run: Run) -> Path:
     target = tmp_path / "files"
     target.mkdir()
     shutil.copy(layers, target / "layers.json")
-    shutil.copy(patching, target / "patching.jsonl")
-    shutil.copy(run("ablate", limit=3), target / "of-three.json")
-    shutil.copy(run("patch", limit=3), target / "of-three.jsonl")
-    shutil.copy(run("patch", "--positions", "dialogue"), target / "dialogue.jsonl")
-    shutil.copy(run("ablate", "--module", "attention"), target / "attention.json")
-    write_layers(random_report(5, "entity_tracking"), target / "entity_tracking.json")
+    shutil.copy(patching, target / "patching.json")
+    shutil.copy(run("ablate", limit=3), target / "three.json")
+    shutil.copy(run("patch", "--positions", "dialogue"), target / "dialogue.json")
     (target / "text.json").write_text("hello")
-    (target / "text.jsonl").write_text("hello")
-    (target / "empty.json").write_text("")
-    (target / "other.json").write_text('{"schema": "other", "version": 1}')
-    (target / "list.json").write_text("[]")
-    (target / "newer.json").write_text('{"schema": "pragworld-layers", "version": 3}')
-    head, *rest = patching.read_text().splitlines(keepends=True)
-    newer = json.dumps({**json.loads(head), "version": 3}) + "\n"
-    (target / "newer.jsonl").write_text("".join([newer, *rest]))
-    (target / "cut-off.json").write_text(layers.read_text()[:3000])
-    (target / "cut-off.jsonl").write_text(patching.read_text()[:-30])
-    (target / "pairs-missing.jsonl").write_text("".join([head, *rest[:-1]]))
-    no_pairs = json.dumps({**json.loads(head), "pairs": 0}) + "\n"
-    (target / "nothing-kept.jsonl").write_text(no_pairs)
+    (target / "cut-off.json").write_text(layers.read_text()[:-30])
     (target / "folder.png").mkdir()
+    report = read_patching(patching)
+    unkept = [pair for pair in report.pairs if not pair.kept]
+    dataclasses.replace(report, pairs=tuple(unkept)).write(target / "unkept.json")
     return target
 
 
-BY_PATCH = r"\.jsonl: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote$"
-NOT_REPORTS = [
-    ("text.json", r"text\.json: not JSON"),
-    ("text.jsonl", r"text\.jsonl: not JSON"),
-    ("empty.json", r"empty\.json: not JSON"),
-    ("cut-off.json", r"cut-off\.json: not JSON .* is the file cut off\?$"),
-    ("list.json", r"list\.json: the schema is 'None', not 'pragworld-layers'"),
-    ("other.json", r"other\.json: the schema is 'other', not 'pragworld-layers'"),
-    ("newer.json", r"newer\.json: the file has version 3 of 'pragworld-layers', but this pragworld reads version 2"),
-    ("missing.json", r"missing\.json: No such file or directory$"),
-    ("folder.png", r"folder\.png: Is a directory; name a file in it$"),
-]  # fmt: skip
+ABLATE = "give a file that `pragworld-interp ablate` wrote$"
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("words", "message"),
     [
-        *NOT_REPORTS,
-        ("newer.jsonl", r"newer\.jsonl: the file has version 3 of 'pragworld-patching', but this pragworld reads version 2"),
-        ("cut-off.jsonl", r"cut-off\.jsonl, row \d+ \(line \d+\): not JSON .* is the line cut off\?$"),
-        ("pairs-missing.jsonl", r"pairs-missing\.jsonl: 5 pairs, but line 1 states 6; is the file cut off\?$"),
-        ("nothing-kept.jsonl", r"nothing-kept\.jsonl: no pair is kept, so there is nothing to show$"),
-        ("layers.json patching.jsonl", rf"/patching{BY_PATCH}"),
-        ("patching.jsonl layers.json", rf"/patching{BY_PATCH}"),
-        ("layers.json of-three.json", "evaluated on other documents .* sweep both on the same documents$"),
-        ("patching.jsonl of-three.jsonl", r"of-three\.jsonl: patched on other documents or positions than .*/patching\.jsonl"),
-        ("patching.jsonl dialogue.jsonl", r"dialogue\.jsonl: patched on other documents or positions than .*/patching\.jsonl"),
+        ("plot text.json --out f.png", rf"/text\.json: {ABLATE}"),
+        ("plot cut-off.json --out f.png", r"/cut-off\.json: Invalid JSON: EOF while .*; write the file again$"),
+        ("plot missing.json --out f.png", r"missing\.json: No such file or directory$"),
+        ("plot folder.png --out f.png", r"folder\.png: Is a directory; name a file in it$"),
+        ("plot unkept.json --out f.png", r"unkept\.json: no pair is kept, so there is nothing to show$"),
+        ("plot layers.json patching.json --out f.png", rf"/patching\.json: written by `pragworld-interp patch`; {ABLATE}"),
+        ("plot layers.json three.json --out f.png", "evaluated on other documents .* sweep both on the same documents$"),
+        ("plot patching.json dialogue.json --out f.png", r"/dialogue\.json: patched on other documents or positions than .*/patching\.json; patch all models on the same$"),
+        ("plot patching.json --by sign --out f.png", "^--metric and --by apply to a single panel of files that `ablate` wrote"),
+        ("plot layers.json --by-alteration --metric accuracy --out f.png", "^--metric and --by apply to a single panel of files that `ablate` wrote"),
+        ("plot layers.json --out f.jpg", r"f\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
+        ("plot layers.json --out folder.png", r"folder\.png: Is a directory; choose a file that can be written$"),
+        ("compare layers.json", "^a comparison needs at least 2 layer reports, not 1$"),
+        ("compare layers.json patching.json", rf"/patching\.json: written by `pragworld-interp patch`; {ABLATE}"),
+        ("compare layers.json three.json", "evaluated on other documents .* sweep both on the same documents$"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_plotted_is_named(
-    names: str, message: str, refused: Callable[..., str], files: Path
+def test_what_cannot_be_plotted_or_compared_is_named(
+    words: str, message: str, refused: Callable[..., str], files: Path
 ) -> None:
-    paths = [files / name for name in names.split()]
-    refusal = refused("plot", *paths, "--out", files / "figure.png")
-    assert re.search(message, refusal), refusal
-
-
-@pytest.mark.parametrize("option", [["--metric", "accuracy"], ["--by", "sign"]])
-@pytest.mark.parametrize("what", [["patching.jsonl"], ["layers.json", "--by-alteration"]])
-def test_options_of_one_figure_are_refused_for_others(
-    what: list[str], option: list[str], refused: Callable[..., str], files: Path
-) -> None:
-    refusal = refused("plot", files / what[0], *what[1:], *option, "--out", files / "figure.png")
-    assert refusal.startswith(
-        "--metric and --by apply to a single panel of files that `ablate` wrote"
-    )
-
-
-@pytest.mark.parametrize("name", ["layers.json", "patching.jsonl"])
-@pytest.mark.parametrize(
-    ("out", "message"),
-    [
-        (
-            "figure.jpg",
-            r"figure\.jpg: unsupported figure format; end the name in \.png, \.svg, \.pdf$",
-        ),
-        ("figure", r"figure: unsupported figure format; end the name in \.png, \.svg, \.pdf$"),
-        ("folder.png", r"folder\.png: Is a directory; choose a file that can be written$"),
-        (
-            "text.json/figure.png",
-            r"figure\.png: Not a directory; choose a file that can be written$",
-        ),
-    ],
-)
-def test_a_figure_goes_where_it_can_be_written(
-    name: str, out: str, message: str, refused: Callable[..., str], files: Path
-) -> None:
-    refusal = refused("plot", files / name, "--out", files / out)
-    assert re.search(message, refusal), refusal
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        *((f"layers.json {name}", message) for name, message in NOT_REPORTS),
-        ("layers.json", "^a comparison needs at least 2 layer reports, not 1$"),
-        ("patching.jsonl patching.jsonl", rf"/patching{BY_PATCH}"),
-        ("layers.json cut-off.jsonl", rf"/cut-off{BY_PATCH}"),
-        (
-            "layers.json of-three.json",
-            "evaluated on other documents .* sweep both on the same documents$",
-        ),
-        ("layers.json entity_tracking.json", "evaluated on other documents"),
-        ("layers.json attention.json", "attention zero ablation and .* with mlp zero ablation"),
-    ],
-)
-def test_what_cannot_be_compared_is_named(
-    names: str, message: str, refused: Callable[..., str], files: Path
-) -> None:
-    paths = [files / name for name in names.split()]
-    refusal = refused("compare", *paths, "--json", files / "comparison.json")
+    command, *others = words.split()
+    paths = [word if "." not in word else files / word for word in others]
+    refusal = refused(command, *paths)
     assert re.search(message, refusal), refusal
 
 
@@ -349,7 +274,7 @@ def test_a_comparison_goes_where_it_can_be_written(
     "arguments",
     [
         ("plot", "one.json", "--out", "figure.png"),
-        ("patch", *TINY, "--limit", "0", "--out", "patching.jsonl"),
+        ("patch", *TINY, "--limit", "0", "--out", "patching.json"),
     ],
 )
 def test_the_command_prints_that_one_line_and_ends_with_an_error(
@@ -603,10 +528,9 @@ def test_a_figure_shows_every_model_of_patching_by_its_adapter(
     from pragworld_tasks.layers import figures
 
     patching = run("patch")
-    head, *rest = patching.read_text().splitlines(keepends=True)
-    content = json.loads(head)
-    content["model"]["adapter"] = "runs/adapter"
-    (tmp_path / "adapted").write_text("".join([json.dumps(content) + "\n", *rest]))
+    report = read_patching(patching)
+    model = dataclasses.replace(report.model, adapter="runs/adapter")
+    dataclasses.replace(report, model=model).write(tmp_path / "adapted")
     shown: list[str] = []
 
     def listen(panels: dict[str, dict[str, Any]], *_: Any, **__: Any) -> None:
@@ -676,7 +600,7 @@ main(["lm_eval", "--model", "hf-tree", "--tasks", "hellaswag"])
 
 
 @pytest.mark.parametrize(
-    ("command", "name"), [("ablate", "layers.json"), ("patch", "patching.jsonl")]
+    ("command", "name"), [("ablate", "layers.json"), ("patch", "patching.json")]
 )
 def test_the_shipped_examples_are_what_the_commands_write(
     command: str, name: str, tmp_path: Path

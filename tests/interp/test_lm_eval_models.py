@@ -35,8 +35,7 @@ from pragworld_interp.likelihoods import (
 )
 from pragworld_interp.lm_eval_models import AblatedLM, TreeLM
 from pragworld_interp.packing import build_tree
-from pragworld_tasks.layers.layer_report import Intervention, write_layers
-from pragworld_tasks.layers.targets import Module
+from pragworld_tasks.layers.settings import Intervention, Module
 from pragworld_tasks.tiny import tiny_folder
 
 CONTEXT = [1, 40, 8, 23, 61, 9, 77, 34, 18, 52, 90]
@@ -320,6 +319,6 @@ def test_a_report_tells_which_layers_to_ablate(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"a report of .*tiny with 5 layers; this model has 3$"):
         AblatedLM(**settings("llama"), layers=str(EXAMPLES / "layers.json"), role="useful")
     mean = replace(report, intervention=Intervention("mlp", "mean"))
-    write_layers(mean, tmp_path / "mean.json")
+    mean.write(tmp_path / "mean.json")
     with pytest.raises(SystemExit, match="the sweep replaced outputs by mean, but hf-ablated"):
         AblatedLM(pretrained=str(tiny_folder()), layers=str(tmp_path / "mean.json"))

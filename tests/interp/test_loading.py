@@ -32,7 +32,7 @@ from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.dialogues.generate import documents, generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.targets import every_layer
+from pragworld_tasks.layers.settings import every_layer
 from pragworld_tasks.tiny import tiny_folder
 
 TINY = str(tiny_folder())

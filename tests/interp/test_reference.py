@@ -39,9 +39,14 @@ from pragworld_interp.rope import longest_prompt, rope_limit
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks import generate
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.layer_report import Intervention, Replacement
-from pragworld_tasks.layers.positions import PARTS_OF_PAIRS
-from pragworld_tasks.layers.targets import Module, Target, every_layer
+from pragworld_tasks.layers.settings import (
+    PARTS_OF_PAIRS,
+    Intervention,
+    Module,
+    Replacement,
+    Target,
+    every_layer,
+)
 
 MODULES: tuple[Module, ...] = ("mlp", "attention")
 REPLACEMENTS: tuple[Replacement, ...] = get_args(Replacement)

@@ -32,8 +32,7 @@ from pragworld_interp.positions import PromptParts
 from pragworld_interp.tokenization import PromptGroup
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.layer_report import Intervention
-from pragworld_tasks.layers.targets import Target, every_layer
+from pragworld_tasks.layers.settings import Intervention, Target, every_layer
 
 LAYERS = every_layer(3)
 PROMPTS = [[[start, 7, 8, 50 + end, *range(20, 30)] for end in range(4)] for start in (1, 2, 3)]

@@ -15,7 +15,7 @@ from pragworld_interp.ablation import Ablation, ablated_logits
 from pragworld_interp.decoder import from_model
 from pragworld_interp.packing import build_tree, pack_trees
 from pragworld_interp.tree_attention import Span, TreeAttention, spans
-from pragworld_tasks.layers.targets import every_layer
+from pragworld_tasks.layers.settings import every_layer
 
 
 def a_tree(branches: int, length: int = 60) -> list[list[int]]:

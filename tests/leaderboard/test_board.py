@@ -39,9 +39,9 @@ from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.evaluation.task_metrics import to_records
-from pragworld_tasks.layers.identities import model_titles
-from pragworld_tasks.layers.layer_report import p_text
+from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import color_of
+from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.leaderboard import pages
 from pragworld_tasks.leaderboard.boards import Board, make_boards
 from pragworld_tasks.leaderboard.calibration import calibrate
@@ -299,7 +299,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
     titles = model_titles([report.model for report in layer_reports()])
     for title, report in zip(titles, layer_reports(), strict=True):
         head, *rows = page.rows("data-layers", title)
-        assert len(head) == 9
+        assert len(head) == 8
         for row, layer in zip(rows, report.layers, strict=True):
             robust = layer.robust_accuracy
             assert robust
@@ -310,7 +310,6 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
                 format_interval(layer.accuracy.difference.interval),
                 format_points(robust.difference.points),
                 p_text(layer.holm),
-                p_text(layer.groups_holm),
                 layer.sign,
                 layer.evidence,
             ]
@@ -324,7 +323,7 @@ def test_every_figure_of_a_layer_is_that_of_its_report(site: Path) -> None:
     assert [color_of(layer.accuracy.difference.points) for layer in clear.layers] == [
         color for color in colors[13 : 13 + 6] if color != "evident"
     ]
-    patching = read_patching(EXAMPLES / "patching.jsonl")
+    patching = read_patching(EXAMPLES / "patching.json")
     average = average_effects(patching.kept_by_alteration()["all"])
     shown = page.rows("data-patched", "tiny")[1:]
     assert [row[1] for row in shown] == [f"{p:.3f}" for p in average.probability]

@@ -24,7 +24,8 @@ from train_runs import (
 )
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.layer_report import Intervention, LayerReport, write_layers
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.settings import Intervention
 
 ROWS = make_rows(8)
 WEIGHTS: dict[str, Any] = {"ula_weight": 1e-3, "hls_weight": 1e-3}  # for layers from a file
@@ -206,7 +207,7 @@ def report_of(name: str | Path, layers: int = 3, **changes: Any) -> LayerReport:
 
 
 def written(folder: Path, report: LayerReport) -> str:
-    write_layers(report, folder / "layers.json")
+    report.write(folder / "layers.json")
     return str(folder / "layers.json")
 
 

@@ -1,12 +1,13 @@
-"""What a user chooses to ablate, and what is refused."""
+"""The layers that a user chooses, and what is refused."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pragworld_interp.sweep_data import choose_targets, parse_layers
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.layers.targets import Target, choose_targets, parse_layers
+from pragworld_tasks.layers.settings import Target
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,240 @@
+"""What goes into a sweep, documents or prompts and layers, and the report of what comes out."""
+
+import hashlib
+import json
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pragworld_tasks.data.documents import Document, Effect
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers.ablation_report import LayerReport
+from pragworld_tasks.layers.files import DIGITS
+from pragworld_tasks.layers.layer_statistics import DocumentResult, SweepSettings
+from pragworld_tasks.layers.settings import (
+    DataIdentity,
+    Intervention,
+    ModelIdentity,
+    Target,
+    every_layer,
+)
+
+# As a user names them: a layer alone, or layers together.
+Layers: TypeAlias = Sequence[int | Sequence[int]]
+
+# Of weights; auto: as they are stored.
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True)
+class OwnPrompt:
+    """A prompt of a user's own, whose next token is one of some labels.
+
+    Attributes:
+        row: The number of the prompt.
+        group: The number of its group; groups are independent of each other.
+        is_original: Whether it is the first of its group.
+        answer: The label that is right.
+        labels: The labels.
+        columns: Where the logits of its labels are among those of all labels, the right one first.
+        text: The prompt.
+        alteration, effect, split: As in `Document`.
+    """
+
+    row: int
+    group: int
+    is_original: bool
+    answer: str
+    labels: tuple[str, ...]
+    columns: tuple[int, ...]
+    text: str
+    alteration: str | None = None
+    effect: Effect | None = None
+    split: Literal["own"] = "own"
+
+
+def data_identity(
+    documents: Sequence[Document | OwnPrompt],
+    prompts: Sequence[str],
+    generator: dict[str, Any] | None = None,
+) -> DataIdentity:
+    """Return the identity of documents of one split and their prompts, before a chat template."""
+    return DataIdentity(
+        split=documents[0].split,
+        documents=len(documents),
+        groups=len({document.group for document in documents}),
+        fingerprint=fingerprint(documents, prompts),
+        generator=generator,
+    )
+
+
+def fingerprint(documents: Sequence[Document | OwnPrompt], prompts: Sequence[str]) -> str:
+    """Return the SHA-256 digest, in hexadecimal, of documents and their prompts.
+
+    Equal fingerprints mean that two models were evaluated on the same prompts and labels. Chat
+    templates differ between models, so `prompts` are the texts before a template is applied.
+    """
+    digest = hashlib.sha256()
+    for d, prompt in zip(documents, prompts, strict=True):
+        labels = [sorted(d.labels)] if isinstance(d, OwnPrompt) else []
+        record = [d.split, d.row, d.group, d.answer, d.alteration, d.effect, prompt, *labels]
+        digest.update(json.dumps(record).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def select_pair(documents: Sequence[Document], row: int) -> list[Document]:
+    """Return the altered variant of a row, after its original.
+
+    Args:
+        documents: Documents of one split.
+        row: The row of the variant.
+
+    Raises:
+        InputError: There is no such row, it is that of an original, or its original is missing.
+    """
+    rows = {document.row: document for document in documents}
+    place = f"split {documents[0].split}, row {row}"
+    if row not in rows:
+        raise InputError(
+            f"{place}: there is no such document; choose a row from {min(rows)} to {max(rows)}"
+        )
+    group = [document for document in documents if document.group == rows[row].group]
+    if rows[row].is_original:
+        variants = ", ".join(str(document.row) for document in group if document.row != row)
+        remedy = f"one of its variants, rows {variants}" if variants else "a row of another split"
+        lack = "" if variants else " without altered variants"
+        raise InputError(f"{place}: an original{lack}; choose {remedy}")
+    originals = [document for document in group if document.is_original]
+    if not originals:
+        raise InputError(f"{place}: its original is not among the documents; add it")
+    return [originals[0], rows[row]]
+
+
+def choose_targets(
+    layers: Layers | None, count: int, heads: Sequence[int] | None = None
+) -> tuple[Target, ...]:
+    """Return the targets that a user chose.
+
+    Args:
+        layers: Layers, each alone, or a sequence of those to ablate together; None for every layer.
+        count: The layers of the model.
+        heads: The number of heads of each layer, each of which is a target; None for whole modules.
+
+    Raises:
+        InputError: A layer is not a number, does not exist or occurs twice, or heads are of several
+            layers together.
+
+    Examples:
+        >>> [target.name for target in choose_targets([0, (1, 2)], 3)]
+        ['0', '1+2']
+        >>> [target.name for target in choose_targets([1], 2, heads=[2, 2])]
+        ['1.0', '1.1']
+    """
+    chosen = [Target(own) for own in _numbers(range(count) if layers is None else layers)]
+    if not chosen or not all(target.layers for target in chosen):
+        raise InputError("layers: there are none; name at least one, or leave out layers for all")
+    for target in chosen:
+        if wrong := [layer for layer in target.layers if not 0 <= layer < count]:
+            raise InputError(
+                f"layer {wrong[0]} does not exist; the model has layers 0 to {count - 1}"
+            )
+        if len({*target.layers}) < len(target.layers) or chosen.count(target) > 1:
+            raise InputError(f"layers {target.name}: given twice; give each of them once")
+        if heads is not None and len(target.layers) > 1:
+            raise InputError(
+                f"layers {target.name}: heads are ablated one at a time; give single layers"
+            )
+    if heads is None:
+        return tuple(chosen)
+    return tuple(
+        Target((layer,), head)
+        for (layer,) in (target.layers for target in chosen)
+        for head in range(heads[layer])
+    )
+
+
+def _numbers(layers: Layers) -> list[tuple[int, ...]]:
+    """Return the layers of each target, ascending."""
+    try:
+        entries = [[*entry] if isinstance(entry, Iterable) else [entry] for entry in layers]
+        if any(isinstance(layer, bool) for entry in entries for layer in entry):
+            raise TypeError("True and False are integers")
+        return [tuple(sorted(int(operator.index(layer)) for layer in entry)) for entry in entries]
+    except TypeError as error:
+        raise InputError(
+            f"layers={layers!r}: not a list of layers; give numbers, in brackets those to ablate "
+            "together, such as [3, (5, 7)]"
+        ) from error
+
+
+def parse_layers(text: str) -> list[int | tuple[int, ...]]:
+    """Return the layers that a text names: with commas each alone, with + together.
+
+    Raises:
+        InputError: The text has another form.
+
+    Examples:
+        >>> parse_layers("0-2,7,3+5")
+        [0, 1, 2, 7, (3, 5)]
+    """
+    layers: list[int | tuple[int, ...]] = []
+    for part in text.replace(" ", "").split(","):
+        matches = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", item) for item in part.split("+")]
+        ranges = [range(int(match[1]), int(match[2] or match[1]) + 1) for match in matches if match]
+        numbers = [number for own in ranges for number in own]
+        if not all(matches) or not all(ranges):
+            raise InputError(
+                f"layers {text}: must be numbers, ranges, or layers to ablate together, such as "
+                "0-9,12 or 5+7"
+            )
+        layers += [tuple(numbers)] if "+" in part else numbers
+    return layers
+
+
+def build_report(
+    documents: Sequence[Document | OwnPrompt],
+    gold: ArrayLike,
+    model: ModelIdentity,
+    data: DataIdentity,
+    intervention: Intervention,
+    targets: Sequence[Target] | None = None,
+    settings: SweepSettings | None = None,
+) -> LayerReport:
+    """Return the report of probabilities, which it rounds to `DIGITS`, as its file has them.
+
+    Rounding never creates a tie.
+
+    Args:
+        documents: Some or all documents of one split, or prompts.
+        gold: [documents, 1 + targets] the probability of the gold answer against the likeliest
+            other label, in the plain run, then with each target ablated. Above one half the answer
+            is right.
+        model: The model that was swept.
+        data: The identity of the documents.
+        intervention: What was done to each target.
+        targets: What was ablated in turn; None for every layer.
+        settings: The settings of the statistics; None for the defaults.
+
+    Raises:
+        ValueError: Shapes or identities contradict each other, or `gold` holds other numbers than
+            probabilities.
+    """
+    gold = np.asarray(gold, dtype=np.float64)
+    if not ((gold >= 0) & (gold <= 1)).all():
+        raise ValueError("p(gold) has a value that is not from 0 to 1; it must hold probabilities")
+    rounded = np.round(gold, DIGITS)
+    new_tie = (rounded == 0.5) & (gold != 0.5)
+    rounded[new_tie] = np.round(0.5 + np.sign(gold[new_tie] - 0.5) * 10.0**-DIGITS, DIGITS)
+    results = (
+        DocumentResult(d.row, d.group, d.answer, d.alteration, d.effect, tuple(values))
+        for d, values in zip(documents, rounded.tolist(), strict=True)
+    )
+    chosen = every_layer(model.layers) if targets is None else tuple(targets)
+    return LayerReport(
+        model, data, intervention, chosen, tuple(results), settings or SweepSettings()
+    )

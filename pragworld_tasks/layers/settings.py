@@ -1,0 +1,198 @@
+"""Settings of layer sweeps: what is ablated or patched, where, in which model, on which documents.
+
+A setting `positions` is a string: `all`; `dialogue`, `question` or `last`, a part of the prompt; or
+a span `start:stop`, which means what a Python slice of the prompt's tokens does. For a pair of an
+original and an altered variant, it may also be `altered`, the tokens that differ, or `utterance`,
+the rest of the utterances that hold a difference.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
+
+from pragworld_tasks.data.documents import Split
+from pragworld_tasks.errors import InputError
+
+Module = Literal["mlp", "attention", "heads"]
+Replacement = Literal["zero", "mean", "resample"]
+
+PARTS = ("all", "dialogue", "question", "last")
+PARTS_OF_PAIRS = (*PARTS, "altered", "utterance")
+
+_SPAN = re.compile("(-?[0-9]{1,9})?:(-?[0-9]{1,9})?")
+
+
+# The model and the documents ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ModelIdentity:
+    """The model that was swept.
+
+    Attributes:
+        name: The name on the Hugging Face hub, or the folder, as the user gave it.
+        revision: The revision of the weights, if known.
+        adapter: The folder or the name of the PEFT adapter on top of the model, if any, and behind
+            an @ the first digits of a digest of its weights.
+        dtype: The type of the weights during the sweep.
+        layers: The number of blocks.
+        labels: The tokens whose probabilities are compared: yes, then no; or the labels of all
+            prompts. As text, or as the vocabulary has them where two have the same text.
+        chat_template: Whether prompts went through the model's chat template.
+        quantization: The quantization of the weights, if any.
+    """
+
+    name: str
+    revision: str | None
+    adapter: str | None
+    dtype: str
+    layers: Annotated[int, Field(ge=1)]
+    labels: Annotated[tuple[str, ...], Field(min_length=2)]
+    chat_template: bool
+    quantization: str | None = None
+
+
+@dataclass(frozen=True)
+class DataIdentity:
+    """The documents that the model was evaluated on.
+
+    Attributes:
+        split: The split that the documents are from; "own" for a user's documents or prompts.
+        documents, groups: How many documents and groups there are.
+        fingerprint: A digest of the documents and their prompts. Equal fingerprints mean that two
+            models were evaluated on the same prompts and labels.
+        generator: The settings of generated documents; None for released ones.
+    """
+
+    split: Split
+    documents: int
+    groups: int
+    fingerprint: str
+    generator: dict[str, Any] | None = None
+
+
+def model_titles(models: Sequence[ModelIdentity]) -> list[str]:
+    """Return a short, unique title for each model: its name, adapter and quantization."""
+    titles: list[str] = []
+    for model in models:
+        parts = [model.name, model.adapter, model.quantization]
+        title = " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
+        numbered = (f"{title} ({number})" for number in itertools.count(2))
+        titles.append(
+            next(name for name in itertools.chain([title], numbered) if name not in titles)
+        )
+    return titles
+
+
+def is_same_model(first: str, second: str) -> bool:
+    """Return whether two names are those of one model on the hub, or of one folder."""
+    folders = [Path(name) for name in (first, second)]
+    if all(folder.is_dir() for folder in folders):
+        return folders[0].samefile(folders[1])
+    return first == second
+
+
+# Interventions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """What the sweep does to each target.
+
+    Attributes:
+        module: The part of the block whose output is replaced; "heads" for the parts of attention.
+        replacement: What replaces it: zeros, its mean, or its output at a random position.
+        seed: The seed of "resample"; None for other replacements.
+        positions: The positions of the prompt at which it is replaced.
+    """
+
+    module: Module
+    replacement: Replacement
+    seed: int | None = None
+    positions: str = "all"
+
+    @property
+    def name(self) -> str:
+        """The intervention in words, without the seed."""
+        at = "" if self.positions == "all" else f" at positions {self.positions}"
+        return f"{self.module} {self.replacement} ablation{at}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one run ablates.
+
+    Attributes:
+        layers: The layer, or the layers that are ablated together, ascending.
+        head: The head of the layer; None for all of the module.
+    """
+
+    layers: tuple[int, ...]
+    head: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The target in short.
+
+        Examples:
+            >>> Target((5,)).name, Target((5, 7)).name, Target((5,), 3).name
+            ('5', '5+7', '5.3')
+        """
+        layers = "+".join(map(str, self.layers))
+        return layers if self.head is None else f"{layers}.{self.head}"
+
+    @property
+    def place(self) -> int | tuple[int, ...]:
+        """The layer as a number, several layers as a tuple, or a layer and its head."""
+        if self.head is not None:
+            return (*self.layers, self.head)
+        return self.layers if len(self.layers) > 1 else self.layers[0]
+
+
+def every_layer(count: int) -> tuple[Target, ...]:
+    """Return each of `count` layers alone."""
+    return tuple(Target((layer,)) for layer in range(count))
+
+
+def positions_problem(positions: object, parts: Sequence[str] = PARTS) -> str | None:
+    """Return what is wrong with a setting of positions, as the end of an error; None if nothing.
+
+    Args:
+        positions: The setting.
+        parts: The names that it may be, `PARTS` or `PARTS_OF_PAIRS`.
+
+    Examples:
+        >>> positions_problem("dialog")
+        'must be all, dialogue, question, last, or a span of tokens such as 3:8 or -5:'
+    """
+    if isinstance(positions, str) and (positions in parts or _SPAN.fullmatch(positions)):
+        return None
+    return f"must be {', '.join(parts)}, or a span of tokens such as 3:8 or -5:"
+
+
+def describe_positions(positions: str) -> str:
+    """Return what reports call the patched positions of pairs.
+
+    Examples:
+        >>> describe_positions("dialogue")
+        'aligned positions of the dialogue'
+    """
+    if ":" in positions:
+        return f"aligned positions {positions}"
+    return {
+        "all": "all aligned positions",
+        "last": "the last position",
+        "altered": "the altered tokens",
+        "utterance": "the rest of the altered utterances",
+    }.get(positions, f"aligned positions of the {positions}")
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Refuse a setting that is not one of its choices, the arguments of a `Literal`."""
+    if value not in get_args(choices):
+        raise InputError(f"{name}={value!r}: must be one of {', '.join(get_args(choices))}")

@@ -1,0 +1,65 @@
+"""Every refusal of reports, comparisons and figures, once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from layer_reports import make_documents, make_report, random_report
+
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.layers import EXAMPLES
+from pragworld_tasks.layers.ablation_report import (
+    LayerReport,
+    accuracy_figure,
+    alterations_figure,
+    read_layer_files,
+)
+from pragworld_tasks.layers.comparison import compare_reports
+from pragworld_tasks.layers.figures import patching_figure
+from pragworld_tasks.layers.patching_report import read_patching_panels
+from pragworld_tasks.layers.settings import Intervention
+
+
+def by_mean(seed: int) -> LayerReport:
+    intervention = Intervention("mlp", "mean", seed)
+    return make_report(make_documents([5] * 40), np.full((200, 4), 0.2), intervention=intervention)
+
+
+ONE = {"a": random_report(3)}
+TRACKING = {"t": random_report(3, "entity_tracking")}
+OTHER_DATA = {**ONE, "b": random_report(3, "synthetic")}
+OTHER_INTERVENTION = {**ONE, "b": by_mean(0)}
+PATCHING = EXAMPLES / "patching.json"
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: ONE["a"].selected("good"), "role='good': must be one of useful, harmful, neutral"),  # type: ignore[arg-type]
+        (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
+        (lambda: compare_reports(OTHER_DATA), r"b was evaluated on other documents \(synthetic, 200 documents, fingerprint \w{8}\) than a \(manual, .*\); sweep both on the same documents"),
+        (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with mlp mean ablation and a with mlp zero ablation; use the same intervention for both"),
+        (lambda: compare_reports({**ONE, "b": ONE["a"]}, null="shifts"), "null='shifts': must be one of shift, permutation"),  # type: ignore[arg-type]
+        (lambda: compare_reports({**ONE, "b": ONE["a"]}, draws=0), "draws=0: must be at least 1"),
+        (lambda: accuracy_figure({}, "f.png"), "f.png: there is nothing to draw; give at least one model"),
+        (lambda: patching_figure({}), "the figure: there is nothing to draw; give at least one model"),
+        (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
+        (lambda: accuracy_figure(ONE, metric="recall"), "metric='recall': must be one of accuracy, robust_accuracy"),  # type: ignore[arg-type]
+        (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
+        (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
+        (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
+        (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".* is a file; choose another place"),
+        (lambda: read_patching_panels([]), "there are no patching reports to read; give at least one"),
+        (lambda: read_layer_files([PATCHING]), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_refused_in_one_line(call: Callable[[], object], line: str) -> None:
+    with pytest.raises(InputError, match=f"^{line}$") as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_seed_of_the_intervention_makes_no_difference() -> None:
+    compared = compare_reports({"a": by_mean(0), "b": by_mean(1)})
+    assert compared.intervention == by_mean(0).intervention
