@@ -39,24 +39,15 @@ def add_decompose(commands: Commands) -> None:
         "--scale",
         default="raw",
         choices=_SCALES,
-        help="scale of the values, for single absurd ones dominate a variance. raw: unchanged (the "
-        "default); log: sign(v) log(1 + |v|); rank: ranks among all values of the question; "
-        "winsorised: the hundredth at either end moved in to the next value",
+        help="scale of the values; single absurd ones dominate a raw variance; default: raw",
     )
     add("--draws", type=int, default=500, help="resampled data sets for intervals; default: 500")
     add("--seed", type=int, default=0, help="default: 0")
-    add(
-        "--signed",
-        action="store_true",
-        help="read a loss of weight and a tax refund as negative; the default, as in the paper, is "
-        "to drop signs",
-    )
+    add("--signed", action="store_true", help="read losses of weight and tax refunds as negative")
     llm = command.add_argument_group(
         "values read by an LLM",
-        "With a model, an LLM behind an OpenAI-compatible API reads the values with the paper's "
-        "prompts instead of our rules, and its agreement with the rules is reported. The key is "
-        "read from OPENAI_API_KEY. Replies are kept beside the samples, and a rerun asks only for "
-        "those that are missing.",
+        "An LLM behind an OpenAI-compatible API (key: OPENAI_API_KEY) reads the values with the "
+        "paper's prompts instead of our rules. Replies are kept beside the samples.",
     )
     llm.add_argument("--base-url", metavar="URL", help="the server: …/v1")
     llm.add_argument("--model", metavar="NAME", help="the LLM")

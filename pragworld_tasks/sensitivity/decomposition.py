@@ -6,14 +6,11 @@ their intervals and standard errors.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, PlainSerializer
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
 from pragworld_tasks.sensitivity.components import (
     NAMES,
@@ -28,7 +25,7 @@ from pragworld_tasks.sensitivity.components import (
 )
 from pragworld_tasks.text import null_if_nan
 
-BOOTSTRAP_DRAWS = 500  # as many as in the paper
+DRAWS = 500  # as many as in the paper
 PERMUTATIONS = 1_000
 
 # JSON has no NaN: undefined numbers are null in files.
@@ -56,18 +53,31 @@ class Estimate(BaseModel, frozen=True):
 UNDEFINED = Estimate(value=math.nan)
 
 
-@dataclass(frozen=True)
-class Decomposition:
-    """The decomposition of a task's responses.
+class Shares(BaseModel, frozen=True):
+    """Estimates of `NAMES`, by both estimators.
 
     Attributes:
-        intents: The number of intents with a readable response.
-        prompts: The number of prompts with a readable response.
-        responses: The number of readable responses.
         published: The published (plug-in) estimates by name: `variance`, `ps`, `as`, `mu`, `mvs`.
             Their intervals are from resampled responses, as in the paper.
         unbiased: The unbiased estimates by name. Their intervals are from resampled paraphrases.
         floor: The AS that the published estimator shows on average where wording has no effect.
+    """
+
+    published: dict[str, Estimate]
+    unbiased: dict[str, Estimate]
+    floor: Number
+
+    def by(self, estimator: str) -> dict[str, Estimate]:
+        """Return the estimates by an estimator, `published` or `unbiased`."""
+        return self.published if estimator == "published" else self.unbiased
+
+
+class Decomposition(Shares, frozen=True):
+    """The decomposition of a task's responses.
+
+    Attributes:
+        intents, prompts: How many have a readable response.
+        responses: The number of readable responses.
         as_p: The p-value of the permutation test of AS = 0.
         undefined: By name, why an estimate is undefined on these responses. (Estimates can also be
             NaN by chance: MVS if neither PS nor AS is above 0, the unbiased shares if their parts
@@ -77,17 +87,14 @@ class Decomposition:
     intents: int
     prompts: int
     responses: int
-    published: dict[str, Estimate]
-    unbiased: dict[str, Estimate]
-    floor: float
-    as_p: float
+    as_p: Number
     undefined: dict[str, str]
 
 
 # Draws --------------------------------------------------------------------------------------------
 
 
-def redraw_responses(responses: Responses, draws: int = BOOTSTRAP_DRAWS, seed: int = 0) -> Cells:
+def redraw_responses(responses: Responses, draws: int = DRAWS, seed: int = 0) -> Cells:
     """Resample the responses to each prompt, with replacement: [draws, paraphrases, intents].
 
     This is the paper's stratified bootstrap, which leaves the prompts as they are.
@@ -113,7 +120,7 @@ def redraw_responses(responses: Responses, draws: int = BOOTSTRAP_DRAWS, seed: i
     )
 
 
-def redraw_paraphrases(responses: Responses, draws: int = BOOTSTRAP_DRAWS, seed: int = 0) -> Cells:
+def redraw_paraphrases(responses: Responses, draws: int = DRAWS, seed: int = 0) -> Cells:
     """Resample the paraphrases, each with all its responses: [draws, paraphrases, intents].
 
     The paraphrases are a sample of possible wordings. The chance in a prompt's responses shows
@@ -170,7 +177,7 @@ def decompose(
     values: Sequence[float | None],
     intents: Sequence[int | str],
     paraphrases: Sequence[int | str],
-    draws: int = BOOTSTRAP_DRAWS,
+    draws: int = DRAWS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Decomposition:
@@ -203,28 +210,22 @@ def decompose(
         Both estimators of PS, AS, MU and MVS (arXiv 2506.16584, section 3) with intervals.
 
     Raises:
-        InputError: The three sequences differ in length, a value is infinite or too large,
-            or a setting is not a whole number of at least 0.
+        InputError: The three sequences differ in length, a value is infinite or too large.
     """
     return decompose_responses(nest(values, paraphrases, intents), draws, permutations, seed)
 
 
 def decompose_responses(
-    responses: Responses,
-    draws: int = BOOTSTRAP_DRAWS,
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
+    responses: Responses, draws: int = DRAWS, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
-    for name, number in (("draws", draws), ("permutations", permutations), ("seed", seed)):
-        if not isinstance(number, Integral):
-            raise InputError(f"{name}={number!r:.40}: must be a whole number")
-        if number < 0:
-            raise InputError(f"{name}={number}: must be at least 0")
     undefined = _undefined(responses)
+    without = dict.fromkeys(undefined, UNDEFINED)
+    found: dict[str, Any] = {"responses": responses.values.size, "prompts": responses.count.size}
+    found |= {"intents": responses.intents, "undefined": undefined}
     if not responses.values.size:
-        nothing = dict.fromkeys(NAMES, UNDEFINED)
-        return Decomposition(0, 0, 0, nothing, nothing, math.nan, math.nan, undefined)
+        found |= {"published": without, "unbiased": without}
+        return Decomposition(**found, floor=math.nan, as_p=math.nan)
     observed = cells(responses)
     published = estimates(
         plug_in(observed),
@@ -238,16 +239,12 @@ def decompose_responses(
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         floor = articulation_floor(observed) / published["variance"].value
-    without = dict.fromkeys(undefined, UNDEFINED)
     return Decomposition(
-        intents=responses.intents,
-        prompts=responses.count.size,
-        responses=responses.values.size,
+        **found,
         published=published | without,
         unbiased=corrected | without,
         floor=math.nan if "as" in undefined else float(floor),
         as_p=articulation_p(responses, permutations, seed),
-        undefined=undefined,
     )
 
 

@@ -2,13 +2,12 @@
 
 import functools
 import re
-import tomllib
-from dataclasses import dataclass
-from importlib.resources import files
 
 from pydantic import BaseModel
+from pydantic.dataclasses import dataclass
 
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_package_toml
 
 QUESTION_DOMAINS = ("health", "logistics", "finance", "social_planning", "travel")
 # As in Python's format strings, a word in double braces is text. So are the braces of JSON.
@@ -20,13 +19,10 @@ class OpenQuestion:
     """A question without fixed answers; each value in its slot makes an intent.
 
     Attributes:
-        name: Domain and a word, such as `travel_miami`.
         prompt: The base prompt, with one `{slot}`.
-        values: The values of the slot.
         unit: The unit in which `pragworld_tasks.quantities` reads the value of a response.
         extraction: The instruction to an LLM that extracts that value; empty for own questions.
-        signs: Words of a response that make its value negative, and that make it positive, where
-            signed values are asked for; empty if values have no sign.
+        signs: Words that make a value negative, and that make it positive, for signed values.
     """
 
     name: str
@@ -43,15 +39,7 @@ class OpenQuestion:
 
 
 class PromptRecord(BaseModel, frozen=True):
-    """A document of the world_model tasks: a paraphrase of a question with a value in its slot.
-
-    Attributes:
-        question, unit: The question's name, and the unit of the values of responses.
-        intent: The number of the value, from 0.
-        value: The value in the slot.
-        paraphrase: The number of the paraphrase, from 0.
-        prompt: The text.
-    """
+    """A document of the world_model tasks: a paraphrase with a value in its slot, its intent."""
 
     question: str
     unit: str
@@ -64,16 +52,8 @@ class PromptRecord(BaseModel, frozen=True):
 @functools.cache
 def questions() -> dict[str, OpenQuestion]:
     """Return the fifteen questions by name, in the order of the domains."""
-    text = (files(__package__) / "questions.toml").read_text(encoding="utf-8")
-    return {
-        name: OpenQuestion(
-            name,
-            values=tuple(fields.pop("values")),
-            signs=tuple(fields.pop("signs", ())),
-            **fields,
-        )
-        for name, fields in tomllib.loads(text).items()
-    }
+    entries = read_package_toml(__package__, "questions.toml").items()
+    return {name: OpenQuestion(name, **fields) for name, fields in entries}
 
 
 def domain_of(question: str) -> str:

@@ -17,11 +17,11 @@ from pragworld_tasks.evaluation.metrics import LEVEL
 from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
-    BOOTSTRAP_DRAWS,
+    DRAWS,
     UNDEFINED,
     Decomposition,
     Estimate,
-    Number,
+    Shares,
     decompose_responses,
 )
 from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of, questions
@@ -76,21 +76,8 @@ class ReaderAgreement(BaseModel, frozen=True):
         )
 
 
-class _Estimated(BaseModel, frozen=True):
-    """What has estimates of a model's shares by name, of either estimator, and the floor of AS."""
-
-    model: str
-    published: dict[str, Estimate]
-    unbiased: dict[str, Estimate]
-    floor: Number
-
-    def by(self, estimator: str) -> dict[str, Estimate]:
-        """Return the estimates by an estimator, `published` or `unbiased`."""
-        return self.published if estimator == "published" else self.unbiased
-
-
-class TaskReport(_Estimated, frozen=True):
-    """One model on one question, with the fields of a `Decomposition`.
+class TaskReport(Decomposition, frozen=True):
+    """One model on one question.
 
     Attributes:
         responses: The number of all responses; `unreadable` of them have no value.
@@ -98,14 +85,10 @@ class TaskReport(_Estimated, frozen=True):
         agreement: If an LLM read the values: its agreement with our rules.
     """
 
+    model: str
     question: str
     unit: str
-    intents: int
-    prompts: int
-    responses: int
     unreadable: int
-    as_p: Number
-    undefined: dict[str, str]
     notes: list[str]
     agreement: ReaderAgreement | None
 
@@ -119,7 +102,7 @@ class TaskReport(_Estimated, frozen=True):
         return not any(math.isnan(self.by(estimator)[name].value) for name in names)
 
 
-class DomainReport(_Estimated, frozen=True):
+class DomainReport(Shares, frozen=True):
     """One model on the questions of a domain: means over questions of equal weight.
 
     Each mean is over the questions in which it is defined. PS, AS and MU are means over the same
@@ -132,6 +115,7 @@ class DomainReport(_Estimated, frozen=True):
             are absent.
     """
 
+    model: str
     domain: str
     questions: int
     left_out: dict[str, dict[str, tuple[str, ...]]]
@@ -160,12 +144,8 @@ class SensitivityReport(BaseModel):
     @property
     def domains(self) -> list[DomainReport]:
         """The means by model and domain."""
-        return [
-            _domain_report(of_domain)
-            for model in self.models
-            for domain in (*QUESTION_DOMAINS, "own")
-            if (of_domain := self.tasks_of(model, domain))
-        ]
+        both = itertools.product(self.models, (*QUESTION_DOMAINS, "own"))
+        return [_domain_report(tasks) for key in both if (tasks := self.tasks_of(*key))]
 
     @property
     def models(self) -> list[str]:
@@ -183,14 +163,11 @@ class SensitivityReport(BaseModel):
     def to_text(self) -> str:
         """Return Markdown tables of each model by either estimator, and the notes."""
         parts = [f"{model}\n\n{_model_text(self, model)}" for model in self.models]
-        parts += [
-            f"{task.model} on {task.question}: {note}" for task in self.tasks for note in task.notes
-        ]
-        parts += [
-            f"{domain.model}, means of {domain.domain}: {note}"
-            for domain in self.domains
-            for note in domain.notes()
-        ]
+        for task in self.tasks:
+            parts += [f"{task.model} on {task.question}: {note}" for note in task.notes]
+        for domain in self.domains:
+            means = f"{domain.model}, means of {domain.domain}"
+            parts += [f"{means}: {note}" for note in domain.notes()]
         return "\n".join(parts)
 
 
@@ -200,31 +177,28 @@ class SensitivityReport(BaseModel):
 def decompose_samples(
     samples: Sequence[ModelSamples],
     scale: Scale = "raw",
-    draws: int = BOOTSTRAP_DRAWS,
+    draws: int = DRAWS,
     seed: int = 0,
     agreements: Mapping[Path, ReaderAgreement] | None = None,
 ) -> SensitivityReport:
-    """Decompose the responses of any models to any questions.
+    """Decompose the responses of any models to any questions, one file for each of both.
 
-    Args:
-        samples: The responses, one file for each model and question.
-        scale: The scale of the values, where tails are heavy; see `components.rescale`.
-        draws: Resampled data sets for each kind of interval.
-        seed: The seed of all draws.
-        agreements: By file, those of samples that an LLM has read.
+    Where tails are heavy, use another `scale` of the values; see `components.rescale`. By file,
+    `agreements` are those of samples that an LLM has read.
 
     Raises:
-        InputError: There are no samples, or a setting is wrong.
+        InputError: There are no samples.
     """
     if not samples:
         raise InputError("there are no samples to decompose; give at least one file")
-    order = {name: number for number, name in enumerate(questions())}
-    models = list(dict.fromkeys(of_model.model for of_model in samples))
-    ordered = sorted(
-        samples, key=lambda one: (models.index(one.model), order.get(one.question, len(order)))
-    )
+    order, models = list(questions()), list(dict.fromkeys(one.model for one in samples))
+
+    def place(one: ModelSamples) -> tuple[int, int]:
+        known = order.index(one.question) if one.question in order else len(order)
+        return models.index(one.model), known
+
     tasks = []
-    for of_model in ordered:
+    for of_model in sorted(samples, key=place):
         found = decompose_responses(rescale(of_model.nested(), scale), draws, seed=seed)
         agreement = (agreements or {}).get(of_model.path)
         fields = vars(found) | {
@@ -274,8 +248,8 @@ def _notes(samples: ModelSamples, found: Decomposition) -> Iterator[str]:
     for reason in dict.fromkeys(found.undefined.values()):
         names = [name for name in found.undefined if found.undefined[name] == reason]
         yield f"{', '.join(names)} undefined: {reason}"
-    for estimator, estimates in (("published", found.published), ("unbiased", found.unbiased)):
-        missing = [name for name in SHARE_NAMES if math.isnan(estimates[name].value)]
+    for estimator in _ESTIMATORS:
+        missing = [name for name in SHARE_NAMES if math.isnan(found.by(estimator)[name].value)]
         if by_chance := [name for name in missing if name not in found.undefined]:
             reason = "the parts of the variance add up to 0 or less"
             if by_chance == ["mvs"]:
@@ -352,31 +326,23 @@ def _model_text(report: SensitivityReport, model: str) -> str:
             rows.append([task.question, variance, *(share_text(estimates[n]) for n in SHARE_NAMES)])
         title = f"{title}; intervals: {resampled} resampled{on_scale}"
         tables.append(markdown_table(title, ["question", "variance", *shares], rows))
-    wording = markdown_table(
-        "effect of wording: AS expected from chance alone, permutation test of AS = 0",
-        ["question", "responses", "unreadable", "floor of AS", "p"],
+    rows = [
         [
-            [
-                *(task.question, str(task.responses), str(task.unreadable)),
-                *(format_number(task.floor), format_number(task.as_p)),
-            ]
-            for task in tasks
-        ],
-    )
-    by_domain = markdown_table(
-        "means by domain, with standard errors" + on_scale,
-        ["domain", "questions", *shares, *(f"{name}, unbiased" for name in shares)],
-        [
-            [
-                *(domain.domain, str(domain.questions)),
-                *(
-                    _mean_text(domain, *column)
-                    for column in itertools.product(_ESTIMATORS, SHARE_NAMES)
-                ),
-            ]
-            for domain in domains
-        ],
-    )
+            *(task.question, str(task.responses), str(task.unreadable)),
+            *(format_number(task.floor), format_number(task.as_p)),
+        ]
+        for task in tasks
+    ]
+    title = "effect of wording: AS expected from chance alone, permutation test of AS = 0"
+    headers = ["question", "responses", "unreadable", "floor of AS", "p"]
+    wording = markdown_table(title, headers, rows)
+    columns = [*itertools.product(_ESTIMATORS, SHARE_NAMES)]
+    rows = [
+        [domain.domain, str(domain.questions), *(_mean_text(domain, *one) for one in columns)]
+        for domain in domains
+    ]
+    headers = ["domain", "questions", *shares, *(f"{name}, unbiased" for name in shares)]
+    by_domain = markdown_table("means by domain, with standard errors" + on_scale, headers, rows)
     return "\n".join([*tables, wording, by_domain])
 
 

@@ -33,9 +33,7 @@ class SampledPrompt:
     """A prompt and the responses to it.
 
     Attributes:
-        intent, paraphrase: Numbers from 0.
         slot: The value in the slot.
-        responses: The responses.
         values: The number in each response, in the question's unit; None if there is none to read.
     """
 
@@ -51,10 +49,7 @@ class ModelSamples:
     """The responses of one model to one question.
 
     Attributes:
-        path: The file.
         model: The model's name, from the folder in which lm-eval puts the file.
-        question: The question's name, such as `travel_miami`.
-        unit: The unit of the values.
         prompts: The prompts, in the order of intents and paraphrases.
     """
 

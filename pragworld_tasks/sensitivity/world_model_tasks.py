@@ -48,18 +48,11 @@ SMALL = 10  # paraphrases in world_model_small
 def question_records(name: str, metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the prompts of one of the fifteen questions.
 
-    Args:
-        name: The question's name.
-        metadata: `--metadata` and what else lm-eval passes along. `paraphrases` names a file to use
-            instead of the paraphrases that are part of this package.
-
-    Raises:
-        InputError: The file cannot be used.
+    In `--metadata`, `paraphrases` names a file to use instead of our paraphrases.
     """
     warn_of_misspelt(metadata, ["paraphrases"])
     question = questions()[name]
-    file = metadata.get("paraphrases")
-    if file:
+    if file := metadata.get("paraphrases"):
         wordings = read_paraphrases_of(question.prompt, Path(file))
     else:
         wordings = shipped_paraphrases(question.name)
@@ -136,12 +129,9 @@ def first_paraphrases(documents: "Dataset") -> "Dataset":
 
 
 class PromptItem(NamedTuple):
-    """What every metric needs to know about a prompt.
+    """What every metric needs to know about a prompt: the values of its responses.
 
-    Attributes:
-        intent, paraphrase: Numbers from 0.
-        values: The value of each response, in the question's unit; None if there is none to read.
-        texts: The number of different responses.
+    `values` has None where there is none to read; `texts` counts the different responses.
     """
 
     intent: int
