@@ -80,7 +80,7 @@ def _run(name: str, documents: list[Document], predictions: Predictions) -> Boar
                 ),
             }
         )
-    return BoardRun(name, record, record.report(documents))
+    return BoardRun(name, record, score(documents, record.predictions))
 
 
 @cache

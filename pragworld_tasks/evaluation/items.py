@@ -55,7 +55,12 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
         >>> {item.right for item in analyze_items(runs)}
         {1}
     """
-    documents = _common_documents(reports)
+    if not reports:
+        raise InputError("there are no runs; pass one or more")
+    first, *others = reports.values()
+    for report in others:
+        check_same_documents(first, report)
+    documents = first.documents
     correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
     group = np.array([document.group for document in documents])
     right = correct.sum(axis=0)
@@ -84,54 +89,31 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
 def items_csv(items: Sequence[Item]) -> str:
     """Return an item analysis as CSV: a line for each document, a last column for each run."""
     stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    names = list(items[0].answers)
-    writer.writerow(
-        [
-            "row",
-            "group",
-            "alteration",
-            "effect",
-            "question_type",
-            "gold",
-            "runs",
-            "right",
-            "only_wrong",
-            "breaks_group",
-            "disputed",
-            "undetermined",
-            "question",
-            *names,
-        ]
-    )
-    for item in items:
-        document = item.document
-        writer.writerow(
-            [
-                document.row,
-                document.group,
-                alteration_category(document),
-                document.effect or "",
-                question_type(document),
-                document.answer,
-                len(names),
-                item.right,
-                item.only_wrong,
-                *(
-                    "yes" if flag else "no"
-                    for flag in (item.breaks_group, item.is_disputed, item.is_undetermined)
-                ),
-                " ".join(document.question.split()),
-                *(item.answers[name] or "unreadable" for name in names),
-            ]
-        )
+    rows = [_row(item) for item in items]
+    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return stream.getvalue()
 
 
-def _common_documents(reports: Mapping[str, ScoreReport]) -> Sequence[Document]:
-    if not reports:
-        raise InputError("there are no runs; pass one or more")
-    first, *others = reports.values()
-    for report in others:
-        check_same_documents(first, report)
-    return first.documents
+def _row(item: Item) -> dict[str, object]:
+    document = item.document
+    flags = {
+        "breaks_group": item.breaks_group,
+        "disputed": item.is_disputed,
+        "undetermined": item.is_undetermined,
+    }
+    return {
+        "row": document.row,
+        "group": document.group,
+        "alteration": alteration_category(document),
+        "effect": document.effect or "",
+        "question_type": question_type(document),
+        "gold": document.answer,
+        "runs": len(item.answers),
+        "right": item.right,
+        "only_wrong": item.only_wrong,
+        **{name: "yes" if flag else "no" for name, flag in flags.items()},
+        "question": " ".join(document.question.split()),
+        **{name: answer or "unreadable" for name, answer in item.answers.items()},
+    }

@@ -224,12 +224,6 @@ def bootstrap_intervals(
     All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
     is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
 
-    Args:
-        tallies: metrics by name, over the same groups; may be empty.
-        resamples: number of draws.
-        seed: seed of the draws.
-        level: share of the draws that the interval holds.
-
     Examples:
         >>> bootstrap_intervals({"one group": tally([1, 0], covered=[1, 1], group=[0, 0])})
         {'one group': Interval(low=nan, high=nan)}
@@ -295,7 +289,7 @@ def simultaneous_intervals(
 
     Args:
         drawn: [resamples] for each metric, from the same draws.
-        level: The share of the draws in which no metric is outside its interval.
+        level: the share of the draws in which no metric is outside its interval.
     """
     draws = np.stack(list(drawn.values()))
     mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
@@ -316,12 +310,6 @@ def rank_runs(
     The place of a run is one more than the number of runs with a higher share: equal runs share the
     better place. Every draw of groups ranks all runs anew, so groups that are hard for all runs
     widen no interval. With fewer than two groups, the interval holds every place.
-
-    Args:
-        tallies: the metric of each run, over the same groups.
-        resamples: number of draws.
-        seed: seed of the draws.
-        level: share of the draws that the interval holds.
 
     Examples:
         >>> group = range(4)
@@ -352,14 +340,8 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
     (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need no
     symmetry, but enough groups for the sums over groups to be nearly normal on average.
 
-    Args:
-        values: [documents] the values.
-        group: [documents] the group of each, from 0.
-        level: the level of the interval.
-
-    Returns:
-        The mean; interval and p are NaN for fewer than two groups, and where all groups have the
-        same mean, other than 0.
+    Interval and p are NaN for fewer than two groups, and where all groups have the same mean, other
+    than 0.
 
     Examples:
         >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
@@ -399,7 +381,7 @@ def sums_of_signs(sizes: ArrayLike) -> Floats:
     """Return the probability of each sum, from the lowest to the highest, of terms of random sign.
 
     Args:
-        sizes: [terms] integers, not negative: the terms without their signs.
+        sizes: [terms] the terms without their signs: integers.
 
     Examples:
         >>> sums_of_signs([1, 1])
@@ -435,10 +417,6 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
 
     The test assumes independent pairs. Groups are independent; documents of one group are not, so
     over documents p is too small.
-
-    Args:
-        first: [documents] whether each document is right in the first run.
-        second: [documents] whether each document is right in the second run.
 
     Raises:
         ValueError: The two are not of the same length.
@@ -478,17 +456,10 @@ def _stack(tallies: Mapping[Name, Tally]) -> tuple[Floats, Floats]:
 
 
 def _resampled_shares(right: Floats, total: Floats, resamples: int, seed: int) -> Floats:
-    """Draw groups with replacement and return the shares in each draw.
+    """Draw groups with replacement and return the shares in each draw, [runs, resamples, metrics].
 
-    Args:
-        right: [runs, groups, metrics].
-        total: [groups, metrics].
-        resamples: number of draws.
-        seed: seed of the draws.
-
-    Returns:
-        [runs, resamples, metrics]. NaN where a draw has no document of a metric, and for metrics of
-        fewer than two groups.
+    They are NaN where a draw has no document of a metric, and for metrics of fewer than two groups.
+    `right` is [runs, groups, metrics], and `total` is [groups, metrics].
     """
     generator = np.random.default_rng(seed)
     groups = len(total)

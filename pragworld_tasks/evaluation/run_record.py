@@ -2,7 +2,7 @@
 
 A record holds what was observed: every answer, the model, how it ran, and the digest of the
 documents. The metrics are in it for people and other programs. Whoever reads a record computes them
-again from its answers (`RunRecord.report`); only `verify` compares.
+again from its answers; only `verify` compares.
 """
 
 import json
@@ -18,7 +18,7 @@ from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES
 from pragworld_tasks.evaluation.responses import Predictions
-from pragworld_tasks.evaluation.scoring import ScoreReport, Share, score
+from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.files import read_json
 
 SCHEMA_VERSION: Literal[2] = 2
@@ -178,15 +178,8 @@ class RunRecord(_Part):
             [answer.yes for answer in self.answers],
         )
 
-    def report(self, documents: Sequence[Document]) -> ScoreReport:
-        """Return the metrics of the run, computed from its answers.
-
-        Args:
-            documents: the documents that were answered.
-
-        Raises:
-            InputError: The record is on other documents.
-        """
+    def check_documents(self, documents: Sequence[Document]) -> None:
+        """Refuse documents that are not those of the record."""
         digest = documents_digest(documents)
         if digest != self.data.digest:
             raise InputError(
@@ -194,7 +187,6 @@ class RunRecord(_Part):
                 f"{self.data.digest:.12}) than the split {self.data.split} here ({digest:.12}); "
                 "use the version of pragworld that wrote it"
             )
-        return score(documents, self.predictions)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record for JSON; null for what is not defined."""
@@ -275,7 +267,7 @@ def records_json(
 def read_run_records(path: Path) -> dict[str, RunRecord]:
     """Read the run records in a file that `score --json` wrote, by the names of their runs.
 
-    Their metrics are not compared with their answers; `RunRecord.report` computes them.
+    Their metrics are not compared with their answers.
 
     Raises:
         InputError: The file cannot be read, or holds no run records of this version.

@@ -102,6 +102,8 @@ class NamedRun:
             InputError: The run is not a whole run on the documents.
         """
         self.predictions.check_documents(self.name, documents)
+        if self.record:
+            self.record.check_documents(documents)
         report = score(documents, self.predictions)
         if report.responses_digest != report.documents_digest:
             logger.warning(

@@ -225,7 +225,7 @@ def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
         ]
         report = score(documents, Predictions.from_responses(answers))
         record = to_record(report, ModelRecord(name=name))
-        runs.append(BoardRun(name, record, record.report(documents)))
+        runs.append(BoardRun(name, record, score(documents, record.predictions)))
     (board,) = make_boards(runs)
     write_site(render_site([board]), tmp_path / "site")
     data = _Page(tmp_path / "site" / f"{board.slug}-compare.html").data()
@@ -242,7 +242,7 @@ def test_a_group_is_shown_once_whatever_the_order_of_its_documents() -> None:
     documents = [replace(document, row=row) for row, document in enumerate(mixed)]
     report = score(documents, Predictions.from_responses([one.answer for one in documents]))
     record = to_record(report, ModelRecord(name="one"))
-    (board,) = make_boards([BoardRun("one", record, record.report(documents))])
+    (board,) = make_boards([BoardRun("one", record, score(documents, record.predictions))])
     groups = dialogues_content(board)["groups"]
     assert len(groups) == 2
     for number, views in groups:
@@ -263,7 +263,7 @@ def test_runs_on_the_same_texts_share_a_board_only_if_they_share_groups() -> Non
     def run(name: str, answered: list[Document]) -> BoardRun:
         answers = Predictions.from_responses([document.answer for document in answered])
         record = to_record(score(answered, answers), ModelRecord(name=name))
-        return BoardRun(name, record, record.report(answered))
+        return BoardRun(name, record, score(answered, record.predictions))
 
     boards = make_boards([run("a", documents), run("b", own), run("c", own)])
     assert [[one.name for one in board.runs] for board in boards] == [["a"], ["b", "c"]]
@@ -286,7 +286,7 @@ def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -
         record = to_record(
             score(documents, Predictions.from_responses(answers)), ModelRecord(name=name)
         )
-        runs.append(BoardRun(name, record, record.report(documents)))
+        runs.append(BoardRun(name, record, score(documents, record.predictions)))
     (board,) = make_boards(runs)
     (comparison,) = board.comparisons.values()
     assert comparison.on_documents.p < 1e-6
@@ -389,7 +389,7 @@ def test_a_long_response_is_cut() -> None:
     documents = generate_documents(groups=1)
     predictions = Predictions.from_responses(["no " + 1000 * "x" + " so: yes" for _ in documents])
     record = to_record(score(documents, predictions), ModelRecord(name="run"))
-    (board,) = make_boards([BoardRun("run", record, record.report(documents))])
+    (board,) = make_boards([BoardRun("run", record, score(documents, record.predictions))])
     (run,) = dialogues_content(board)["data"]["runs"]
     assert set(run["responses"]) == {f"no {297 * 'x'} … (1011 characters) … {142 * 'x'} so: yes"}
 
