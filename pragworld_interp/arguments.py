@@ -9,7 +9,6 @@ from pragworld_tasks.data.documents import Answer, Document, has_alterations
 from pragworld_tasks.data.own_documents import check_documents
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import whole_characters
 
 
 def to_integer(name: str, value: Any) -> int:
@@ -38,8 +37,6 @@ def to_size(name: str, value: Any) -> int:
 def to_items(name: str, values: Any, kind: type) -> list[Any]:
     """Return the items of a list, or of another iterable, all of one type.
 
-    Texts get `whole_characters` only, as those that are read from files.
-
     Raises:
         InputError: It is no list, or an item is of another type.
     """
@@ -54,7 +51,7 @@ def to_items(name: str, values: Any, kind: type) -> list[Any]:
                 f"{name}[{number}] is of type {type(item).__name__}, but must be of type "
                 f"{kind.__name__}"
             )
-    return [*map(whole_characters, items)] if kind is str else items
+    return items
 
 
 def check_sweepable(documents: Sequence[Document]) -> None:

@@ -285,7 +285,7 @@ def _add_engine(add: Callable[..., object]) -> None:
 def _prepare(options: argparse.Namespace) -> "SweepInputs":
     """Check the options, then load the documents and the model."""
     _check_sizes(options, "limit", "batch_tokens")
-    _check_out(options.out, options.overwrite)
+    _check_out(options.out, options.overwrite, [options.documents] if options.documents else [])
     documents, generator = _documents(options)
     if getattr(options, "row", None) is None:
         documents = _limited(documents, options.limit)
@@ -332,13 +332,13 @@ def _needs_packages(subject: str) -> Iterator[None]:
         raise InputError(f"{subject} {package}: pip install 'pragworld[interp]'") from error
 
 
-def _check_out(out: Path, overwrite: bool) -> None:
+def _check_out(out: Path, overwrite: bool, inputs: Sequence[Path] = ()) -> None:
     """Refuse a report that exists or could not be written; its folders may be missing."""
     try:
         missing = [folder for folder in out.absolute().parents if not folder.exists()]
     except OSError as error:
         raise InputError(f"{out}: {error.strerror}; choose another path") from error
-    check_output(missing[-1] if missing else out, overwrite or bool(missing))
+    check_output(missing[-1] if missing else out, overwrite or bool(missing), inputs)
 
 
 # Figures and comparisons --------------------------------------------------------------------------
@@ -454,7 +454,7 @@ def _compare(options: argparse.Namespace) -> None:
     from pragworld_tasks.layers.comparison import compare_reports
 
     if options.json:
-        check_output(options.json, options.overwrite)
+        check_output(options.json, options.overwrite, options.files)
     reports = read_layer_files(options.files)
     comparison = compare_reports(reports, options.by, options.null, seed=options.seed)
     print(comparison.to_text())

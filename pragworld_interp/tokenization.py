@@ -14,7 +14,6 @@ from pragworld_interp.sweep_data import OwnPrompt
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.prompts import label_prompt
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import whole_characters
 
 
 @dataclass(frozen=True)
@@ -89,17 +88,16 @@ def _without_ending(ids: list[int], text_ids: list[int]) -> list[int]:
 
 
 def label_texts(documents: Sequence[Document | OwnPrompt]) -> list[str]:
-    """Return the text of each prompt, with `whole_characters` only, before any chat template.
+    """Return the text of each prompt, before any chat template.
 
     That of a document is Prompt 2 of the PragWorld paper.
     """
-    texts = (
+    return [
         label_prompt({"context": document.context, "question": document.question})
         if isinstance(document, Document)
         else document.text
         for document in documents
-    )
-    return [*map(whole_characters, texts)]
+    ]
 
 
 def place_of(document: Document | OwnPrompt) -> str:

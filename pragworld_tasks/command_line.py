@@ -5,9 +5,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from pragworld_tasks.errors import InputError
@@ -131,45 +130,12 @@ def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None
     """Parse the arguments (None: those of the command line) and call the `run` of the result."""
     options = parser.parse_args(arguments)
     with clean_exit():
-        _refuse_to_replace_inputs(vars(options))
         options.run(options)
 
 
 def launched_processes() -> int:
     """Return how many processes torchrun, or another launcher, has started for this run."""
     return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-_OUTPUTS = ("out", "json", "items", "figure", "plot")  # files that commands write
-
-
-def _refuse_to_replace_inputs(options: Mapping[str, object]) -> None:
-    """Refuse an output that is also an input: it may be the only copy of a model's answers.
-
-    Raises:
-        InputError: An output is an input, or a file of a run in a folder that is one.
-    """
-    outputs = {name: options[name] for name in _OUTPUTS if options.get(name)}
-    inputs = {
-        Path(os.path.realpath(text))  # `resolve` raises RuntimeError where links go round
-        for name, value in options.items()
-        if name not in outputs
-        for given in (value if isinstance(value, list) else [value])
-        if isinstance(given, str | Path)
-        for text in (str(given), str(given).partition(":")[2])  # manual:answers.jsonl
-        if text
-    }
-    for name, output in outputs.items():
-        # `access` is False, and raises nothing, where the name is none that a file can have.
-        if not (isinstance(output, Path) and os.access(output, os.R_OK) and output.is_file()):
-            continue
-        path = output.resolve()
-        is_run = any(map(path.match, ("samples_*.jsonl", "results_*.json", "collect.json")))
-        if path in inputs or (is_run and inputs.intersection(path.parents)):
-            raise InputError(
-                f"--{name} {output}: an input of this command, which would be lost; use another "
-                "name"
-            )
 
 
 def at_least(options: object, **least: int) -> None:

@@ -46,7 +46,7 @@ from pragworld_tasks.evaluation.run_record import (
     to_record,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
-from pragworld_tasks.files import read_json, read_json_lines, whole_characters
+from pragworld_tasks.files import read_json, read_json_lines
 
 RECORD = "record.json"  # in the folder of a submission
 
@@ -160,9 +160,7 @@ def find_runs(arguments: Sequence[str], split: str | None = None) -> list[NamedR
             raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
     names = Counter(run.name for run in runs)
     whole = [str(run.files[0]) if names[run.name] > 1 and run.files else run.name for run in runs]
-    return [
-        replace(run, name=whole_characters(name)) for run, name in zip(runs, whole, strict=True)
-    ]
+    return [replace(run, name=name) for run, name in zip(runs, whole, strict=True)]
 
 
 def common_split(runs: Sequence[NamedRun]) -> Split:

@@ -79,8 +79,10 @@ def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.evaluation.runs import common_split, find_runs, join_parts
     from pragworld_tasks.files import check_output, write_json, write_whole
 
+    inputs = [name.partition(":")[2] or name for name in (*options.runs, options.against) if name]
+    inputs += [options.documents] if options.documents else []
     for path in filter(None, (options.json, options.items)):
-        check_output(path, options.overwrite)
+        check_output(path, options.overwrite, inputs)
     wanted = options.split or (OWN if options.documents else None)
     runs = find_runs(options.runs, wanted)
     split = wanted or common_split(runs)

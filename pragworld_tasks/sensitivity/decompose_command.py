@@ -60,7 +60,7 @@ def _decompose(options: argparse.Namespace) -> None:
     from pragworld_tasks.sensitivity.samples import read_samples
 
     if options.json:
-        check_output(options.json, options.overwrite)
+        check_output(options.json, options.overwrite, options.samples)
     at_least(options, draws=_LEAST_DRAWS, seed=0)
     if bool(options.base_url) != bool(options.model):
         raise InputError("--base-url and --model: need each other; give both, or leave both out")

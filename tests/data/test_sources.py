@@ -158,7 +158,7 @@ def test_without_a_mirror_none_is_named(monkeypatch: pytest.MonkeyPatch, server:
     [
         ({"PRAGWORLD_URL": "http://127.0.0.1:9/nobody-listens"}, "Connection refused.*copy the fi"),
         ({"PRAGWORLD_URL": "mirror/of/files"}, "No scheme supplied"),
-        ({"PRAGWORLD_CACHE": __file__}, "cannot be written .Not a directory.; use another name"),
+        ({"PRAGWORLD_CACHE": __file__}, "Not a directory; choose a file that can be written"),
         ({"PRAGWORLD_DATA": "/nowhere"}, "^PRAGWORLD_DATA=/nowhere: no such folder; correct or un"),
     ],
 )

@@ -484,19 +484,6 @@ def test_prompts_that_contradict_their_labels_are_refused(
         ablate(*loaded, **own)
 
 
-def test_half_a_character_is_replaced_as_in_files(loaded: tuple[Any, Any]) -> None:
-    half, whole = ("Bob \ud83d met Alice.", "Bob \N{REPLACEMENT CHARACTER} met Alice.")
-    own: dict[str, Any] = {"labels": ["Alice", "Bob"], "answers": ["Bob"], "layers": [0]}
-    reports = [ablate(*loaded, prompts=[text], **own) for text in (half, whole)]
-    assert reports[0] == reports[1]
-    variant = dataclasses.replace(VARIANT, context=half)
-    assert ablate(*loaded, [variant], layers=[0]).plain.accuracy.total == 1
-    with pytest.raises(InputError, match=r"^split generated, row 0: 'context' is "):
-        ablate(*loaded, [dataclasses.replace(DOCUMENTS[0], context=half)])
-    with pytest.raises(InputError, match=r"^prompt 0: the labels .* must be different single"):
-        ablate(*loaded, prompts=["Who?"], labels=["Bob", "\ud83d"], answers=["Bob"])
-
-
 def test_documents_and_prompts_may_come_from_iterators(loaded: tuple[Any, Any]) -> None:
     documents = DOCUMENTS[:2]
     expected = ablate(*loaded, documents)

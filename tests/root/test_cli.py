@@ -52,21 +52,18 @@ def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.M
         path.write_text(text)
     Path("link.jsonl").symlink_to("answers.jsonl")
     own = ["--documents", "own.jsonl"]
-    for run, arguments, name in (
-        (
-            main,
-            ["score", *own, "answers.jsonl", "--items", "answers.jsonl"],
-            "items",
-        ),
-        (main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"], "items"),
-        (main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"], "json"),
-        (main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"], "json"),
-        (main, ["score", "results", "--items", str(samples)], "items"),
-        (interp.main, ["plot", "own.jsonl", "--out", "own.jsonl"], "out"),
-        (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"], "json"),
+    for run, arguments in (
+        (main, ["score", *own, "answers.jsonl", "--items", "answers.jsonl"]),
+        (main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"]),
+        (main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"]),
+        (main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"]),
+        (main, ["score", "results", "--items", str(samples)]),
+        (main, ["decompose", str(samples), "--json", str(samples)]),
+        (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"]),
+        (interp.main, ["ablate", *own, "--model", "gone", "--out", "own.jsonl"]),
     ):
-        with refused(rf"^--{name} .*: an input of this command, which would be lost; use another"):
-            run([*arguments, *(["--overwrite"] if arguments[0] != "plot" else [])])
+        with refused(": an input of this command, which would be lost; use another name$"):
+            run([*arguments, "--overwrite"])
     assert {path: path.read_text() for path in texts} == texts
     score = ["score", *own, "answers.jsonl", "--json", "results/score.json"]
     main(score)

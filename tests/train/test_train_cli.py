@@ -521,7 +521,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(
 ) -> None:
     (tmp_path / "file").touch()
     for out, reason in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "x", "Not a dir")):
-        assert refused(*tiny_run(out)).startswith(f"{out} cannot be written ({reason}")
+        assert refused(*tiny_run(out)).startswith(f"{out}: {reason}")
 
 
 def test_an_error_after_the_first_step_has_its_traceback(
