@@ -212,7 +212,7 @@ def _add_shared(command: argparse.ArgumentParser) -> None:
     add("--limit", type=int, metavar="N", help="use the first N groups; default: all groups")
     add = command.add_argument_group("run").add_argument
     add("--out", required=True, type=Path, metavar="FILE", help="file of the report")
-    add("--overwrite", action="store_true", help="replace a finished report")
+    add("--overwrite", action="store_true", help="replace what exists")
     _add_engine(add)
 
 
@@ -368,17 +368,7 @@ def _add_plot(commands: Commands) -> None:
     add("--by-alteration", action="store_true", help="show each alteration")
     metrics = ("accuracy", "robust_accuracy")
     add("--metric", choices=metrics, help="for files of `ablate`; default: accuracy")
-    add(
-        "--by",
-        choices=get_args(By),
-        help="mark layers as useful or harmful by the sign of the change, or if there is evidence "
-        "for it; default: evidence",
-    )
-    add(
-        "--depth",
-        action="store_true",
-        help="show the relative depth of layers, as is always done for models of different depths",
-    )
+    _add_by(command)
 
 
 def _plot(options: argparse.Namespace) -> None:
@@ -395,23 +385,22 @@ def _plot(options: argparse.Namespace) -> None:
         raise InputError(
             "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
         )
-    horizontal: figures.Horizontal | None = "depth" if options.depth else None
     if all(are_patching):
         title, panels = read_patching_panels(options.files, options.by_alteration)
-        figures.patching_figure(panels, options.out, title, horizontal)
+        figures.patching_figure(panels, options.out, title)
     elif options.by_alteration:
         reports = read_layer_files(options.files)
-        ablation_report.alterations_figure(reports, options.out, horizontal)
+        ablation_report.alterations_figure(reports, options.out)
     else:
         metric: ablation_report.Metric = options.metric or "accuracy"
         by: By = options.by or "evidence"
         reports = read_layer_files(options.files)
-        ablation_report.accuracy_figure(reports, options.out, metric, by, horizontal)
+        ablation_report.accuracy_figure(reports, options.out, metric, by)
     print(options.out)
 
 
 def _plot_trace(options: argparse.Namespace) -> None:
-    chosen = (options.by_alteration, options.metric, options.by, options.depth)
+    chosen = (options.by_alteration, options.metric, options.by)
     if len(options.files) > 1 or any(chosen):
         raise InputError(
             "a figure shows one file of `patch --row`; give it alone, with --out as the only option"
@@ -431,23 +420,18 @@ def _add_compare(commands: Commands) -> None:
     )
     add = command.add_argument
     add("files", nargs="+", type=Path, metavar="FILE", help="files of `ablate`, at least two")
-    add(
-        "--by",
-        default="sign",
-        choices=get_args(By),
-        help="count layers as useful or harmful by the sign of the change, or if there is evidence "
-        "for it; default: sign",
-    )
-    add(
-        "--null",
-        default="shift",
-        choices=("shift", "permutation"),
-        help="null hypothesis: layers shifted in a circle, because neighbors are alike, or in any "
-        "order; default: shift",
-    )
-    add("--seed", type=int, default=0, help="seed of the tests; default: 0")
+    _add_by(command)
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-    add("--overwrite", action="store_true", help="replace the file of --json")
+    add("--overwrite", action="store_true", help="replace what exists")
+
+
+def _add_by(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--by",
+        choices=get_args(By),
+        help="layers are useful or harmful by the sign of the change, or if there is evidence for "
+        "it; default: evidence",
+    )
 
 
 def _compare(options: argparse.Namespace) -> None:
@@ -456,7 +440,7 @@ def _compare(options: argparse.Namespace) -> None:
     if options.json:
         check_output(options.json, options.overwrite, options.files)
     reports = read_layer_files(options.files)
-    comparison = compare_reports(reports, options.by, options.null, seed=options.seed)
+    comparison = compare_reports(reports, options.by or "evidence")
     print(comparison.to_text())
     if options.json:
         write_json(options.json, comparison.to_json())

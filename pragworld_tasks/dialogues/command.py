@@ -71,9 +71,7 @@ def add_generate(commands: Commands) -> None:
         metavar="FILE",
         help="a file that ends in .csv (the released format), .jsonl or .parquet",
     )
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace the file --out if it exists"
-    )
+    command.add_argument("--overwrite", action="store_true", help="replace what exists")
     command.add_argument(
         "--show", action="store_true", help="print groups to read, with every alteration"
     )

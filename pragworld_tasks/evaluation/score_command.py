@@ -68,7 +68,7 @@ def add_score(commands: Commands) -> None:
         help="also write a CSV with a line for each document: how many runs answer it right, and "
         "which variants break their group",
     )
-    add("--overwrite", action="store_true", help="replace the files of --json and --items")
+    add("--overwrite", action="store_true", help="replace what exists")
 
 
 def _score(options: argparse.Namespace) -> None:

@@ -40,9 +40,7 @@ def add_submit(commands: Commands) -> None:
         metavar="DIR",
         help="folder to write into; model-card adds the results to its README.md",
     )
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace the files that exist in --out"
-    )
+    command.add_argument("--overwrite", action="store_true", help="replace what exists")
     command.add_argument(
         "--model",
         metavar="DEVELOPER/MODEL",

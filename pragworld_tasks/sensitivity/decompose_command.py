@@ -32,7 +32,7 @@ def add_decompose(commands: Commands) -> None:
     add = command.add_argument
     add("samples", nargs="+", type=Path, help="lm-eval's samples_world_model_*.jsonl")
     add("--json", type=Path, metavar="FILE", help="also write everything as JSON")
-    add("--overwrite", action="store_true", help="replace the file of --json if it exists")
+    add("--overwrite", action="store_true", help="replace what exists")
     add("--plot", type=Path, metavar="FOLDER", help="draw the paper's figures")
     add("--format", default=".png", choices=_FORMATS, help="of the figures; default: .png")
     add(

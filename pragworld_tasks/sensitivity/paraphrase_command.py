@@ -43,7 +43,7 @@ def add_paraphrase(commands: Commands) -> None:
     add("--judge", metavar="NAME", help="the judge's name there; default: that of --model")
     add("--concurrency", type=int, default=8, metavar="N", help="requests at a time; default: 8")
     add("--out", type=Path, metavar="FILE", help="the file to write, JSON lines")
-    add("--overwrite", action="store_true", help="replace the file of --out if it exists")
+    add("--overwrite", action="store_true", help="replace what exists")
     add("--number", type=int, default=50, metavar="N", help="paraphrases; default: 50")
     add(
         "--embeddings",

@@ -313,6 +313,6 @@ def test_a_figure_of_several_traces_is_refused(
 ) -> None:
     path, out = tmp_path / "trace.json", tmp_path / "figure.png"
     report.write(path)
-    for options in ([path, path], [path, "--depth"]):
+    for options in ([path, path], [path, "--by-alteration"]):
         message = refusal(capsys, "plot", *options, "--out", out)
         assert message.startswith("a figure shows one file of `patch --row`; give it alone")
