@@ -12,7 +12,7 @@ which sweep a model in memory, need torch, and only figures need matplotlib. The
 
 from typing import TYPE_CHECKING
 
-from pragworld_tasks.lazy import lazy_exports
+from pragworld_tasks import lazy_exports
 
 if TYPE_CHECKING:
     from pragworld_interp.notebook import ablate, patch, trace

@@ -9,9 +9,9 @@ Import names from here; each is loaded when it is first used.
 (100.0, 0.0)
 """
 
-from typing import TYPE_CHECKING
-
-from pragworld_tasks.lazy import lazy_exports
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pragworld_tasks.data.documents import Document
@@ -52,6 +52,28 @@ __all__ = [
     "read_predictions",
     "score",
 ]
+
+
+def lazy_exports(
+    package: str, sources: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`, which import each name on first use.
+
+    Args:
+        package: the package's `__name__`.
+        sources: by exported name, where it is defined: `"module:attribute"`, with the module's
+            name relative to the package, or in full for a module of another package of the project.
+    """
+
+    def load_export(name: str) -> Any:
+        if name not in sources:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, attribute = sources[name].partition(":")
+        name_in_full = module if module.startswith("pragworld_") else f"{package}.{module}"
+        return getattr(importlib.import_module(name_in_full), attribute)
+
+    return load_export, lambda: sorted(sources)
+
 
 __getattr__, __dir__ = lazy_exports(
     __name__,

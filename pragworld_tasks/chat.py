@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem, logger
 from pragworld_tasks.journal import Journal, open_journal
-from pragworld_tasks.reasoning import strip_reasoning
+from pragworld_tasks.text import strip_reasoning
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

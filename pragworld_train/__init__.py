@@ -5,7 +5,7 @@ Import names from here; each is loaded, and torch or trl with it, when it is fir
 
 from typing import TYPE_CHECKING
 
-from pragworld_tasks.lazy import lazy_exports
+from pragworld_tasks import lazy_exports
 
 if TYPE_CHECKING:
     from pragworld_train.config import LayerRegularizedSFTConfig

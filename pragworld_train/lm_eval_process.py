@@ -43,7 +43,7 @@ def run_lm_eval(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     ours = set(tasks) <= set(task_descriptions())  # which need no index of lm-eval's own tasks
-    program = "pragworld_tasks.lm_eval_ours" if ours else "lm_eval"
+    program = "pragworld_train.lm_eval_ours" if ours else "lm_eval"
     command = [sys.executable, "-m", program, "--model", "hf"]
     command += ["--model_args", json.dumps(model_arguments(model))]
     command += ["--metadata", json.dumps(dict(metadata))]

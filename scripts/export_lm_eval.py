@@ -130,7 +130,7 @@ def _utilities() -> str:
         version=version("pragworld"),
         prompts=_definitions("data/prompts.py", "_QUESTION", "_PROMPT_1", "_PROMPT_2"),
         sampler=_definitions("harness.py", "ZeroShotOnly"),
-        reasoning=_definitions("reasoning.py"),
+        reasoning=_definitions("text.py", "_TAGS", "_MARKS", "_SIGNS", "strip_reasoning"),
         phrases=_phrases(),
         answers=_definitions("evaluation/answers.py", without="_any_of"),
         tallies=_definitions("evaluation/metrics.py", *tallies),

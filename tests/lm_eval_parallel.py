@@ -13,7 +13,7 @@ from lm_eval.__main__ import cli_evaluate
 from lm_eval.api.registry import register_model
 from lm_eval.models.huggingface import HFLM
 
-from pragworld_tasks.lm_eval_ours import leave_out_other_tasks
+from pragworld_train.lm_eval_ours import leave_out_other_tasks
 
 
 @register_model("hf-cpu-parallel")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.reasoning import strip_reasoning
+from pragworld_tasks.text import strip_reasoning
 
 _LEFT, _RIGHT = 240, 120  # characters before and behind a word that are looked at
 _MOST = 1000  # words yes and no that are looked at: a response with more of them rambles

@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from pragworld_tasks.files import read_package_toml
-from pragworld_tasks.reasoning import strip_reasoning
+from pragworld_tasks.text import strip_reasoning
 
 TextSpan = tuple[int, int]
 

@@ -1,4 +1,4 @@
-"""The `lm_eval` command with an index of our tasks only: `python -m pragworld_tasks.lm_eval_ours`.
+"""The `lm_eval` command with an index of our tasks only: `python -m pragworld_train.lm_eval_ours`.
 
 lm-eval reads the files of all its tasks at every start, which takes seconds. Where only our tasks
 are evaluated, nothing else needs to be read. Name their folder with `--include_path`, whether they

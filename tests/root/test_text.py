@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.reasoning import strip_reasoning
+from pragworld_tasks.text import strip_reasoning
 
 MARKS = [
     ("<think>", "</think>"),
