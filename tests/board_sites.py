@@ -130,7 +130,6 @@ def write_board(board: Board, folder: Path) -> Path:
         report.write(files[-1])
     decomposition = folder.parent / "decomposition.json"
     write_json(decomposition, sensitivity_report().to_json())
-    write_site(
-        render_site([board], read_sweeps(files), read_decompositions([decomposition])), folder
-    )
+    site = render_site([board], read_sweeps(files), read_decompositions([decomposition]))
+    write_site(site, folder, overwrite=False)
     return folder

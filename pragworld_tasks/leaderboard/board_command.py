@@ -4,7 +4,6 @@ import argparse
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
-from pragworld_tasks.data.splits import SPLIT_NAMES
 
 _DEMO = ("published:all", "readings:majority")
 
@@ -18,8 +17,7 @@ def add_board(commands: Commands) -> None:
         "write a leaderboard of runs as a folder of web pages",
         description="Ranks the runs on each split with intervals, compares them in pairs, and "
         "shows every dialogue with the words that were altered and what each run answered. The "
-        "pages need no server: open index.html. A run is whatever `score` takes, or a "
-        "run record (.json).",
+        "pages need no server: open index.html.",
         example="pragworld-tasks board --demo --out board\n"
         "pragworld-tasks board results/ published:all readings:majority --out board --overwrite",
     )
@@ -27,9 +25,8 @@ def add_board(commands: Commands) -> None:
         "runs",
         nargs="*",
         metavar="RUN",
-        help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each; a run "
-        "record; published:MODEL or published:all; readings:majority. Put the split before a run "
-        "whose file does not name it: entity_tracking:outputs.jsonl",
+        help="whatever `score` takes; put the split before a run whose file does not name it: "
+        "entity_tracking:outputs.jsonl",
     )
     command.add_argument(
         "--demo",
@@ -37,26 +34,14 @@ def add_board(commands: Commands) -> None:
         help="show what comes with the package: the paper's released answers to the manual split, "
         "the careful readers, and the layers of the small model",
     )
-    command.add_argument(
-        "--layers",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="files of `pragworld-interp ablate` and `patch`: adds a page of heat maps",
-    )
-    command.add_argument(
-        "--sensitivity",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="files of `pragworld-tasks decompose --json`: adds a page of PS, AS and MU",
-    )
+    for option, description in (
+        ("--layers", "files of `pragworld-interp ablate` and `patch`: adds a page of heat maps"),
+        ("--sensitivity", "files of `decompose --json`: adds a page of PS, AS and MU"),
+    ):
+        command.add_argument(
+            option, nargs="+", type=Path, default=[], metavar="FILE", help=description
+        )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    command.add_argument(
-        "--split", choices=SPLIT_NAMES, help="the split of responses that do not name theirs"
-    )
     command.add_argument(
         "--overwrite", action="store_true", help="replace --out, if it is a leaderboard"
     )
@@ -69,7 +54,7 @@ def _board(options: argparse.Namespace) -> None:
     from pragworld_tasks.leaderboard.boards import make_boards
     from pragworld_tasks.leaderboard.pages import render_site
     from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+    from pragworld_tasks.leaderboard.site_folder import write_site
     from pragworld_tasks.sensitivity.report import read_decompositions
     from pragworld_tasks.text import format_count
 
@@ -78,12 +63,11 @@ def _board(options: argparse.Namespace) -> None:
         raise InputError("--demo shows what comes with the package; leave it out to show your own")
     if not (options.demo or options.runs or files):
         raise InputError("board: name runs, or pass --demo to see what comes with the package")
-    check_site_folder(options.out, options.overwrite)
     sweeps = list(EXAMPLES.glob("*.json*")) if options.demo else options.layers
-    boards = make_boards(load_runs(_DEMO if options.demo else options.runs, options.split))
+    boards = make_boards(load_runs(_DEMO if options.demo else options.runs))
     site = render_site(
         boards, read_sweeps(sweeps) if sweeps else None, read_decompositions(options.sensitivity)
     )
-    size = write_site(site, options.out)
+    size = write_site(site, options.out, options.overwrite)
     shown = [f"{format_count(len(board.runs), 'run')} on {board.title}" for board in boards]
     print(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}")

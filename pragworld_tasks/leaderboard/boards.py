@@ -32,7 +32,7 @@ class Board:
     @property
     def slug(self) -> str:
         """The title as a part of file names."""
-        return slug(self.title)
+        return _slug(self.title)
 
     @property
     def split(self) -> str:
@@ -52,7 +52,7 @@ class Board:
     @property
     def main_metric(self) -> str:
         """The metric that ranks the runs."""
-        return _main_metric(self.runs[0])
+        return self.runs[0].main_metric
 
     @property
     def models(self) -> list[BoardRun]:
@@ -95,8 +95,8 @@ class Board:
         """The file name of each run's page, by the run's name."""
         pages: dict[str, str] = {}
         for number, run in enumerate(self.runs):
-            page = f"{self.slug}-run-{slug(run.name)}.html"
-            pages[run.name] = page if page not in pages.values() else f"{number}-{page}"
+            page = f"{self.slug}-run-{_slug(run.name)}.html"
+            pages[run.name] = f"{number}-{page}" if page in pages.values() else page
         return pages
 
     @cached_property
@@ -113,8 +113,7 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
     """
     by_data: dict[tuple[str, str], list[BoardRun]] = {}
     for run in runs:
-        data = run.record.data
-        board = by_data.setdefault((data.split, data.digest), [])
+        board = by_data.setdefault((run.record.data.split, run.record.data.digest), [])
         board.append(run)
         if list(run.documents) != list(board[0].documents):
             raise InputError(
@@ -124,27 +123,17 @@ def make_boards(runs: Iterable[BoardRun]) -> list[Board]:
     splits = [split for split, _ in by_data]
     return [
         Board(
-            split if splits.count(split) == 1 else f"{split} {digest:.8}",
-            sorted(board, key=_order),
+            split if splits.count(split) == 1 else f"{split} {digest:.8}", sorted(board, key=_order)
         )
         for (split, digest), board in by_data.items()
     ]
 
 
-def slug(name: str) -> str:
-    """Return a name in lower-case ASCII letters, digits and hyphens, for names of files.
-
-    Examples:
-        >>> slug("Llama-3.3-70B, manual_mc")
-        'llama-3-3-70b-manual-mc'
-    """
+def _slug(name: str) -> str:
+    """Return a name in lower-case ASCII letters, digits and hyphens, for names of files."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:80] or "run"
 
 
 def _order(run: BoardRun) -> tuple[bool, float, str]:
-    share = run.report.metrics[_main_metric(run)]
-    return run.record.source == "readings", -share.percent, run.name.casefold()
-
-
-def _main_metric(run: BoardRun) -> str:
-    return "robust_acc" if run.report.has_alterations else "acc"
+    percent = run.report.metrics[run.main_metric].percent
+    return run.record.source == "readings", -percent, run.name.casefold()

@@ -26,15 +26,11 @@ from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 
 EEE_VERSION = "0.3.0"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
-# The engines of lm-eval's kinds of models that load the weights themselves.
-_ENGINES = {"hf": "transformers", "hf-tree": "transformers", "vllm": "vllm", "sglang": "sglang"}
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_gen_toks": "max_tokens"}
 
 
 def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict[Path, bytes]:
-    """Return the files of a run by their paths in the datastore.
-
-    The same run gives the same files: their names follow from its record.
+    """Return the files of a run by their paths in the datastore; the same run gives the same.
 
     Args:
         submission: the run.
@@ -47,24 +43,22 @@ def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict
     content = json.dumps([summary, submission.record.to_json()], sort_keys=True)
     # The datastore takes random UUIDs (version 4) only; this one is as good as random.
     name = uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4)
-    folder = Path("data", "pragworld", *submission.model.split("/"))
+    path = Path("data", "pragworld", *submission.model.split("/"), f"{name}_samples.jsonl")
     files = {}
     answers = submission.record.answers
     if any(answer.response is not None or answer.yes is not None for answer in answers):
-        samples = map(partial(_sample, submission), submission.run.documents, answers)
-        lines = [
-            json.dumps({**sample, "evaluation_id": summary["evaluation_id"]}) for sample in samples
-        ]
-        path = folder / f"{name}_samples.jsonl"
-        files[path] = "".join(f"{line}\n" for line in lines).encode()
+        samples = [*map(partial(_sample, submission), submission.run.documents, answers)]
+        evaluation = {"evaluation_id": summary["evaluation_id"]}
+        lines = "".join(json.dumps({**evaluation, **sample}) + "\n" for sample in samples)
+        files[path] = lines.encode()
         summary["detailed_evaluation_results"] = {
             "format": "jsonl",
             "file_path": path.as_posix(),
             "hash_algorithm": "sha256",
             "checksum": hashlib.sha256(files[path]).hexdigest(),
-            "total_rows": len(lines),
+            "total_rows": len(samples),
         }
-    return {**files, folder / f"{name}.json": json_bytes(summary)}
+    return {**files, path.with_name(f"{name}.json"): json_bytes(summary)}
 
 
 def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
@@ -78,8 +72,6 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
             f"--evaluator RELATIONSHIP:NAME (RELATIONSHIP is {', '.join(RELATIONSHIPS)}), and "
             "--date if the run does not say it"
         )
-    model, environment = submission.record.model, submission.record.environment
-    engine = _ENGINES.get(environment.backend or "")
     timestamp = str(int(submission.date.timestamp()))
     return {
         "schema_version": EEE_VERSION,
@@ -92,18 +84,17 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
             "additional_details": _strings({"source_url": submission.source_url}),
         },
         "eval_library": {
-            "name": "lm_eval" if "lm_eval" in environment.packages else "unknown",
-            "version": environment.packages.get("lm_eval", "unknown"),
-            "additional_details": {"scored_by": f"pragworld {version('pragworld')}"},
+            "name": "pragworld",
+            "version": version("pragworld"),
+            "additional_details": submission.record.environment.packages,
         },
         "model_info": {
             "name": submission.model.rpartition("/")[2],
             "id": submission.model,
-            "inference_engine": {"name": engine or "unknown"},
             "additional_details": {
-                "deployment_type": "self_deployed" if engine else "unknown",
+                "deployment_type": "unknown",
                 "model_availability": "unknown",
-                **_strings(model.model_dump()),
+                **_strings(submission.record.model.model_dump()),
             },
         },
         "evaluation_results": [_result(submission, metric) for metric in submission.metrics()],
@@ -123,17 +114,13 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
         uncertainty["standard_error"] = {"value": share.stderr / 100, "method": "by group"}
         uncertainty["confidence_interval"] = {**ends, "method": submission.record.intervals}
     generation = environment.generation
+    details = _strings(data.model_dump())
     return {
         "evaluation_result_id": f"{submission.task}/{metric.name}",
         "evaluation_name": submission.task,
-        "source_data": {
-            "dataset_name": "PragWorld",
-            "additional_details": _strings(data.model_dump()),
-            **source,
-        },
+        "source_data": {"dataset_name": "PragWorld", "additional_details": details, **source},
         "metric_config": {
             "evaluation_description": f"Share of {metric.description}",
-            "metric_id": f"pragworld.{metric.name}",
             "metric_name": metric.name,
             "lower_is_better": metric.name.startswith("unreadable"),
             "score_type": "continuous",
@@ -155,6 +142,7 @@ def _sample(submission: Submission, document: Document, answer: AnswerRecord) ->
     is_likelier = answer.yes is not None
     output = answer.answer if is_likelier else answer.response
     right = answer.answer == document.answer
+    question = f"{document.context}\n\n{document.question}"
     attribution = {
         "turn_idx": 0,
         "source": "output.raw",
@@ -169,10 +157,7 @@ def _sample(submission: Submission, document: Document, answer: AnswerRecord) ->
         "evaluation_result_id": f"{submission.task}/acc",
         "sample_id": f"{document.split}/{document.row}",
         "interaction_type": "single_turn",
-        "input": {
-            "raw": f"{document.context}\n\n{document.question}",
-            "reference": [document.answer],
-        },
+        "input": {"raw": question, "reference": [document.answer]},
         "output": {"raw": [] if output is None else [output]},
         "answer_attribution": [attribution],
         "evaluation": {"score": float(right), "is_correct": right},

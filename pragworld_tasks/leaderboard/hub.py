@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult, ModelCardData
 
 RESULTS_PATH = ".eval_results/pragworld.yaml"
-_RANKED = {  # the metrics that the Hub ranks models by
-    f"pragworld_{split}": ("robust_acc", "acc") if has_alterations(split) else ("acc",)
-    for split in FILES
-}
 
 
 def hub_task_ids(task: str) -> dict[str, str]:
@@ -40,7 +36,11 @@ def hub_task_ids(task: str) -> dict[str, str]:
         >>> hub_task_ids("pragworld_manual_label")
         {}
     """
-    return {metric: f"{task}_{metric}" for metric in _RANKED.get(task, ())}
+    split = next((split for split in FILES if task == f"pragworld_{split}"), None)
+    if split is None:
+        return {}
+    metrics = ("robust_acc", "acc") if has_alterations(split) else ("acc",)
+    return {metric: f"{task}_{metric}" for metric in metrics}
 
 
 def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
@@ -65,29 +65,24 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
         task_ids, model = hub_task_ids(submission.task), submission.record.model
         if not task_ids:
             raise InputError(
-                f"{submission.run.name}: a run of {submission.task}, but the dataset's eval.yaml "
-                "has tasks for the paper's evaluation of the released splits only; submit it "
-                "--to every-eval-ever or --to model-card"
+                f"{submission.run.name}: the dataset's eval.yaml has no task {submission.task}; "
+                "submit it --to every-eval-ever or --to model-card"
             )
-        for metric, description, share in submission.metrics():
-            if metric not in task_ids:
-                continue
-            notes = [
-                f"{description}, in percent: {share.right} of {share.total}",
-                f"95 % interval {share.low:.2f} to {share.high:.2f}",
-                f"dtype {model.dtype}, quantization {model.quantization}",
-            ]
-            entries.append(
-                EvalResultEntry(
-                    dataset_id=dataset,
-                    task_id=task_ids[metric],
-                    value=round(share.percent, 2),
-                    date=submission.date.isoformat() if submission.date else None,
-                    source_url=submission.source_url,
-                    source_name=submission.source_name,
-                    notes="; ".join(notes),
-                )
+        entries += [
+            EvalResultEntry(
+                dataset_id=dataset,
+                task_id=task_ids[metric],
+                value=round(share.percent, 2),
+                date=submission.date.isoformat() if submission.date else None,
+                source_url=submission.source_url,
+                source_name=submission.source_name,
+                notes=f"{description}, in percent: {share.right} of {share.total}; 95 % interval "
+                f"{share.low:.2f} to {share.high:.2f}; dtype {model.dtype}; quantization "
+                f"{model.quantization}",
             )
+            for metric, description, share in submission.metrics()
+            if metric in task_ids
+        ]
     content: str = yaml.safe_dump(
         eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True
     )
@@ -95,13 +90,7 @@ def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
 
 
 def push_results(repository: str, content: bytes) -> str:
-    """Open a pull request with the results in the model's repository and return its address.
-
-    The token is the one of `hf auth login` or of the environment variable HF_TOKEN.
-
-    Args:
-        repository: the model's repository on the Hub.
-        content: what `hub_results` returned.
+    """Open a pull request with the results in a model's repository and return its address.
 
     Raises:
         InputError: The Hub does not answer or refuses.
@@ -129,14 +118,10 @@ def push_results(repository: str, content: bytes) -> str:
 
 
 def card_with_results(path: Path, submissions: Sequence[Submission], dataset: str) -> bytes:
-    """Return a model card with the results of runs among its metadata, and the same text.
+    """Return the model card in a file with the results of runs among its metadata.
 
     Results of the same metric, task, documents and source that the card has already are replaced.
-
-    Args:
-        path: the file of the card; a new one if it does not exist.
-        submissions: the runs of the model.
-        dataset: the Hub repository of the benchmark's dataset.
+    If there is no such file, the card is a new one.
 
     Raises:
         InputError: The metadata of the card cannot be read, or has results of several models, which

@@ -1,20 +1,20 @@
 """The pages of a leaderboard, rendered from templates with everything escaped."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from jinja2 import Environment
 
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
-from pragworld_tasks.evaluation.metrics import Interval, Rank
-from pragworld_tasks.evaluation.scoring import Share
+from pragworld_tasks.evaluation.metrics import Interval, tallies
 from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
@@ -22,7 +22,6 @@ from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
 from pragworld_tasks.leaderboard.run_page import run_content
-from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.sensitivity.report import SensitivityReport, share_text
 from pragworld_tasks.text import (
     format_count,
@@ -41,24 +40,19 @@ _RELEASED = "as the released code groups documents and reads responses, for the 
 _SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
 
 
-class LeaderboardRow(NamedTuple):
-    """A row of a leaderboard.
+class Column(NamedTuple):
+    """A column of a leaderboard: a metric, by our scoring or the released one."""
 
-    Attributes:
-        run: the run.
-        page: file name of the run's own page.
-        rank: its rank; None for readers of the labels.
-        shares: its metrics by key of the column.
-        alike: p of the models that a paired test cannot tell from it, by their names.
-        command: the command that repeats it, where it is known.
-    """
+    metric: str
+    label: str
+    meaning: str
+    shown: bool
+    is_released: bool = False
 
-    run: BoardRun
-    page: str
-    rank: Rank | None
-    shares: Mapping[str, Share]
-    alike: Mapping[str, float]
-    command: str | None
+    @property
+    def key(self) -> str:
+        """What the page's script calls it."""
+        return f"{self.metric}-released" if self.is_released else self.metric
 
 
 def render_site(
@@ -82,28 +76,16 @@ def render_site(
         )
 
     splits = {board.split for board in boards}
-    rows = [leaderboard_rows(board) for board in boards]
-    yield (
-        "index.html",
-        page(
-            "leaderboard.html",
-            None,
-            tables=[
-                (board, _columns(board), of_board, _published(board.split))
-                for board, of_board in zip(boards, rows, strict=True)
-            ],
-            published=[_published(split) for split in FILES if split not in splits],
-        ),
-    )
-    for board, of_board in zip(boards, rows, strict=True):
-        yield (
-            f"{board.slug}-dialogues.html",
-            page("dialogues.html", board, **dialogues_content(board)),
-        )
+    tables = [(board, _columns(board), _published(board.split)) for board in boards]
+    published = [_published(split) for split in FILES if split not in splits]
+    yield "index.html", page("leaderboard.html", None, tables=tables, published=published)
+    for board in boards:
+        dialogues = page("dialogues.html", board, **dialogues_content(board))
+        yield f"{board.slug}-dialogues.html", dialogues
         if len(board.runs) > 1:
             yield f"{board.slug}-compare.html", page("compare.html", board, data=_pairs(board))
-        for row in of_board:
-            yield row.page, page("run.html", board, row=row, **run_content(row.run))
+        for run in board.runs:
+            yield board.run_pages[run.name], page("run.html", board, run=run, **run_content(run))
     if sweeps:
         yield "layers.html", page("layers.html", None, **layers_content(sweeps))
     if sensitivity:
@@ -126,6 +108,7 @@ def _environment() -> Environment:
         "p": p_text,
         "share": share_text,
         "ranges": ranges,
+        "command": lm_eval_command,
     }
     environment.tests["nan"] = math.isnan
     environment.globals |= {
@@ -138,36 +121,15 @@ def _environment() -> Environment:
     return environment
 
 
-def leaderboard_rows(board: Board) -> list[LeaderboardRow]:
-    """Return the rows of a leaderboard, the best run first and readers of the labels last."""
-    return [
-        LeaderboardRow(
-            run,
-            board.run_pages[run.name],
-            board.ranks.get(run.name),
-            {
-                **run.report.metrics,
-                **{f"{metric}-released": share for metric, share in run.report.published.items()},
-            },
-            board.alike(run.name),
-            lm_eval_command(run.record),
-        )
-        for run in board.runs
-    ]
-
-
-def _columns(board: Board) -> list[dict[str, Any]]:
-    """Return key, label and meaning of each column, whether it is shown at first, and with bars."""
+def _columns(board: Board) -> list[Column]:
     report = board.runs[0].report
     columns = []
     for metric in (name for name in _LABELS if name in report.metrics):
-        column = {"key": metric, "label": _LABELS[metric], "meaning": _MEANINGS[metric]}
-        shown, bars = metric in _SHOWN_AT_FIRST, metric != "unreadable"
-        columns.append({**column, "shown": shown, "bars": bars})
+        shown = metric in _SHOWN_AT_FIRST
+        columns.append(Column(metric, _LABELS[metric], _MEANINGS[metric], shown))
         if metric == board.main_metric and metric in report.shown_published:
             label = f"{_LABELS[metric]}, released scoring"
-            released = {"key": f"{metric}-released", "label": label, "meaning": _RELEASED}
-            columns.append({**released, "shown": True, "bars": True})
+            columns.append(Column(metric, label, _RELEASED, True, is_released=True))
     return columns
 
 
@@ -189,6 +151,12 @@ def _pairs(board: Board) -> dict[str, Any]:
     for (first, second), comparison in board.comparisons.items():
         pairs[f"{place[first]}-{place[second]}"] = _pair(comparison, 1)
         pairs[f"{place[second]}-{place[first]}"] = _pair(comparison, -1)
+    if board.has_alterations:
+        unit, numbers = "group", np.unique(board.runs[0].report.run.group).tolist()
+        right: list[Any] = [tallies(run.report.run)["robust_acc"].right for run in board.runs]
+    else:
+        unit, numbers = "row", [*range(len(board.documents))]
+        right = [run.report.run.correct for run in board.runs]
     return {
         "runs": list(place),
         "metrics": [[_LABELS[name], _MEANINGS[name]] for name in metrics],
@@ -197,10 +165,10 @@ def _pairs(board: Board) -> dict[str, Any]:
             for run in board.runs
         ],
         "pairs": pairs,
-        "unit": "group" if board.has_alterations else "row",
-        "numbers": _groups(board) if board.has_alterations else [*range(len(board.documents))],
+        "unit": unit,
+        "numbers": numbers,
         "slugs": [board.run_pages[run.name].removesuffix(".html") for run in board.runs],
-        "right": [_right(board, run) for run in board.runs],
+        "right": ["".join(str(int(is_right)) for is_right in of_run) for of_run in right],
     }
 
 
@@ -231,19 +199,3 @@ def _pair(comparison: Comparison, sign: Literal[1, -1]) -> dict[str, Any]:
             [unit, *test[:2][::sign], f"{test.p:.3g}"] for unit, test in tests.items() if test
         ],
     }
-
-
-def _right(board: Board, run: BoardRun) -> str:
-    """Return a digit for each group, 1 where the run answers all of it right; see `_pairs`."""
-    correct = run.report.run.correct
-    if not board.has_alterations:
-        return "".join(str(int(right)) for right in correct)
-    right = dict.fromkeys(_groups(board), True)
-    for document, answered in zip(board.documents, correct, strict=True):
-        right[document.group] &= bool(answered)
-    return "".join(str(int(is_right)) for is_right in right.values())
-
-
-def _groups(board: Board) -> list[int]:
-    """Return the numbers of the groups in their order; own documents may have any numbers."""
-    return [*dict.fromkeys(document.group for document in board.documents)]

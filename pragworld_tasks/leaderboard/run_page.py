@@ -1,20 +1,81 @@
 """What the page of one run shows besides its metrics: conventions, calibration, broken groups."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from pragworld_tasks.data.documents import Answer
 from pragworld_tasks.evaluation.scoring import ScoreReport
-from pragworld_tasks.leaderboard.calibration import Calibration, calibrate
 from pragworld_tasks.leaderboard.runs import BoardRun
+
+_EDGES = (50, 60, 70, 80, 90, 100)
+
+
+class ConfidenceBin(NamedTuple):
+    """The answers whose probability, in percent, is from `low` to below `high`, and their mean."""
+
+    low: int
+    high: int
+    right: int
+    total: int
+    confidence: float
+
+
+class Calibration(NamedTuple):
+    """How the probabilities of a run's answers compare with how often they are right.
+
+    Attributes:
+        bins: the answers by the probability of the answer that was given; empty bins are left out.
+        error: expected calibration error, in percent: the mean distance between confidence and
+            accuracy of a bin, weighted by its answers.
+        brier: Brier score: the mean squared distance of the probability of yes to the gold answer.
+    """
+
+    bins: list[ConfidenceBin]
+    error: float
+    brier: float
 
 
 def run_content(run: BoardRun) -> dict[str, Any]:
-    """Return what the template of a run needs, besides its row of the leaderboard."""
+    """Return what the template of a run needs, besides the run."""
+    sure = [
+        (answer.yes, document.answer)
+        for answer, document in zip(run.record.answers, run.documents, strict=True)
+        if answer.yes is not None
+    ]
     return {
         "undetermined": _undetermined_answers(run.report),
-        "calibration": _calibration(run),
+        "calibration": calibrate(*zip(*sure, strict=True)) if sure else None,
         "broken": _broken_groups(run.report) if run.report.has_alterations else [],
     }
+
+
+def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
+    """Return the calibration of probabilities of yes.
+
+    An answer of 50 % is neither yes nor no, and so wrong.
+
+    Examples:
+        >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error
+        0.0
+    """
+    probability = np.asarray(yes, dtype=np.float64)
+    is_yes = np.array([answer == "yes" for answer in gold])
+    confidence = 100 * np.maximum(probability, 1 - probability)
+    right = np.where(is_yes, probability > 0.5, probability < 0.5)
+    number = np.searchsorted(_EDGES[1:-1], confidence, side="right")
+    bins = []
+    for place, (low, high) in enumerate(pairwise(_EDGES)):
+        inside = number == place
+        if inside.any():
+            mean = float(confidence[inside].mean())
+            bins.append(ConfidenceBin(low, high, int(right[inside].sum()), int(inside.sum()), mean))
+    error = sum(abs(100 * part.right - part.total * part.confidence) for part in bins)
+    brier = float(np.square(probability - is_yes).mean())
+    return Calibration(bins, float(error / len(right)), brier)
 
 
 def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
@@ -24,22 +85,12 @@ def _undetermined_answers(report: ScoreReport) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def _calibration(run: BoardRun) -> Calibration | None:
-    """Return the calibration of the answers that have a probability; None without any."""
-    sure = [
-        (answer.yes, document.answer)
-        for answer, document in zip(run.record.answers, run.documents, strict=True)
-        if answer.yes is not None
-    ]
-    return calibrate(*zip(*sure, strict=True)) if sure else None
-
-
 def _broken_groups(report: ScoreReport) -> list[tuple[int, int, int]]:
     """Return number, wrong answers and documents of each group that is not answered right."""
-    sizes = Counter(document.group for document in report.documents)
-    wrong = Counter(
-        document.group
-        for document, right in zip(report.documents, report.run.correct, strict=True)
-        if not right
-    )
-    return [(group, wrong[group], sizes[group]) for group in sorted(wrong)]
+    groups, sizes = np.unique(report.run.group, return_counts=True)
+    wrong = Counter(report.run.group[~report.run.correct].tolist())
+    return [
+        (group, wrong[group], size)
+        for group, size in zip(groups.tolist(), sizes.tolist(), strict=True)
+        if wrong[group]
+    ]

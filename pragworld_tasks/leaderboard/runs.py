@@ -35,13 +35,17 @@ class BoardRun:
         """The documents that were answered."""
         return self.report.documents
 
+    @property
+    def main_metric(self) -> str:
+        """The metric that ranks the run: robust accuracy, or accuracy without alterations."""
+        return "robust_acc" if self.report.has_alterations else "acc"
 
-def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardRun]:
+
+def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
     """Return the runs that a user names, the second of a name and documents as `NAME (2)`.
 
     Args:
         arguments: what `find_runs` takes.
-        split: the split of responses that do not name theirs.
 
     Raises:
         InputError: A run cannot be read or is not whole.
@@ -49,8 +53,8 @@ def load_runs(arguments: Sequence[str], split: str | None = None) -> list[BoardR
     released = cache(load_split)
     times: Counter[tuple[str, str]] = Counter()
     runs = []
-    for run in find_runs(arguments, split):
-        on = run.split or split or common_split([run])
+    for run in find_runs(arguments):
+        on = run.split or common_split([run])
         documents = released(on) if is_released(on) else run.documents()
         if documents is None:
             raise InputError(f"{run.name}: the responses do not hold their documents")

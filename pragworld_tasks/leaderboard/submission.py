@@ -48,7 +48,7 @@ class Submission:
 
     @property
     def source_name(self) -> str | None:
-        """What the run is called where its source is named: a released run is the paper's."""
+        """The source of a released run: the paper. None for others."""
         return PAPER_NAME if self.record.source == "published" else None
 
     @property
@@ -73,7 +73,7 @@ class Submission:
 def to_submissions(
     runs: Sequence[BoardRun],
     model: str | None = None,
-    date: str | None = None,
+    date: datetime | None = None,
     source_url: str | None = None,
 ) -> list[Submission]:
     """Return the runs of one model as submissions.
@@ -81,7 +81,7 @@ def to_submissions(
     Args:
         runs: the runs, one for each task.
         model: the name of their model, DEVELOPER/MODEL, where the runs do not say it.
-        date: when the model answered (ISO 8601), where the runs do not say it.
+        date: when the model answered, where the runs do not say it.
         source_url: where the runs can be read.
 
     Raises:
@@ -92,14 +92,11 @@ def to_submissions(
     for run in runs:
         check_submittable(run.record)
         url = PAPER_URL if run.record.source == "published" else source_url
-        submissions.append(
-            Submission(run, _model_name(run.record, model), _date(run.record, date), url)
-        )
+        began = _began(run.record, date)
+        submissions.append(Submission(run, _model_name(run.record, model), began, url))
     names = {_loaded_name(run.record) for run in runs if run.record.source != "responses"}
     if len(names) > 1:
-        raise InputError(
-            f"the runs are of the models {', '.join(sorted(names))}; submit one model at a time"
-        )
+        raise InputError(f"the runs are of {', '.join(sorted(names))}; submit one model at a time")
     tasks = [submission.task for submission in submissions]
     if repeated := sorted({task for task in tasks if tasks.count(task) > 1}):
         raise InputError(f"{tasks.count(repeated[0])} runs of {repeated[0]}; name one of them")
@@ -158,14 +155,7 @@ def _model_name(record: RunRecord, model: str | None) -> str:
     return name
 
 
-def _date(record: RunRecord, date: str | None) -> datetime | None:
+def _began(record: RunRecord, date: datetime | None) -> datetime | None:
     recorded = record.environment.date
-    if date and recorded:
-        raise InputError(f"--date {date}: the run began at {recorded}; leave out --date")
-    if not (date or recorded):
-        return None
-    try:
-        began = datetime.fromisoformat(date or recorded or "")
-    except ValueError as error:
-        raise InputError(f"{error}; a date must be as in 2026-01-31") from error
-    return began if began.tzinfo else began.replace(tzinfo=UTC)
+    began = datetime.fromisoformat(recorded) if recorded else date
+    return began if began is None or began.tzinfo else began.replace(tzinfo=UTC)

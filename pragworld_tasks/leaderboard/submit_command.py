@@ -1,6 +1,7 @@
 """The command `pragworld-tasks submit`."""
 
 import argparse
+from datetime import datetime
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
@@ -47,7 +48,9 @@ def add_submit(commands: Commands) -> None:
         help="the model's name on the Hub; default: the one that it was loaded by",
     )
     command.add_argument(
-        "--date", metavar="DATE", help="when the model answered, if the run does not say it"
+        "--date",
+        type=datetime.fromisoformat,
+        help="when the model answered, as in 2026-01-31, if the run does not say it",
     )
     command.add_argument(
         "--dataset",
@@ -75,13 +78,8 @@ def add_submit(commands: Commands) -> None:
 def _submit(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.files import check_output, write_whole
+    from pragworld_tasks.leaderboard import hub
     from pragworld_tasks.leaderboard.every_eval_ever import every_eval_ever_files
-    from pragworld_tasks.leaderboard.hub import (
-        RESULTS_PATH,
-        card_with_results,
-        hub_results,
-        push_results,
-    )
     from pragworld_tasks.leaderboard.runs import load_runs
     from pragworld_tasks.leaderboard.submission import to_submissions
     from pragworld_tasks.leaderboard.verify import submission_files
@@ -95,10 +93,10 @@ def _submit(options: argparse.Namespace) -> None:
     else:
         submissions = to_submissions(runs, options.model, options.date, options.source_url)
     if options.to == "hub":
-        files[Path(RESULTS_PATH)] = hub_results(submissions, options.dataset)
+        files[Path(hub.RESULTS_PATH)] = hub.hub_results(submissions, options.dataset)
     elif options.to == "model-card":
         card = options.out / "README.md"
-        files[Path(card.name)] = card_with_results(card, submissions, options.dataset)
+        files[Path(card.name)] = hub.card_with_results(card, submissions, options.dataset)
     elif options.to == "every-eval-ever":
         for submission in submissions:
             files |= every_eval_ever_files(submission, options.evaluator)
@@ -109,4 +107,4 @@ def _submit(options: argparse.Namespace) -> None:
         write_whole(options.out / path, content)
         print(options.out / path)
     if options.push:
-        print(push_results(submissions[0].model, *files.values()))
+        print(hub.push_results(submissions[0].model, *files.values()))

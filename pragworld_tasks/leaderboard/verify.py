@@ -7,8 +7,7 @@ document, the prompt and the settings of generation that the record's task and s
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -45,11 +44,12 @@ _RANDOM = ("low", "high")  # ends of intervals: NumPy's random numbers depend on
 
 
 class _Request(BaseModel):
-    """A request as lm-eval logs it: the prompt, and the continuation or settings of generation."""
+    """A request as lm-eval logs it: the prompt, and the continuation or settings of generation.
 
-    model_config = ConfigDict(extra="forbid")
+    The messages of a chat are logged as JSON in a list of one.
+    """
 
-    arg_0: Any
+    arg_0: str | list[str]
     arg_1: str | dict[str, Any]
 
 
@@ -60,21 +60,6 @@ class _Sample(LoggedSample):
 
     target: str
     arguments: dict[str, _Request]
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What a task asks for.
-
-    Attributes:
-        write_prompt: returns the prompt to a document.
-        choices: the continuations that are compared; empty where the model writes its answer.
-        score: returns the items of a document by metric, from what the model said.
-    """
-
-    write_prompt: Callable[[Mapping[str, Any]], str]
-    choices: Sequence[str]
-    score: Callable[[Mapping[str, Any], Sequence[Any]], Mapping[str, Any]]
 
 
 def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
@@ -99,8 +84,8 @@ def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
     }
 
 
-def verify(folder: Path) -> RunRecord:
-    """Check a submission and return its record.
+def verify(folder: Path) -> BoardRun:
+    """Check a submission and return its run.
 
     Args:
         folder: a folder with `record.json` and one file of samples.
@@ -133,7 +118,7 @@ def verify(folder: Path) -> RunRecord:
         first = min(differences, key=lambda difference: not difference.startswith("answers"))
         raise InputError(f"{path}: {first}; write it again with `pragworld-tasks submit`")
     _check_samples(record, documents, samples[0])
-    return record
+    return BoardRun(record.model.name, record, report, samples)
 
 
 def _check_repeatable(record: RunRecord) -> None:
@@ -172,80 +157,60 @@ def _check_samples(record: RunRecord, documents: Sequence[Document], path: Path)
     """Refuse samples that are not what the record's task and settings give."""
     from pragworld_tasks.evaluation.task_metrics import to_records
 
-    task, logged_documents = _task_of(record, path), to_records(documents)
-    around: tuple[str, str] | None = None
+    task, logged_documents = _task_settings(record, path), to_records(documents)
+    choices = task.get("doc_to_choice", [])
+    around: set[tuple[str, str]] = set()
     for where, content in read_json_lines(path):
         sample = validated(_Sample, content, where)
         check_logged(where, sample)
         document = logged_documents[sample.doc["row"]]
         if sample.doc != document:
             where.refuse(f"'doc' is not the document of row {document['row']} of the task")
-        if sample.target != document["answer"]:
-            where.refuse(f"'target' is {sample.target!r:.40}, not {document['answer']!r}")
-        if sample.filter != "none":
-            where.refuse(f"'filter' is {sample.filter!r:.40}, but our tasks have none")
-        _check_items(where, sample, task.score(document, _results(sample, task)))
-        if len(sample.arguments) != (len(task.choices) or 1):
+        if (sample.target, sample.filter) != (document["answer"], "none"):
+            where.refuse("'target' is not the gold answer, or 'filter' is not none")
+        results = sample.filtered_resps
+        if choices:  # lm-eval logs likelihoods as text
+            results = [(float(likelihood), is_greedy) for likelihood, is_greedy in results]
+        items = json.loads(json.dumps(task["process_results"](document, results)))
+        for name, value in (sample.model_extra or {}).items():
+            if name in items and value != items[name]:
+                where.refuse(f"{name!r} is {value!r:.40}, but by the response {items[name]}")
+        if len(sample.arguments) != (len(choices) or 1):
             where.refuse(f"{len(sample.arguments)} requests, but the task has another number")
-        prompt = task.write_prompt(document)
         for number, request in enumerate(sample.arguments.values()):
-            text = _prompt_text(request.arg_0)
-            before, found, behind = text.partition(prompt.strip())  # a chat template may strip it
-            around = around or (before, behind)
-            if not found or (before, behind) != around:
-                where.refuse(
-                    "the prompt is not the task's, or has other text around it than the first has"
-                )
-            _check_system_prompt(where, record, text, prompt)
-            asked = request.arg_1
+            around.add(_around_prompt(where, record, request, task["doc_to_text"](document)))
+            if len(around) > 1:
+                where.refuse("other text stands around the prompt than around the first")
             # lm-eval puts a space before a continuation, unless a chat template was applied.
-            expected = task.choices[number] if task.choices else record.environment.generation
-            if (asked.removeprefix(" ") if isinstance(asked, str) else asked) != expected:
+            asked = request.arg_1
+            asked = asked.removeprefix(" ") if isinstance(asked, str) else asked
+            expected = choices[number] if choices else record.environment.generation
+            if asked != expected:
                 where.refuse(f"asked for {asked!r:.80}, but task and record say {expected!r:.80}")
 
 
-def _results(sample: _Sample, task: _Task) -> list[Any]:
-    """Return what the model said, as the task scores it: lm-eval logs likelihoods as text."""
-    if not task.choices:
-        return sample.filtered_resps
-    return [(float(likelihood), is_greedy) for likelihood, is_greedy in sample.filtered_resps]
-
-
-def _check_items(where: Where, sample: _Sample, items: Mapping[str, Any]) -> None:
-    """Refuse scores of a document that its response does not give."""
-    logged, computed = sample.model_extra or {}, json.loads(json.dumps(items))  # JSON has no tuples
-    for name in items:
-        if name in logged and logged[name] != computed[name]:
-            where.refuse(f"{name!r} is {logged[name]!r:.40}, but by the response {computed[name]}")
-
-
-def _check_system_prompt(where: Where, record: RunRecord, text: str, prompt: str) -> None:
-    """Refuse a prompt without the system prompt that the record names, or with another text."""
-    instruction = record.environment.system_instruction or ""
-    if record.model.chat_template:
-        if instruction.strip() not in text or text == prompt:
-            where.refuse(f"the prompt lacks the chat template or system prompt that {RECORD} names")
-    elif text != instruction + prompt:
+def _around_prompt(
+    where: Where, record: RunRecord, request: _Request, prompt: str
+) -> tuple[str, str]:
+    """Return what stands before and behind the task's prompt, and refuse what the record lacks."""
+    text, instruction = request.arg_0, record.environment.system_instruction or ""
+    if isinstance(text, list):
+        text = "".join(text)
+        prompt, instruction = (
+            json.dumps(part, ensure_ascii=False)[1:-1] for part in (prompt, instruction)
+        )
+    before, found, behind = text.partition(prompt.strip())  # a chat template may strip it
+    if not found:
+        where.refuse("the prompt is not the task's")
+    if not record.model.chat_template and text != instruction + prompt:
         where.refuse(f"around the prompt stands something else than {RECORD} names")
+    if record.model.chat_template and (text == prompt or instruction.strip() not in before):
+        where.refuse(f"the prompt lacks the chat template or system prompt that {RECORD} names")
+    return before, behind
 
 
-def _prompt_text(logged: object) -> str:
-    """Return the prompt of a logged request; each message of a chat begins with its role.
-
-    lm-eval logs text, or the messages as JSON in a list of one.
-
-    Examples:
-        >>> _prompt_text(['[{"role": "user", "content": "Is it?"}]'])
-        'user: Is it?'
-    """
-    if isinstance(logged, list) and logged and isinstance(logged[0], str):
-        messages = json.loads(logged[0])
-        return "\n".join(f"{message['role']}: {message['content']}" for message in messages)
-    return str(logged)
-
-
-def _task_of(record: RunRecord, samples: Path) -> _Task:
-    """Return what a task asks for, from the task's own file.
+def _task_settings(record: RunRecord, samples: Path) -> dict[str, Any]:
+    """Return the settings of the record's task, from the task's own file.
 
     The name comes from a stranger. Only one of our tasks is ever loaded: reading a task's file runs
     the code that it names.
@@ -255,8 +220,7 @@ def _task_of(record: RunRecord, samples: Path) -> _Task:
     task = record.environment.task
     if task not in task_descriptions() or task != task_and_date(samples)[0]:
         raise InputError(f"{samples}: not samples of the task {task!r:.80}, which {RECORD} names")
-    settings = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True)
+    settings: dict[str, Any] = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True)
     if not callable(settings.get("doc_to_text")):
         raise InputError(f"{samples}: {task} is not a task with questions")
-    choices = settings.get("doc_to_choice", [])
-    return _Task(settings["doc_to_text"], choices, settings["process_results"])
+    return settings

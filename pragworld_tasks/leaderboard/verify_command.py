@@ -18,30 +18,24 @@ def add_verify(commands: Commands) -> None:
         "where something differs.",
         example="pragworld-tasks verify leaderboard/submissions/*",
     )
-    command.add_argument(
-        "folders",
-        nargs="+",
-        type=Path,
-        metavar="FOLDER",
-        help="folders that `submit --to leaderboard` wrote",
-    )
+    command.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="submissions")
 
 
 def _verify(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.leaderboard.verify import verify
-    from pragworld_tasks.text import format_percent
 
     failed = 0
     for folder in options.folders:
         try:
-            record = verify(folder)
+            run = verify(folder)
         except (InputError, RecursionError) as error:  # JSON can be nested too deeply to walk
             failed += 1
             print(f"{folder}: refused: {' '.join(str(error).split())}")
         else:
-            metric = "robust_acc" if "robust_acc" in record.metrics else "acc"
-            percent = format_percent(record.metrics[metric].percent)
-            print(f"{folder}: {record.model.name}, {record.data.split}: {metric} {percent} %")
+            percent = run.report.metrics[run.main_metric].percent
+            print(
+                f"{folder}: {run.name}, {run.record.data.split}: {run.main_metric} {percent:.2f} %"
+            )
     if failed:
         raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

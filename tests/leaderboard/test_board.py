@@ -44,13 +44,13 @@ from pragworld_tasks.layers.page import color_of
 from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.leaderboard import pages
 from pragworld_tasks.leaderboard.boards import Board, make_boards
-from pragworld_tasks.leaderboard.calibration import calibrate
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.pages import render_site
 from pragworld_tasks.leaderboard.published_figures import published_rows
 from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
+from pragworld_tasks.leaderboard.run_page import calibrate
 from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
-from pragworld_tasks.leaderboard.site_folder import check_site_folder, write_site
+from pragworld_tasks.leaderboard.site_folder import write_site
 from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
 
 
@@ -227,7 +227,7 @@ def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
         record = to_record(report, ModelRecord(name=name))
         runs.append(BoardRun(name, record, score(documents, record.predictions)))
     (board,) = make_boards(runs)
-    write_site(render_site([board]), tmp_path / "site")
+    write_site(render_site([board]), tmp_path / "site", overwrite=False)
     data = _Page(tmp_path / "site" / f"{board.slug}-compare.html").data()
     assert data["numbers"] == [-7, 3, 13]
     assert dict(zip(data["runs"], data["right"], strict=True)) == {
@@ -553,17 +553,16 @@ def test_runs_of_one_name_have_pages_of_their_own(board: Board) -> None:
 
 def test_only_a_folder_that_it_wrote_is_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "site"
-    write_site([("index.html", "first"), ("old.html", "")], out)
+    write_site([("index.html", "first"), ("old.html", "")], out, overwrite=False)
     with pytest.raises(InputError, match="exists; pass --overwrite"):
-        check_site_folder(out, overwrite=False)
+        write_site([], out, overwrite=False)
     (out / "notes.txt").write_text("mine")
-    check_site_folder(out, overwrite=True)
-    write_site([("index.html", "second")], out)
+    write_site([("index.html", "second")], out, overwrite=True)
     assert (out / "index.html").read_text() == "second"
     assert not (out / "old.html").exists()
     assert (out / "notes.txt").read_text() == "mine"
     with pytest.raises(InputError, match="is no site that `board` wrote; pass another folder"):
-        check_site_folder(tmp_path, overwrite=True)
+        write_site([], tmp_path, overwrite=True)
 
 
 def test_the_command_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
