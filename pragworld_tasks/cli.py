@@ -3,8 +3,7 @@
 import argparse
 from importlib.metadata import version
 
-from pragworld_tasks.authoring.author_command import add_author
-from pragworld_tasks.authoring.review_command import add_author_review
+from pragworld_tasks.authoring.commands import add_author, add_review
 from pragworld_tasks.command_line import add_commands, run_command
 from pragworld_tasks.data.commands import add_data
 from pragworld_tasks.dialogues.command import add_generate
@@ -21,7 +20,7 @@ from pragworld_tasks.text_alterations.command import add_alter
 _GROUPS = {
     "set up": (add_link, add_path, add_data),
     "evaluate": (add_score, add_board),
-    "make data": (add_generate, add_alter, add_author, add_author_review),
+    "make data": (add_generate, add_alter, add_author, add_review),
     "sensitivity to wording": (add_collect, add_decompose, add_paraphrase),
     "publish": (add_verify, add_submit),
 }

@@ -7,9 +7,6 @@ writes conversations in the style of `plain_talk`, and answers questions by what
 reply depends on the request and on how many equal ones were answered before it, so samples differ,
 and the order in which different requests come in does not matter.
 
-The model `always-yes` answers every question with yes. The model `parrot` repeats the last thing
-that was said, and calls that a yes.
-
 The log has a line for each request and one for each that was answered.
 """
 
@@ -24,12 +21,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import plain_talk
 from servers import JsonHandler, LocalServer
 
-from pragworld_tasks.authoring.prompts import Prompts
+from pragworld_tasks.authoring.stages import read_prompts
 from pragworld_tasks.dialogues.sentences import NUMBERS
 from pragworld_tasks.dialogues.vocabulary import Names
 
@@ -51,21 +49,23 @@ class PlayedModel:
         self.wrong, self.malformed = wrong, malformed
         self.invented, self.careless = invented, careless
 
-    def reply(self, model: str, user: str, draw: random.Random) -> str:
+    def reply(self, user: str, draw: random.Random) -> str:
         """Return the reply to a message."""
         name, slots = read_prompt(user)
         play: Callable[[Slots, random.Random], dict[str, Any]]
-        play = {
-            "entities": self._entities,
-            "new_entities": self._new_entities,
-            "conversation": self._conversation,
-            "alteration": self._alteration,
-            "question": self._question,
-            "label": self._label,
-        }[name.partition(".")[0]]
+        play = next(
+            play
+            for start, play in {
+                "entities_new": self._new_entities,
+                "entities": self._entities,
+                "conversation": self._conversation,
+                "alteration": self._alteration,
+                "question": self._question,
+                "label": self._label,
+            }.items()
+            if name.startswith(start)
+        )
         reply = play(slots, draw)
-        if name == "label":
-            reply = _as_member(model, slots, reply)
         text = json.dumps(reply)
         if draw.random() < self.malformed:
             return draw.choice((text[: len(text) * 2 // 3], f"[{text[1:-1]}]", "I cannot do that."))
@@ -135,7 +135,7 @@ class PlayedModel:
                     f"Does {agent} know where the {draw.choice(_names_in(context).things)} are?",
                 )
             )
-        return {"type": kind, "question": question}
+        return {"question": question}
 
     def _label(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
         context, question = slots["conversation"], slots["question"]
@@ -150,23 +150,14 @@ class PlayedModel:
         return {"answer": answer, "quote": quote}
 
 
-def _as_member(model: str, slots: Slots, reply: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply of a model that answers without reading, if it is one."""
-    last = slots["conversation"].rpartition(": ")[2]
-    if "parrot" in model:
-        is_denied = re.search(r"\b(?:No|not|never)\b|n't", last)
-        return {"answer": "no" if is_denied else "yes", "quote": last}
-    return {**reply, "answer": "yes", "quote": last} if "always-yes" in model else reply
-
-
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     """Return a pattern for the user's message of each prompt, with a group for each slot."""
     patterns = []
-    for name, template in Prompts.read().templates.items():
+    for name, prompt in read_prompts().items():
         seen: set[str] = set()
         pattern = ""
-        for text, slot in re.findall(r"(.*?)(?:\{([a-z][a-z_0-9]*)\}|\Z)", template.user, re.S):
+        for text, slot, *_ in Formatter().parse(prompt.user):
             pattern += re.escape(text)
             if slot:
                 pattern += f"(?P={slot})" if slot in seen else f"(?P<{slot}>.*?)"
@@ -178,14 +169,11 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
 def read_prompt(user: str) -> tuple[str, Slots]:
     """Return the name of the prompt that a message is from, and what is in its slots.
 
-    A request to repair a malformed reply is the request that the reply was to.
-
     Raises:
         ValueError: It is from none of our prompts.
     """
-    asked = user.partition("\n\nYou replied:\n")[0]
     for name, pattern in _patterns():
-        if match := pattern.fullmatch(asked):
+        if match := pattern.fullmatch(user):
             return name, match.groupdict()
     raise ValueError(f"not one of our prompts: {user}")
 
@@ -302,12 +290,11 @@ class Handler(JsonHandler):
         _, user = (message["content"] for message in body["messages"])
         content = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         name = read_prompt(user)[0]
-        schema = body.get("response_format", {}).get("json_schema", {}).get("name")
         with server.lock:
             attempt = server.asked[content]
             server.asked[content] += 1
             failure = self._failure(random.Random(f"{content} {attempt}").random())
-            server.log(request=content, prompt=name, model=model, schema=schema, failure=failure)
+            server.log(request=content, prompt=name, model=model, failure=failure)
             if not failure:
                 number = server.answered[content]
                 server.answered[content] += 1
@@ -317,7 +304,7 @@ class Handler(JsonHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         else:
-            text = server.model.reply(model, user, random.Random(f"{content} draw {number}"))
+            text = server.model.reply(user, random.Random(f"{content} draw {number}"))
             with server.lock:
                 server.log(answered=content, number=number, text=text)
             self.complete(text, len(user.split()))

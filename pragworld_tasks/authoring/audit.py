@@ -1,462 +1,203 @@
-"""Stage 6: what an authoring run has made, and what speaks against it.
+"""Stage 6: a report of what an authoring run has made, and what speaks against it.
 
-The audit is a function of the run's records. It holds the balance of the labels, the panel's
-agreement, shortcuts that words alone give, copies, overlap with the manual split, and what was
-dropped. Where there are too few documents to tell, it says so.
+It holds the balance of the labels, how far the panel agrees, shortcuts that words alone give,
+overlap with the manual split, documents in review, and what was dropped.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-from pragworld_tasks.authoring.agreement import (
-    LEAST_VOTES,
-    MemberRating,
-    PairAgreement,
-    fleiss_kappa,
-    labelled_groups,
-    pair_agreements,
-    panel_answer,
-    rate_members,
+from pragworld_tasks.authoring.checks import MOST_SHARED, shared_part, word_grams
+from pragworld_tasks.authoring.labels import (
+    REJECTED,
+    LabelledDocument,
+    failed_votes_text,
     vote_label,
 )
-from pragworld_tasks.authoring.conversations import (
-    MOST_SHARED,
-    Grams,
-    larger_shared_part,
-    word_grams,
-)
-from pragworld_tasks.authoring.decisions import is_in_review
-from pragworld_tasks.authoring.folder import StageRecords
-from pragworld_tasks.authoring.outputs import DocumentPlace, LeftOutDocument, select_documents
-from pragworld_tasks.authoring.panel import lost_votes_text
-from pragworld_tasks.authoring.records import (
-    AuthoredVariant,
-    AuthoringRecord,
-    Dropped,
-    Label,
-    Stage,
-    Vote,
-)
 from pragworld_tasks.authoring.shortcuts import LEAST_GROUPS, ShortcutCheck, check_shortcuts
-from pragworld_tasks.data.breakdowns import (
-    LENGTH_BUCKETS,
-    NOT_ALTERED,
-    QUESTION_TYPES,
-    context_length,
-)
-from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
-from pragworld_tasks.data.sources import locate, read_split
-from pragworld_tasks.text import join_names
+from pragworld_tasks.authoring.stages import Dropped
+from pragworld_tasks.data.breakdowns import BREAKDOWNS
+from pragworld_tasks.data.documents import Document
+from pragworld_tasks.text import markdown_table
 
-LEAST_OF_CLASS = 30  # labels of a class below which its share of yes tells nothing
+LEAST_OF_CLASS = 30  # documents of a class below which its share of yes tells nothing
 EVEN = (0.35, 0.65)  # shares of yes that pass for balanced
-
-Breakdown = Literal["question type", "alteration", "effect", "length"]
-
-
-class ClassCount(AuthoringRecord):
-    """The documents of one class.
-
-    Attributes:
-        breakdown: what they are classed by.
-        name: the class.
-        documents: the number of documents that the panel voted on.
-        labelled: how many of them have a label.
-        yes: how many have the label yes.
-        disputed: on how many the members that count disagree.
-    """
-
-    breakdown: Breakdown
-    name: str
-    documents: int
-    labelled: int
-    yes: int
-    disputed: int
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether one answer is much commoner than the other."""
-        return _is_uneven(self.yes, self.labelled)
+_SHOWN = 20  # items of a list
 
 
-class OpenDocument(DocumentPlace):
-    """A document in review, and why."""
-
-    reason: str
-
-
-class ContradictedLabel(DocumentPlace):
-    """A document whose given label the panel contradicts, whatever reviewers said of it since."""
-
-    given: Answer
-    panel: Answer
-
-
-class NearCopy(AuthoringRecord):
-    """Two conversations that share half of the sequences of four words of either, or more."""
-
-    conversation: int
-    other: int
-    shared: float
-
-
-class ManualOverlap(AuthoringRecord):
-    """A conversation that shares as much with a document of the manual split."""
-
-    conversation: int
-    row: int
-    shared: float
-
-
-class AbstentionCount(AuthoringRecord):
-    """How often a member abstained for a reason."""
-
-    member: int
-    reason: str
-    times: int
-
-
-class DropCount(AuthoringRecord):
-    """How often a stage dropped something for a reason."""
-
-    stage: Stage
-    reason: str
-    times: int
-
-
-class AuthoringAudit(AuthoringRecord):
-    """What an authoring run has made, and what speaks against it.
-
-    Attributes:
-        conversations: the number of conversations.
-        groups: those whose original and at least one variant have a label.
-        documents: the number of documents that the panel voted on.
-        labelled: how many have a label.
-        written: how many of them come out, in groups that have enough of them.
-        left_out: the others that have a label, and why.
-        yes: how many have the label yes.
-        rejected: how many were rejected in review.
-        reviewed: how many reviewers have decided about.
-        classes: the documents by class.
-        shortcuts: how often words alone give the right answer.
-        copies: documents with the same conversation and question.
-        near_copies: conversations that are much alike.
-        overlap: conversations that are much like one of the manual split; None if that was not
-            checked.
-        members: what the members' votes are worth.
-        abstentions: why members abstained.
-        lost_votes: how many votes failed for want of a reply, and why, in words.
-        pairs: how far each two members agree.
-        fleiss: Fleiss' kappa of the labels of the members that count; None if it is not defined.
-        in_review: the documents in review.
-        contradictions: the given labels that the panel contradicts.
-        dropped: what was dropped.
-        untold: what the audit cannot tell, in words.
-    """
-
-    conversations: int
-    groups: int
-    documents: int
-    labelled: int
-    written: int
-    left_out: tuple[LeftOutDocument, ...]
-    yes: int
-    rejected: int
-    reviewed: int
-    classes: tuple[ClassCount, ...]
-    shortcuts: tuple[ShortcutCheck, ...]
-    copies: tuple[tuple[DocumentPlace, ...], ...]
-    near_copies: tuple[NearCopy, ...]
-    overlap: tuple[ManualOverlap, ...] | None
-    members: tuple[MemberRating, ...]
-    abstentions: tuple[AbstentionCount, ...]
-    lost_votes: str
-    pairs: tuple[PairAgreement, ...]
-    fleiss: float | None
-    in_review: tuple[OpenDocument, ...]
-    contradictions: tuple[ContradictedLabel, ...]
-    dropped: tuple[DropCount, ...]
-    untold: tuple[str, ...]
-
-    @property
-    def is_uneven(self) -> bool:
-        """Whether one answer is much commoner than the other."""
-        return _is_uneven(self.yes, self.labelled)
-
-
-# The audit ----------------------------------------------------------------------------------------
-
-
-class _VotedDocument(NamedTuple):
-    """A document that the panel voted on."""
-
-    label: Label
-    variant: AuthoredVariant
-    question: str
-    type: str
-    effect: Effect | None
-
-    @property
-    def place_fields(self) -> dict[str, Any]:
-        """The fields of its `DocumentPlace`."""
-        variant = self.variant
-        return {
-            "conversation": variant.conversation,
-            "variant": variant.variant,
-            "row": variant.row,
-        }
-
-
-def audit_records(
-    records: StageRecords, manual: Sequence[Document] | None = None, agree: int | None = None
-) -> AuthoringAudit:
-    """Return the audit of a run.
+def audit_report(
+    labelled: Sequence[LabelledDocument],
+    documents: Sequence[Document],
+    dropped: Iterable[Dropped],
+    manual: Sequence[Document] | None,
+) -> str:
+    """Return the audit of a run in Markdown.
 
     Args:
-        records: the records of all stages; the labels as they are after review.
-        manual: the documents of the manual split, to look for overlap with; None if they are not
-            on this machine, empty if they are what was labelled.
-        agree: how many votes have to be the same, as in `agreement.panel_answer`.
+        labelled: What the panel voted on, with labels as they are after review.
+        documents: The documents that come out.
+        dropped: What did not pass a check.
+        manual: The manual split, to look for overlap with it; None if it is not on this machine,
+            empty if it is what was labelled.
     """
-    voted = _voted(records)
-    labelled = [document for document in voted if document.label.answer]
-    ballots = [label.votes for label in records.labels]
-    selection = select_documents(records)
-    members = rate_members(ballots)
-    kept = [member.member for member in members if not member.set_aside]
-    originals = {
-        variant.conversation: word_grams(variant.context)
-        for variant in records.variants
-        if variant.variant == 0
-    }
-    near_copies = tuple(_near_copies(originals))
-    group = _joined_groups(originals, near_copies)
-    shortcuts = check_shortcuts(
-        {
-            "question and conversation": [
-                (document.question, document.variant.context) for document in labelled
-            ],
-            "question": [(document.question,) for document in labelled],
-        },
-        [document.label.answer for document in labelled if document.label.answer],
-        [group[document.label.conversation] for document in labelled],
-    )
-    return AuthoringAudit(
-        conversations=len(records.conversations),
-        groups=len(labelled_groups(records.labels)),
-        documents=len(voted),
-        labelled=len(labelled),
-        written=selection.documents,
-        left_out=selection.left_out,
-        yes=sum(document.label.answer == "yes" for document in labelled),
-        rejected=sum(label.answer is None and not is_in_review(label) for label in records.labels),
-        reviewed=sum(bool(label.reviewers) for label in records.labels),
-        classes=tuple(_classes(voted, kept)),
-        shortcuts=shortcuts,
-        copies=tuple(_copies(voted)),
-        near_copies=near_copies,
-        overlap=tuple(_overlap(originals, manual)) if manual else None,
-        members=members,
-        abstentions=tuple(_abstention_counts(ballots)),
-        lost_votes=lost_votes_text(records.labels),
-        pairs=pair_agreements(ballots, members),
-        fleiss=fleiss_kappa([[vote_label(votes[member]) for member in kept] for votes in ballots]),
-        in_review=tuple(
-            OpenDocument(**document.place_fields, reason=document.label.reason)
-            for document in voted
-            if is_in_review(document.label)
-        ),
-        contradictions=tuple(_contradictions(voted, members, agree)),
-        dropped=tuple(_drop_counts(records.dropped)),
-        untold=tuple(_untold(members, len(ballots), bool(shortcuts), manual is not None)),
-    )
-
-
-def local_manual_split() -> list[Document] | None:
-    """Return the documents of the manual split if it is on this machine; nothing is downloaded.
-
-    Raises:
-        InputError: Its file is there, but malformed.
-    """
-    location = locate("manual")
-    return read_split("manual", location.path) if location else None
-
-
-def _voted(records: StageRecords) -> list[_VotedDocument]:
-    answers = {label.place: label.answer for label in records.labels}
-    voted = []
-    for label in records.labels:
-        variant, question = records.document_at(label.place)
-        original = answers.get((label.conversation, 0))
-        effect: Effect | None = None
-        if variant.alteration and original and label.answer:
-            effect = "invariant" if label.answer == original else "flip"
-        voted.append(_VotedDocument(label, variant, question.text, question.type, effect))
-    return voted
-
-
-def _classes(voted: Sequence[_VotedDocument], kept: Sequence[int]) -> Iterable[ClassCount]:
-    names: list[tuple[Breakdown, Sequence[str]]] = [
-        ("question type", sorted({document.type for document in voted}, key=_type_order)),
-        ("alteration", (*ALTERATIONS, NOT_ALTERED)),
-        ("effect", ("flip", "invariant")),
-        ("length", LENGTH_BUCKETS),
+    shortcuts = check_shortcuts(documents)
+    classes = _classes(documents)
+    overlap = list(_overlap(documents, manual or ()))
+    findings = list(_findings(labelled, classes, shortcuts, overlap))
+    in_review = [
+        f"{voted.place}: {label.reason}" for voted, label in labelled if label.is_in_review
     ]
-    for breakdown, classes in names:
-        for name in classes:
-            members = [document for document in voted if _class(document, breakdown) == name]
-            if members:
-                yield ClassCount(
-                    breakdown=breakdown,
-                    name=name,
-                    documents=len(members),
-                    labelled=sum(document.label.answer is not None for document in members),
-                    yes=sum(document.label.answer == "yes" for document in members),
-                    disputed=sum(_is_disputed(document.label, kept) for document in members),
-                )
+    votes = [vote for voted, _ in labelled for vote in voted.votes]
+    problems = [(vote.problem.partition(" (")[0], vote.model) for vote in votes if vote.problem]
+    sections = [
+        "# Audit\n",
+        _summary(labelled, documents),
+        *_list("What speaks against them", findings or ["nothing that this audit looks for"]),
+        *_list("What this audit cannot tell", _untold(shortcuts, manual)),
+        *_list("In review", in_review),
+        *_list("Overlap with the manual split", overlap),
+        *(_balance(name, members) for name, members in classes.items()),
+        *_counts("Why members abstained", problems, "member"),
+        *_counts(
+            "What was dropped (`dropped.jsonl` has the texts)",
+            [(record.reason, record.stage) for record in dropped],
+            "stage",
+        ),
+    ]
+    return "\n".join(sections).rstrip() + "\n"
 
 
-def _type_order(name: str) -> tuple[int, str]:
-    return QUESTION_TYPES.index(name) if name in QUESTION_TYPES else -1, name
-
-
-def _class(document: _VotedDocument, breakdown: Breakdown) -> str | None:
-    match breakdown:
-        case "question type":
-            return document.type
-        case "alteration":
-            return document.variant.alteration or NOT_ALTERED
-        case "effect":
-            return document.effect
-        case "length":
-            return context_length(document.variant.context)
-
-
-def _is_disputed(label: Label, kept: Sequence[int]) -> bool:
-    return len({vote_label(label.votes[member]) for member in kept} - {None}) > 1
-
-
-def _copies(voted: Sequence[_VotedDocument]) -> Iterable[tuple[DocumentPlace, ...]]:
-    """Yield the documents that have the same conversation and question, apart from white space."""
-    places = defaultdict(list)
-    for document in voted:
-        texts = (document.variant.context, document.question)
-        place = DocumentPlace(**document.place_fields)
-        places[tuple(" ".join(text.casefold().split()) for text in texts)].append(place)
-    return (tuple(same) for same in places.values() if len(same) > 1)
-
-
-def _near_copies(conversations: dict[int, Grams]) -> Iterable[NearCopy]:
-    having: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, grams in conversations.items():
-        alike = {other for gram in grams for other in having[gram]}
-        for other in sorted(alike):
-            shared = larger_shared_part(grams, conversations[other])
-            if shared >= MOST_SHARED:
-                yield NearCopy(conversation=number, other=other, shared=shared)
-        for gram in grams:
-            having[gram].append(number)
-
-
-def _joined_groups(conversations: Iterable[int], near_copies: Iterable[NearCopy]) -> dict[int, int]:
-    """Return a group for each conversation: an answer must not be learned from a copy either."""
-    group = {number: number for number in conversations}
-
-    def find_group(number: int) -> int:
-        while group[number] != number:
-            number = group[number]
-        return number
-
-    for pair in near_copies:
-        group[find_group(pair.conversation)] = find_group(pair.other)
-    return {number: find_group(number) for number in group}
-
-
-def _overlap(
-    conversations: dict[int, Grams], manual: Sequence[Document]
-) -> Iterable[ManualOverlap]:
-    """Yield the conversations that are like an original of the manual split, and the likest."""
-    known = {
-        document.row: word_grams(document.context) for document in manual if document.is_original
-    }
-    for number, grams in conversations.items():
-        shared, row = max(
-            ((larger_shared_part(grams, others), row) for row, others in known.items()),
-            default=(0.0, 0),
-        )
-        if shared >= MOST_SHARED:
-            yield ManualOverlap(conversation=number, row=row, shared=shared)
-
-
-def _contradictions(
-    voted: Sequence[_VotedDocument], members: Sequence[MemberRating], agree: int | None
-) -> Iterable[ContradictedLabel]:
-    for document in voted:
-        label = document.label
-        answer = panel_answer(label.votes, members, agree).answer
-        if label.given and answer and answer != label.given:
-            yield ContradictedLabel(**document.place_fields, given=label.given, panel=answer)
-
-
-def _abstention_counts(ballots: Iterable[Sequence[Vote]]) -> Iterable[AbstentionCount]:
-    counts = Counter(
-        (vote.member, vote.problem.partition(" (")[0])  # without the details of this one
-        for votes in ballots
-        for vote in votes
-        if vote.answer is None
+def _summary(labelled: Sequence[LabelledDocument], documents: Sequence[Document]) -> str:
+    labels = [document.label for document in labelled]
+    agreed = sum(
+        len({vote_label(vote) for vote in voted.votes if vote.answer}) == 1 for voted, _ in labelled
     )
-    for (member, reason), times in sorted(counts.items()):
-        yield AbstentionCount(member=member, reason=reason, times=times)
+    return (
+        f"The panel voted on {len(labels)} documents: "
+        f"{sum(label.answer is not None for label in labels)} have a label, "
+        f"{sum(label.is_in_review for label in labels)} are in review, and "
+        f"{sum(label.reason == REJECTED for label in labels)} were rejected in review. Reviewers "
+        f"decided about {sum(bool(label.reviewer) for label in labels)}. All votes cast agree on "
+        f"{_percent(agreed, len(labels))} % of the documents. `documents.jsonl` has "
+        f"{len(documents)} documents in {len({document.group for document in documents})} groups, "
+        f"{_percent_of_yes(documents)} % of them yes: those with a label that repeat no other, in "
+        "groups whose original and at least one variant have one.\n"
+    )
 
 
-def _drop_counts(dropped: Iterable[Dropped]) -> Iterable[DropCount]:
-    counts = Counter((record.stage, record.reason) for record in dropped)
-    for (stage, reason), times in counts.items():
-        yield DropCount(stage=stage, reason=reason, times=times)
+def _findings(
+    labelled: Sequence[LabelledDocument],
+    classes: dict[str, dict[str, list[Document]]],
+    shortcuts: Iterable[ShortcutCheck],
+    overlap: Sequence[str],
+) -> Iterator[str]:
+    """Yield what speaks against the documents, in words."""
+    if failed := failed_votes_text(document.voted for document in labelled):
+        yield failed
+    reasons = [document.label.reason for document in labelled]
+    if contradicted := sum(reason.startswith("the panel says") for reason in reasons):
+        yield f"The panel contradicts {contradicted} given labels."
+    for check in shortcuts:
+        if check.is_shortcut:
+            low, high = (_percent(end, 1) for end in check.interval)
+            yield (
+                f"The words of the {check.texts} alone give {_percent(check.accuracy, 1)} % of the "
+                f"answers (95% interval {low} to {high}); 50 % would be none."
+            )
+    for breakdown, members_of in classes.items():
+        for name, members in members_of.items():
+            if _is_uneven(members):
+                share = _percent_of_yes(members)
+                yield f"{share} % of the labels are yes where the {breakdown} is {name}."
+    if overlap:
+        yield f"{len(overlap)} conversations overlap with the manual split."
 
 
-def _untold(
-    members: Sequence[MemberRating], documents: int, has_shortcuts: bool, has_manual: bool
-) -> Iterable[str]:
-    if not has_shortcuts:
+def _untold(shortcuts: Sequence[ShortcutCheck], manual: Sequence[Document] | None) -> Iterator[str]:
+    if not shortcuts:
         yield (
-            "Whether words alone give the answers: that takes labels in at least "
-            f"{LEAST_GROUPS} groups, some of them yes and some no."
+            f"Whether words alone give the answers: that takes labels in at least {LEAST_GROUPS} "
+            "groups, some of them yes and some no."
         )
-    if not has_manual:
+    if manual is None:
         yield (
             "Whether conversations overlap with the manual split: its file is not on this machine "
             "(`pragworld-tasks data fetch manual`)."
         )
-    unrated = [
-        member.name for member in members if member.informedness is None and not member.set_aside
+    yield "Errors that members of the panel share: they look like agreement. Read some labels."
+
+
+# Balance ------------------------------------------------------------------------------------------
+
+
+def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[Document]]]:
+    """Return the documents of each class, by what they are classed by."""
+    breakdowns = {
+        **BREAKDOWNS,
+        "effect": (lambda document: document.effect, ("flip", "invariant")),
+    }
+    return {
+        breakdown: {
+            name: members
+            for name in names
+            if (members := [document for document in documents if class_of(document) == name])
+        }
+        for breakdown, (class_of, names) in breakdowns.items()
+        if documents
+    }
+
+
+def _balance(breakdown: str, classes: dict[str, list[Document]]) -> str:
+    rows = [
+        [name, str(len(members)), _percent_of_yes(members)] for name, members in classes.items()
     ]
-    if unrated and documents:
-        yield (
-            f"Whether the votes of {join_names(unrated)} carry information: that takes two other "
-            "members at least, and ten documents that most of them call yes and ten that they "
-            "call no."
-        )
-    kept = len([member for member in members if not member.set_aside])
-    if members and kept < LEAST_VOTES:
-        yield (
-            f"Whether labels that rest on {kept} of {len(members)} members are right: where each "
-            "errs on a tenth of the documents, so do more than a hundredth of these labels. Add "
-            "members."
-        )
-    if len({member.model for member in members}) == 1 and len(members) > 1:
-        yield (
-            "Whether the panel errs: all members are samples of one model, and what it misreads, "
-            "they all misread. Read a sample of the labels, or add other models."
-        )
-    elif members:
-        yield (
-            "Errors that members share, as models of one family do: they look like agreement. "
-            "Read a sample of the labels."
-        )
+    return markdown_table(f"## By {breakdown}", [breakdown, "documents", "% yes"], rows)
 
 
-def _is_uneven(yes: int, labels: int) -> bool:
-    low, high = EVEN
-    return labels >= LEAST_OF_CLASS and not low <= yes / labels <= high
+def _percent_of_yes(documents: Sequence[Document]) -> str:
+    return _percent(sum(document.answer == "yes" for document in documents), len(documents))
+
+
+def _is_uneven(documents: Sequence[Document]) -> bool:
+    yes, size = sum(document.answer == "yes" for document in documents), len(documents)
+    return size >= LEAST_OF_CLASS and not EVEN[0] <= yes / size <= EVEN[1]
+
+
+def _overlap(documents: Iterable[Document], manual: Iterable[Document]) -> Iterator[str]:
+    """Yield the conversations that are like an original of the manual split, and the likest."""
+    known = {
+        document.row: word_grams(document.context) for document in manual if document.is_original
+    }
+    for document in documents if known else ():
+        if document.is_original:
+            grams = word_grams(document.context)
+            shared, row = max((shared_part(grams, others), row) for row, others in known.items())
+            if shared >= MOST_SHARED:
+                yield (
+                    f"conversation {document.group} shares {_percent(shared, 1)} % of the "
+                    f"sequences of four words with row {row}"
+                )
+
+
+# Markdown -----------------------------------------------------------------------------------------
+
+
+def _list(title: str, items: Iterable[str]) -> Iterator[str]:
+    """Yield a section with a list, the first items of it; nothing without items."""
+    items = list(items)
+    if items:
+        yield f"## {title}\n"
+        yield from (f"- {item}" for item in items[:_SHOWN])
+        yield f"- … and {len(items) - _SHOWN} more\n" if len(items) > _SHOWN else ""
+
+
+def _counts(title: str, items: Iterable[tuple[str, str]], header: str) -> Iterator[str]:
+    """Yield a table of reasons and how often each occurs, the commonest first; or nothing."""
+    counts = Counter(items)
+    if counts:
+        rows = [[reason, other, str(times)] for (reason, other), times in counts.most_common()]
+        yield markdown_table(f"## {title}", ["reason", header, "times"], rows)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f}" if whole else "-"

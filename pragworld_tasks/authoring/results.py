@@ -1,62 +1,139 @@
-"""The files that people read and use: documents, audit, report and review page."""
+"""The folder of an authoring run: what was voted on and dropped, and the files made of that."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from pragworld_tasks.authoring.audit import audit_records, local_manual_split
-from pragworld_tasks.authoring.audit_report import audit_markdown
-from pragworld_tasks.authoring.decisions import REVIEWS, Review, current_reviews, reviewed_labels
-from pragworld_tasks.authoring.folder import RUN_FILE, RunState, StageRecords, stage_files
-from pragworld_tasks.authoring.outputs import write_document_files
-from pragworld_tasks.authoring.review import PAGE, REPORT, page_of
-from pragworld_tasks.data.documents import Document
-from pragworld_tasks.files import write_files
+from pragworld_tasks.authoring.audit import audit_report
+from pragworld_tasks.authoring.labels import Decision, LabelledDocument, label_documents
+from pragworld_tasks.authoring.pipeline import AuthoredDocuments
+from pragworld_tasks.authoring.review import review_page
+from pragworld_tasks.authoring.stages import AuthoringRecord, Dropped, VotedDocument
+from pragworld_tasks.data.document_files import write_documents
+from pragworld_tasks.data.documents import Document, Effect
+from pragworld_tasks.data.sources import locate, read_split
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import read_json_lines, write_whole
+from pragworld_tasks.text import line_changes
+
+JOURNAL, VOTES, DROPPED = "replies.jsonl", "votes.jsonl", "dropped.jsonl"
+DOCUMENTS, REPORT, PAGE = "documents.jsonl", "report.md", "review.html"
+
+
+def check_is_authored(folder: Path) -> None:
+    """Refuse a folder that is neither new nor an authoring run's; the journal has its settings."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / JOURNAL).exists():
+        raise InputError(f"{folder}: has other files than an `author` run's; choose another folder")
+
+
+def write_votes(folder: Path, made: AuthoredDocuments) -> None:
+    """Write what a run's requests have led to; what follows from that, `write_results` writes."""
+    _write_lines(folder / VOTES, made.documents)
+    _write_lines(folder / DROPPED, made.dropped)
+
+
+def read_votes(folder: Path) -> AuthoredDocuments:
+    """Read what `write_votes` wrote.
+
+    Raises:
+        InputError: The folder is not that of an `author` run that has finished.
+    """
+    if not (folder / DROPPED).is_file():
+        raise InputError(f"{folder}: no {DROPPED} in it; pass the --out of a finished `author`")
+    return AuthoredDocuments(
+        [VotedDocument.model_validate(record) for record in _read_lines(folder / VOTES)],
+        [Dropped.model_validate(record) for record in _read_lines(folder / DROPPED)],
+    )
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    return (record for _, record in read_json_lines(path)) if path.stat().st_size else iter(())
+
+
+def _write_lines(path: Path, records: Iterable[AuthoringRecord]) -> None:
+    write_whole(path, "".join(record.model_dump_json() + "\n" for record in records).encode())
 
 
 def write_results(
-    folder: Path, panel_records: StageRecords, reviews: Sequence[Review], run: RunState
-) -> StageRecords:
-    """Write all files of a folder but the journals, and return the records as they are written.
+    folder: Path, made: AuthoredDocuments, decisions: Mapping[str, Decision]
+) -> tuple[list[LabelledDocument], list[Document]]:
+    """Write the documents, the audit and the review page of a folder.
 
-    Args:
-        folder: the folder.
-        panel_records: the records, with the panel's labels.
-        reviews: what reviewers have decided.
-        run: the run, which counts as finished once these files are there.
+    Returns:
+        What the panel voted on, with labels, and the documents that come out.
 
     Raises:
         InputError: A file cannot be written.
     """
-    reviews = current_reviews(panel_records, reviews)
-    labels = reviewed_labels(panel_records.labels, reviews)
-    records = replace(panel_records, labels=tuple(labels))
-    audit = audit_records(records, _foreign_documents(records), run.goal["agree"])
-    report = audit_markdown(audit)
-    contents = {
-        **stage_files(records),
-        "audit.json": (audit.model_dump_json(indent=2) + "\n").encode(),
-        REPORT: report.encode(),
-        PAGE: page_of(folder, records, reviews, report).encode(),
-        **({REVIEWS: _lines(reviews)} if reviews or (folder / REVIEWS).exists() else {}),
-        RUN_FILE: (run.model_dump_json(indent=2) + "\n").encode(),
-    }
-    # Files of two runs side by side would otherwise pass for one, if this is killed.
-    (folder / RUN_FILE).unlink(missing_ok=True)
-    write_document_files(records, folder)
-    write_files({folder / name: content for name, content in contents.items()}, overwrite=True)
-    return records
+    labelled = label_documents(made.documents, decisions)
+    documents = settled_documents(labelled)
+    report = audit_report(labelled, documents, made.dropped, _manual_split(made.documents))
+    write_documents(_records(documents), folder / DOCUMENTS, overwrite=True)
+    write_whole(folder / REPORT, report.encode())
+    write_whole(folder / PAGE, review_page(folder, labelled, report).encode())
+    return labelled, documents
 
 
-def _foreign_documents(records: StageRecords) -> Sequence[Document] | None:
-    """Return the manual split, to look for overlap with it; nothing if it is what was labelled."""
-    manual = local_manual_split()
+def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:
+    """Return the manual split if it is on this machine, empty if it is what was labelled."""
+    location = locate("manual")
+    manual = read_split("manual", location.path) if location else None
     contexts = {document.context for document in manual or ()}
-    is_manual = all(label.given for label in records.labels) and all(
-        conversation.context in contexts for conversation in records.conversations
+    is_manual = all(document.given and document.context in contexts for document in documents)
+    return [] if manual and is_manual else manual
+
+
+def settled_documents(documents: Iterable[LabelledDocument]) -> list[Document]:
+    """Return the documents that come out, each group's original first.
+
+    A group comes out if its original has a label, and so has one of its variants if there are any.
+    A document with the conversation and the question of an earlier one would count twice. The
+    `group` of a document is the number of its conversation in all other files.
+    """
+    conversations: dict[int, list[LabelledDocument]] = {}
+    for document in documents:
+        conversations.setdefault(document.voted.conversation, []).append(document)
+    settled: list[Document] = []
+    seen: set[str] = set()
+    for members in conversations.values():
+        group = {
+            member.voted.digest: member
+            for member in reversed(members)
+            if member.label.answer and member.voted.digest not in seen
+        }
+        kept = [member for member in members if group.get(member.voted.digest) is member]
+        if kept and kept[0] is members[0] and len(kept) >= min(2, len(members)):
+            settled += (_settled(member, kept[0]) for member in kept)
+            seen |= group.keys()
+    return [replace(document, row=row) for row, document in enumerate(settled)]
+
+
+def _settled(member: LabelledDocument, original: LabelledDocument) -> Document:
+    voted, (answer, basis, *_) = member
+    assert answer  # else it is not settled
+    effect: Effect = "invariant" if answer == original.label.answer else "flip"
+    return Document(
+        row=0,
+        context=voted.context,
+        question=voted.question,
+        answer=answer,
+        group=voted.conversation,
+        is_original=member is original,
+        alteration=voted.alteration,
+        effect=None if member is original else effect,
+        split="own",
+        released_group=voted.conversation,
+        released_is_original=member is original,
+        basis=basis if (basis == "entailed") == (answer == "yes") else None,
     )
-    return () if manual and is_manual else manual
 
 
-def _lines(reviews: Sequence[Review]) -> bytes:
-    return "".join(review.model_dump_json() + "\n" for review in reviews).encode()
+def _records(documents: Iterable[Document]) -> Iterator[dict[str, Any]]:
+    """Yield the fields of documents, and the `changes` that `Document` does not have."""
+    original: list[str] = []
+    for document in documents:
+        lines = document.context.split("\n")
+        original = lines if document.is_original else original
+        changes = [asdict(change) for change in line_changes(original, lines)]
+        yield {**asdict(document), "changes": changes}

@@ -5,33 +5,27 @@ those of others. Originals and variants share most of their words, so a group is
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
-from numpy.typing import ArrayLike
-
-from pragworld_tasks.authoring.records import AuthoringRecord
-from pragworld_tasks.data.documents import Answer
-from pragworld_tasks.evaluation.metrics import (
-    Interval,
-    bootstrap_intervals,
-    tally,
-)
+from pragworld_tasks.data.documents import Answer, Document
+from pragworld_tasks.evaluation.metrics import Interval, bootstrap_intervals, tally
 
 LEAST_GROUPS = 30  # fewer tell nothing
 _FOLDS = 5
 _STRENGTH = 0.1
 
-Texts = tuple[str, ...]  # of a document; the words of each are features of their own
+Texts: TypeAlias = tuple[str, ...]  # of a document; the words of each are features of their own
 
 
-class ShortcutCheck(AuthoringRecord):
+class ShortcutCheck(NamedTuple):
     """How often words alone give the right answer.
 
     Attributes:
-        texts: whose words.
-        accuracy: the balanced accuracy, cross-validated by group: the mean of the shares of right
+        texts: Whose words.
+        accuracy: The balanced accuracy, cross-validated by group: the mean of the shares of right
             answers where yes is right, and where no is. An answer that is always the same gets 0.5.
-        interval: its 95% interval, by bootstrap over groups.
+        interval: Its 95% interval, by bootstrap over groups.
     """
 
     texts: str
@@ -44,44 +38,40 @@ class ShortcutCheck(AuthoringRecord):
         return self.interval.low > 0.5
 
 
-def check_shortcuts(
-    texts: Mapping[str, Sequence[Texts]], answers: Sequence[Answer], groups: Sequence[int]
-) -> tuple[ShortcutCheck, ...]:
+def check_shortcuts(documents: Sequence[Document]) -> list[ShortcutCheck]:
     """Return how often words alone give the right answer.
 
-    Args:
-        texts: by what they are, the texts of each document.
-        answers: the answer of each document.
-        groups: the number of each document's group.
-
     Returns:
-        A check for each item of `texts`; none with fewer than 30 groups, and where all answers are
-        the same.
+        A check of the words of questions and one of all words; none with fewer than 30 groups, and
+        where all answers are the same.
     """
+    answers = [document.answer for document in documents]
+    groups = [document.group for document in documents]
     if len({*groups}) < LEAST_GROUPS or len({*answers}) < 2:
-        return ()
+        return []
     times = Counter(answers)
     weights = [1 / times[answer] for answer in answers]
+    texts: dict[str, list[Texts]] = {
+        "question and conversation": [(each.question, each.context) for each in documents],
+        "question": [(document.question,) for document in documents],
+    }
     tallies = {}
     for name, of_documents in texts.items():
         predicted = _cross_validated(of_documents, answers, groups)
         right = [guess == answer for guess, answer in zip(predicted, answers, strict=True)]
         tallies[name] = tally(right, weights, groups)
     intervals = bootstrap_intervals(tallies)
-    return tuple(
-        ShortcutCheck(texts=name, accuracy=tallies[name].share, interval=intervals[name])
-        for name in texts
-    )
+    return [ShortcutCheck(name, tallies[name].share, intervals[name]) for name in texts]
 
 
 def _cross_validated(
-    texts: Sequence[Texts], answers: Sequence[Answer], group: ArrayLike
+    texts: Sequence[Texts], answers: Sequence[Answer], groups: Sequence[int]
 ) -> list[Answer]:
     """Return the answer to each document of a regression that learned from other groups."""
     from sklearn.model_selection import GroupKFold
 
     predicted = list(answers)
-    for train, test in GroupKFold(_FOLDS).split(answers, groups=group):
+    for train, test in GroupKFold(_FOLDS).split(answers, groups=groups):
         of_fold = regression_answers(
             [texts[place] for place in train],
             [answers[place] for place in train],

@@ -180,7 +180,7 @@ const save = () => {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   const count = `${decided.length} decision${decided.length === 1 ? "" : "s"}`;
-  const command = `pragworld-tasks author-review FOLDER --apply ${link.download}`;
+  const command = `pragworld-tasks review FOLDER --apply ${link.download}`;
   say(`Saved ${count} as ${link.download}, where your browser saves files. Next: ${command}`);
 };
 

@@ -1,0 +1,399 @@
+"""What a program can check of the texts that models write.
+
+A check returns the rule that is broken and the text that breaks it, or None.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
+
+from pragworld_tasks.authoring.stages import (
+    NO_ENTITIES,
+    AuthoringRecord,
+    EntityLists,
+    Objection,
+    VoteAnswer,
+)
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.text_alterations.entities import ENTITY_KINDS, Conversation, Entities
+from pragworld_tasks.text_alterations.inflection import number_forms, word_list
+from pragworld_tasks.text_alterations.noun_phrases import PLURAL_VERBS, is_number
+from pragworld_tasks.text_alterations.tokens import label_end
+
+MOST_SHARED = 0.5  # of a conversation's word sequences, with its seed or another conversation
+_GRAM = 4  # words
+_MOST_ENTITIES = 20  # of a kind in a reply
+_LONGEST_TURN, _LONGEST_QUESTION, _LONGEST_EDIT = 500, 200, 200  # characters
+# Control characters, line breaks, and marks of direction.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_WORD = re.compile(r"\d+(?:[.,:/]\d+)*|[^\W_]+(?:['\u2019-][^\W_]+)*")
+_ARTICLE = re.compile(r"(?:an?|the|some)\s+(?=\S)", re.IGNORECASE)
+
+Grams: TypeAlias = frozenset[tuple[str, ...]]
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower().replace("\u2019", "'") for word in _WORD.findall(text)]
+
+
+# Likeness -----------------------------------------------------------------------------------------
+
+
+def word_grams(conversation: str) -> Grams:
+    r"""Return the sequences of four words of a conversation, without the speakers' labels.
+
+    Examples:
+        >>> sorted(word_grams("Ann: Is the tea\nBen: in the hall?"))[0]
+        ('is', 'the', 'tea', 'in')
+    """
+    words = [word for line in conversation.splitlines() for word in _words(line[label_end(line) :])]
+    return frozenset(zip(*(words[start:] for start in range(_GRAM)), strict=False))
+
+
+def shared_part(first: Grams, second: Grams) -> float:
+    """Return the share of the word sequences of the shorter text that the longer one has too."""
+    shorter = min(len(first), len(second))
+    return len(first & second) / shorter if shorter else 0.0
+
+
+# Entities -----------------------------------------------------------------------------------------
+
+
+def speakers_of(conversation: str) -> tuple[str, ...]:
+    r"""Return the labels of a conversation's speakers, in the order in which they first speak.
+
+    Examples:
+        >>> speakers_of("Ann: Where is it?\nBen: In the hall.\nAnn: Thanks!")
+        ('Ann', 'Ben')
+    """
+    labels = (line[: label_end(line)].strip() for line in conversation.splitlines())
+    names = (re.sub(r"^\W*(?:\d+[:.]\s+)?|:$", "", label) for label in labels)
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def accept_entities(
+    text: str | None,
+    listed: EntityLists,
+    speakers: Collection[str],
+    known: EntityLists = NO_ENTITIES,
+) -> tuple[EntityLists, list[Objection]]:
+    r"""Add entities that a model lists to known ones, if `alter` can tell them apart.
+
+    Args:
+        text: The conversation that has to name the entities; None if none has to.
+        listed: The entities as the model lists them.
+        speakers: The speakers, who are no entities.
+        known: The entities to add to.
+
+    Returns:
+        The entities, as the text writes them; and what speaks against each of the others.
+
+    Examples:
+        >>> text = "Ann: Is Noah in the attic?\nBen: No, Apples are in the attic."
+        >>> listed = EntityLists(agents=("Noah", "Zoe"), objects=(), locations=("The attic",))
+        >>> accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
+        >>> accepted.names, objections[0][1]
+        (('Noah', 'attic'), 'Zoe')
+    """
+    accepted, objections = known, []
+    labels = {speaker.casefold() for speaker in speakers}
+    for kind in ENTITY_KINDS:
+        for entity in getattr(listed, kind)[:_MOST_ENTITIES]:
+            form = _written(text or "", _ARTICLE.sub("", " ".join(entity.split()), count=1))
+            forms = getattr(accepted, kind)
+            if form in forms:
+                continue
+            with_form = accepted.model_copy(update={kind: (*forms, form)})
+            if form.casefold() not in labels and _can_be_altered(text, with_form):
+                accepted = with_form
+            else:
+                rule = "an entity is a speaker, listed twice, or not in the conversation"
+                objections.append((rule, entity))
+    return accepted, objections
+
+
+def _written(text: str, entity: str) -> str:
+    """Return an entity as a text writes it; in lower case rather than as a sentence begins."""
+    forms = re.findall(rf"(?<!\w){re.escape(entity)}(?!\w)", text, re.IGNORECASE)
+    return min(forms, key=lambda form: (form != entity, form != form.lower()), default=entity)
+
+
+def _can_be_altered(text: str | None, entities: EntityLists) -> bool:
+    try:
+        checked = Entities(**entities.model_dump())
+        if text is not None:
+            Conversation(text, checked).check_entities()
+    except InputError:
+        return False
+    return True
+
+
+# Words with a capital letter that name nobody and no place.
+_NO_NAMES = """
+monday tuesday wednesday thursday friday saturday sunday january february march april may june july
+august september october november december christmas easter god ok internet american arabic british
+chinese dutch english european french german greek indian irish italian japanese korean latin
+mexican polish portuguese russian scottish spanish swedish turkish"""
+
+
+def unknown_name(text: str, known: str) -> str:
+    """Return a word with a capital letter inside a sentence that names nothing known, or "".
+
+    Examples:
+        >>> unknown_name("Perhaps Zebulon saw Noah on Monday.", "Ann, Noah")
+        'Zebulon'
+    """
+    names = {*_words(known), *_NO_NAMES.split(), *word_list("titles")}
+    capitalized = re.findall(r"(?<=[\w,] )[A-Z][a-z]\w*", text)
+    return next((name for name in capitalized if not {*_words(name)} <= names), "")
+
+
+# Conversations ------------------------------------------------------------------------------------
+
+_LEAKS = re.compile(
+    r"\b(?:correct|right|final|gold|expected)\s+answer\b"
+    r"|\b(?:answer|label)\s*(?:is|should be|would be|:|=)"
+    r"|\b(?:triplet|seed conversation|world model)s?\b",
+    re.IGNORECASE,
+)
+
+
+def find_conversation_problem(
+    context: str,
+    mentioned: EntityLists,
+    needed: Sequence[str],
+    others: Sequence[str],
+    speakers: tuple[str, str],
+    turns: int,
+) -> Objection | None:
+    """Return the first rule that a conversation breaks; None if none.
+
+    Args:
+        context: The conversation.
+        mentioned: The entities that occur in it.
+        needed: Those that it was to mention.
+        others: Those that it might mention as well.
+        speakers: Who was to speak, in turn.
+        turns: How many turns it was to have.
+    """
+    lines = context.split("\n")
+    for number, line in enumerate(lines):
+        label, _, text = line.partition(":")
+        if label.casefold() != speakers[number % 2].casefold():
+            return "the two speakers do not alternate", line
+        if not text.strip() or len(text) > _LONGEST_TURN:
+            return "a turn is empty or far too long", line[:_LONGEST_TURN]
+        if _CONTROLS.search(line):
+            return "a turn holds control characters", line
+    if abs(len(lines) - turns) > turns / 3:
+        return "its length is not within a third of --turns", f"{len(lines)} turns"
+    named = {name.casefold() for name in mentioned.names}
+    if missing := [name for name in needed if name.casefold() not in named]:
+        return "an entity of its triplets does not occur", missing[0]
+    if leak := _LEAKS.search(context):
+        return "it speaks of answers or of the task", leak[0]
+    if name := unknown_name(context, " ".join((*needed, *others, *speakers))):
+        return "it names somebody or something that it was not given", name
+    return None
+
+
+# Alterations --------------------------------------------------------------------------------------
+
+_NEGATIONS = {*word_list("negative_words"), "no-one", "nor"}
+_QUANTIFIERS = {
+    *("all", "some", "every", "each", "most", "many", "much", "several", "few", "little", "any"),
+    *("both", "half", "everyone", "someone", "anyone", "everybody", "somebody", "anybody"),
+    *("everything", "something", "anything"),
+}
+_KINDS_OF_WORDS: dict[str, Callable[[str], bool]] = {
+    "Negation": lambda word: word in _NEGATIONS,
+    "Quantity Change": lambda word: is_number(word) or word in ("once", "twice", "thrice"),
+    "Quantifier Change": lambda word: word in _QUANTIFIERS,
+    "Logical Connective Change": lambda word: word in ("and", "or"),
+}
+EXCHANGED = {"Variable Substitution": 1, "Variable Swap": 2}  # how many entities are replaced
+_REPLIES = {"yes", "yeah", "yep", "no", "nope"}  # they open a line, and change with a negation
+
+
+class LineEdit(AuthoringRecord):
+    """A line that a model changes.
+
+    Attributes:
+        line: Its number in the prompt, from 1.
+        old, new: The whole line, with its speaker's label, before and after.
+    """
+
+    line: int
+    old: str
+    new: str
+
+
+def may_be_altered(context: str, entities: EntityLists, alteration: str) -> bool:
+    """Return whether a conversation has what a model can change; inconsistent data is by rules."""
+    if alteration in EXCHANGED:
+        return any(len(getattr(entities, kind)) > 1 for kind in ENTITY_KINDS)
+    is_of_kind = _KINDS_OF_WORDS.get(alteration, lambda word: False)
+    return alteration == "Negation" or any(map(is_of_kind, _words(context)))
+
+
+def apply_edits(context: str, edits: Sequence[LineEdit]) -> str:
+    """Return a conversation with edited lines."""
+    new = {edit.line: edit.new for edit in edits}
+    return "\n".join(new.get(number, line) for number, line in enumerate(context.split("\n"), 1))
+
+
+def find_edit_problem(
+    context: str, entities: Entities, alteration: str, edits: Sequence[LineEdit]
+) -> Objection | None:
+    """Return the first rule that a model's edits of a conversation break; None if none.
+
+    An exchange of entities may change several lines, and changes nothing but mentions. All other
+    alterations change one line, in which one word of the alteration's kind differs.
+    """
+    lines = context.split("\n")
+    if not edits:
+        return "the model alters nothing", ""
+    for edit in edits:
+        if not 1 <= edit.line <= len(lines) or edit.old != lines[edit.line - 1]:
+            return "the edited line is not as in the conversation", edit.old
+        if edit.new == edit.old or len(edit.new) > len(edit.old) + _LONGEST_EDIT:
+            return "the edited line is the same or far longer", edit.new
+        if _CONTROLS.search(edit.new):
+            return "the edited line is not one line, or holds control characters", edit.new
+        if edit.old[: label_end(edit.old)] != edit.new[: label_end(edit.new)]:
+            return "the speaker's label changes", edit.new
+    before = Conversation(context, entities)
+    after = Conversation(apply_edits(context, edits), entities)
+    if alteration in EXCHANGED:
+        if len(_exchanged(before, after)) != EXCHANGED[alteration]:
+            return "not just two entities of one kind are exchanged", edits[0].new
+        return None
+    if len(edits) > 1:
+        return "more than one line is edited", edits[1].new
+    old, new = (line[label_end(line) :] for line in (edits[0].old, edits[0].new))
+    if not _changes_one_word(old, new, alteration):
+        return "more or less than one word of the alteration's kind changes", new
+    mentioned, still = ([each.entity for each in text.mentions] for text in (before, after))
+    if mentioned != still:
+        return "an entity appears, disappears or changes", new
+    return None
+
+
+def _exchanged(before: Conversation, after: Conversation) -> set[tuple[str, str]]:
+    """Return the pairs of an old and a new entity; none unless just two of one kind change."""
+    old, new = before.mentions, after.mentions
+    pairs = {
+        (first.entity, second.entity)
+        for first, second in zip(old, new, strict=False)
+        if first.entity != second.entity and first.kind == second.kind
+    }
+    is_pair = len({frozenset(pair) for pair in pairs}) == 1
+    same_kinds = [mention.kind for mention in old] == [mention.kind for mention in new]
+    return pairs if is_pair and same_kinds and _masked(before) == _masked(after) else set()
+
+
+def _masked(conversation: Conversation) -> list[list[str]]:
+    """Return the words of each line without mentions and articles."""
+    lines = conversation.text.split("\n")
+    for mention in reversed(conversation.mentions):
+        line = lines[mention.utterance]
+        lines[mention.utterance] = line[: mention.start] + line[mention.end :]
+    return [[word for word in _words(line) if word not in ("a", "an")] for line in lines]
+
+
+def _changes_one_word(old: str, new: str, alteration: str) -> bool:
+    """Return whether one word of an alteration's kind differs between two lines, and no other.
+
+    Nouns and verbs may be in the other number. A negation may also be added or removed, with the
+    "did" and the form of the verb in "did not take", and with "yes" or "no" before the line.
+    """
+    is_of_kind = _KINDS_OF_WORDS[alteration]
+    before, after = _words(old), _words(new)
+    if alteration == "Negation":
+        before, after = (_with_not(words) for words in (before, after))
+        if _adds_negation(before, after) or _adds_negation(after, before):
+            return True
+    differing = [pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]]
+    changed = [pair for pair in differing if any(map(is_of_kind, pair))]
+    return (
+        len(before) == len(after)
+        and len(changed) == 1
+        and (alteration == "Negation" or all(map(is_of_kind, changed[0])))
+        and all(_agree(*pair) for pair in differing if pair != changed[0])
+    )
+
+
+def _agree(old: str, new: str) -> bool:
+    """Return whether two words are the same in the singular and in the plural."""
+    verbs = PLURAL_VERBS.get(old) == new or PLURAL_VERBS.get(new) == old
+    return verbs or number_forms(old)[0] == number_forms(new)[0]
+
+
+def _with_not(words: list[str]) -> list[str]:
+    """Return words with "not" for "n't", without the "yes" or "no" of a reply."""
+    full = " ".join(words).replace("n't", " not").replace("cannot", "can not").split()
+    return full[1:] if full and full[0] in _REPLIES else full
+
+
+def _adds_negation(before: list[str], after: list[str]) -> bool:
+    """Return whether words are the same but for a "not", or for the "did not" before a verb."""
+    for place, word in enumerate(after):
+        start, end = after[:place], after[place + 1 :]
+        if word in _NEGATIONS and start + end == before:
+            return True
+        if word == "not" and end and start and start[-1] in ("do", "does", "did"):
+            verb = before[place - 1 : place]
+            if start[:-1] + verb + end[1:] == before and verb[0][:2] == end[0][:2]:
+                return True
+    return False
+
+
+# Questions ----------------------------------------------------------------------------------------
+
+
+def find_question_problem(context: str, question: str) -> Objection | None:
+    """Return the first rule that a question about a conversation breaks; None if none."""
+    words = _words(question)
+    if not question.endswith("?") or "?" in question[:-1] or len(question) > _LONGEST_QUESTION:
+        return "it is not one short question", question
+    if _CONTROLS.search(question):
+        return "it holds control characters", question
+    if len(words) < 3 or words[0] not in word_list("auxiliaries") or "or" in words:
+        return "it is not a question of yes or no", question
+    if f" {' '.join(words)} " in f" {' '.join(_words(context))} ":
+        return "the conversation asks it already", question
+    if name := unknown_name(question, context):
+        return "it names somebody whom the conversation does not", name
+    return None
+
+
+# Quotes -------------------------------------------------------------------------------------------
+
+
+def find_quote_problem(answer: VoteAnswer, quote: str, context: str) -> str:
+    r"""Return why a vote does not count: its quote does not occur; "" if it does.
+
+    Each line of the quote has to be whole words of one utterance. Letter case and punctuation do
+    not count.
+
+    Examples:
+        >>> context = "Ann: Where is it?\nBen: It\u2019s in the hall."
+        >>> find_quote_problem("yes", "ben: it's in the hall", context)
+        ''
+        >>> find_quote_problem("no", "I sold it", context)
+        'the quoted utterance does not occur in the conversation'
+    """
+    quoted = [plain for line in quote.splitlines() if (plain := _plain(line)).strip()]
+    if not quoted:
+        return "" if answer == "undetermined" else f"it answers {answer} and quotes nothing"
+    utterances = [_plain(line) for line in context.splitlines()]
+    if all(any(plain in utterance for utterance in utterances) for plain in quoted):
+        return ""
+    return "the quoted utterance does not occur in the conversation"
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text, with a blank around each."""
+    # NFKC, for an accent may be a character of its own in one text and not in the other.
+    return f" {' '.join(_words(unicodedata.normalize('NFKC', text)))} "

@@ -1,0 +1,199 @@
+"""The commands `pragworld-tasks author` and `pragworld-tasks review`."""
+
+import argparse
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pragworld_tasks.command_line import Commands, add_command, at_least
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.text import format_count
+
+if TYPE_CHECKING:
+    from pragworld_tasks.authoring.labels import Decision
+    from pragworld_tasks.authoring.pipeline import AuthoredDocuments
+    from pragworld_tasks.data.documents import Document
+
+_RELEASED = ("manual", "synthetic")
+_SAMPLES = 5  # of --model, unless a panel is named
+
+
+def add_author(commands: Commands) -> None:
+    """Add the command `author`."""
+    command = add_command(
+        commands,
+        "author",
+        _author,
+        "write, alter and label documents with models behind an API",
+        description="Writes new conversations in the manner of your seeds, alters each, asks a "
+        "question, has a panel of models label every document, and audits the result. What the "
+        "panel does not agree on goes to `review`. The server's key is read from OPENAI_API_KEY. "
+        "Rerun the same command to resume an interrupted run, or with more --groups to add to a "
+        "finished one: replies are kept in the folder.",
+        example="pragworld-tasks author --seeds seeds.jsonl --base-url http://localhost:8000/v1 "
+        "\\\n  --model … --groups 200 --out mine/",
+    )
+    source = command.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--seeds",
+        type=Path,
+        metavar="FILE",
+        help='JSON lines such as {"conversation": "Ann: …\\nBen: …", "kind": "location"}; kinds: '
+        "general (the default), location, seller_buyer, doctor_patient",
+    )
+    source.add_argument(
+        "--documents",
+        metavar="FILE",
+        help="label these documents, which have answers to compare, instead of writing new ones: "
+        f"a file such as `generate` writes, or {' or '.join(_RELEASED)}, for a released split",
+    )
+    command.add_argument(
+        "--out", type=Path, required=True, metavar="FOLDER", help="the folder to write"
+    )
+    for name, default, what in (
+        ("groups", 20, "groups with labels to write; at most four times as many are tried"),
+        ("turns", 16, "turns of a conversation"),
+        ("variants", 5, "alterations of a conversation, at most"),
+        ("seed", 0, "seed of the draws"),
+    ):
+        command.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default: {default}"
+        )
+    command.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="TOML with prompts of your own in place of some or all of ours",
+    )
+    models = command.add_argument_group("models")
+    models.add_argument(
+        "--base-url", required=True, metavar="URL", help="an OpenAI-compatible server: …/v1"
+    )
+    models.add_argument(
+        "--model", required=True, metavar="NAME", help="the model that writes, by its name there"
+    )
+    models.add_argument(
+        "--panel",
+        nargs="+",
+        metavar="MODEL",
+        help="the models that label; one that is named twice is sampled twice; default: five "
+        "samples of --model",
+    )
+    for name, value, metavar, what in (
+        ("temperature", 1.0, "T", "sampling temperature of all models"),
+        ("concurrency", 8, "N", "requests at a time"),
+        ("timeout", 60.0, "SECONDS", "silence of the server after which a request is retried"),
+    ):
+        models.add_argument(
+            f"--{name}",
+            type=type(value),
+            default=value,
+            metavar=metavar,
+            help=f"{what}; default: {value:g}",
+        )
+
+
+def _author(options: argparse.Namespace) -> None:
+    from pragworld_tasks.authoring.labels import read_decisions
+    from pragworld_tasks.authoring.pipeline import (
+        AuthoringSettings,
+        author_documents,
+        poll_documents,
+    )
+    from pragworld_tasks.authoring.results import JOURNAL, check_is_authored, write_votes
+    from pragworld_tasks.authoring.stages import read_prompts
+    from pragworld_tasks.authoring.writing import read_seeds
+    from pragworld_tasks.chat import Endpoint, run_async
+
+    at_least(options, groups=1, turns=4, variants=1)
+    if not 0 <= options.temperature < math.inf:
+        raise InputError(f"--temperature {options.temperature:g}: must be at least 0")
+    settings = AuthoringSettings(
+        Endpoint(options.base_url, options.model, options.concurrency, options.timeout),
+        tuple(options.panel or [options.model] * _SAMPLES),
+        read_prompts(options.prompts),
+        options.temperature,
+        options.groups,
+        options.turns,
+        options.variants,
+        options.seed,
+    )
+    out = options.out
+    check_is_authored(out)
+    decisions = read_decisions(out)
+    if options.seeds:
+        seeds = read_seeds(options.seeds)
+        work = author_documents(settings, seeds, out / JOURNAL, decisions)
+    else:
+        work = poll_documents(settings, _documents(options.documents), out / JOURNAL)
+    made = run_async(work)
+    write_votes(out, made)
+    print(made.usage)
+    groups = _write_and_print(out, made, decisions)
+    if options.seeds and groups < options.groups:
+        raise InputError(
+            f"{out}: only {groups} of {options.groups} groups have labels; see "
+            f"{out / 'report.md'}, and decide documents in review, or use other seeds or another "
+            "model in another folder"
+        )
+
+
+def _documents(name: str) -> "list[Document]":
+    from pragworld_tasks.data.own_documents import read_documents
+    from pragworld_tasks.data.sources import load_split
+
+    return load_split(name) if name in _RELEASED else read_documents(name)
+
+
+def _write_and_print(
+    folder: Path, made: "AuthoredDocuments", decisions: "Mapping[str, Decision]"
+) -> int:
+    """Write the results of a folder, print what came out, and return the number of groups."""
+    from pragworld_tasks.authoring.labels import failed_votes_text
+    from pragworld_tasks.authoring.results import write_results
+
+    labelled, documents = write_results(folder, made, decisions)
+    groups = len({document.group for document in documents})
+    waiting = sum(document.label.is_in_review for document in labelled)
+    print(
+        f"{folder}: {format_count(len(documents), 'document')} with labels in "
+        f"{format_count(groups, 'group')}, {format_count(waiting, 'document')} in review, "
+        f"{len(made.dropped)} dropped; see {folder / 'report.md'}"
+    )
+    if failed := failed_votes_text(made.documents):
+        print(f"{folder}: {failed}")
+    return groups
+
+
+def add_review(commands: Commands) -> None:
+    """Add the command `review`."""
+    command = add_command(
+        commands,
+        "review",
+        _review,
+        "apply what reviewers decided about the documents of `author`",
+        description="`author` writes FOLDER/review.html. It needs no server: open it in a browser, "
+        "decide by key or button, and save your decisions as a file. --apply adds the file to the "
+        "folder's decisions, of which the last one about a document counts, and writes documents, "
+        "audit and page anew.",
+        example="pragworld-tasks review mine/ --apply decisions-Ann.json",
+    )
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the --out of `author`")
+    command.add_argument(
+        "--apply",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="files of decisions, as the page saves them; the later ones count",
+    )
+
+
+def _review(options: argparse.Namespace) -> None:
+    from pragworld_tasks.authoring.labels import add_decisions
+    from pragworld_tasks.authoring.results import read_votes
+
+    made = read_votes(options.folder)
+    decisions = add_decisions(options.folder, made.documents, options.apply)
+    _write_and_print(options.folder, made, decisions)

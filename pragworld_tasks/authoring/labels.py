@@ -1,0 +1,272 @@
+"""Stage 5: a panel of models answers each question; votes, and reviewers' decisions, make labels.
+
+Members are models, or samples of one. Each is told the benchmark's conventions (arXiv 2511.13021,
+section 4 and appendix A), answers yes, no or undetermined, and quotes what its answer rests on. A
+member abstains where it has no usable reply, and where what it quotes is not in the conversation.
+
+A document gets the panel's label if at least three quarters of the votes cast agree on it, and at
+least three were cast where the panel is that large. Otherwise it goes to review. What is
+undetermined counts as no, by the benchmark's convention.
+
+If each of five members errs on 10 % of the documents, independently of the others, 99.95 % of the
+settled labels are right and 8.1 % of the documents go to review; of four, 99.6 % and 4.9 %; of
+three, who have to agree, 99.9 % and 27 %. Two reach no more than 98.8 %. Nothing here can show the
+errors that members share, as models of one family and samples of one model do.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field, ValidationError, field_validator
+
+from pragworld_tasks.authoring.checks import find_quote_problem
+from pragworld_tasks.authoring.stages import (
+    NO_REPLY,
+    Asker,
+    AuthoringRecord,
+    Vote,
+    VoteAnswer,
+    VotedDocument,
+)
+from pragworld_tasks.chat import UnansweredError
+from pragworld_tasks.data.documents import Answer, Basis
+from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.files import read_json, read_json_lines, write_whole
+from pragworld_tasks.text import format_count
+
+LEAST_VOTES = 3
+BASES: dict[str, Basis] = {"yes": "entailed", "no": "excluded", "undetermined": "undetermined"}
+DECISIONS = "decisions.jsonl"
+REJECTED = "rejected in review"
+
+Verdict = Literal["yes", "no", "undetermined", "reject"]
+
+
+# Votes --------------------------------------------------------------------------------------------
+
+
+class VoteReply(AuthoringRecord):
+    """What a member replies."""
+
+    answer: VoteAnswer
+    quote: str
+
+    @field_validator("answer", mode="before")
+    @classmethod
+    def _in_lower_case(cls, answer: object) -> object:
+        return answer.strip().lower() if isinstance(answer, str) else answer
+
+
+async def poll(asker: Asker, panel: Sequence[str], document: VotedDocument) -> VotedDocument:
+    """Return a document with the votes of all members; a model named twice is sampled twice."""
+    samples = [panel[:place].count(model) for place, model in enumerate(panel)]
+    votes = (_vote(asker, *member, document) for member in zip(panel, samples, strict=True))
+    return document.model_copy(update={"votes": tuple(await asyncio.gather(*votes))})
+
+
+async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) -> Vote:
+    try:
+        reply = await asker.ask(
+            "label",
+            VoteReply,
+            document.conversation,
+            model=model,
+            draw=sample,
+            conversation=document.context,
+            question=document.question,
+        )
+    except UnansweredError as error:
+        return Vote(model=model, answer=None, problem=f"{NO_REPLY} ({error})")
+    quote = reply.quote.strip()
+    problem = find_quote_problem(reply.answer, quote, document.context)
+    answer = None if problem else reply.answer
+    return Vote(model=model, answer=answer, quote=quote, problem=problem)
+
+
+def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
+    """Return how many votes failed for want of a usable reply, and why one did; "" if none did."""
+    votes = [vote for document in documents for vote in document.votes]
+    problems = [vote.problem for vote in votes if vote.problem.startswith(NO_REPLY)]
+    if not problems:
+        return ""
+    ((commonest, _),) = Counter(problems).most_common(1)
+    return (
+        f"{format_count(len(problems), 'vote')} failed, as {commonest}; rerun the command to send "
+        "requests again that have no reply"
+    )
+
+
+# Labels of the panel ------------------------------------------------------------------------------
+
+
+class Label(NamedTuple):
+    """What the panel, or a reviewer, says of one document.
+
+    Attributes:
+        answer: The label; None while the document is in review, or where a reviewer rejects it.
+        basis: What the label rests on, where the votes settle that as well.
+        reason: Why there is no label, in words; empty if there is one.
+        reviewer: Who decided, if a reviewer did.
+    """
+
+    answer: Answer | None
+    basis: Basis | None = None
+    reason: str = ""
+    reviewer: str = ""
+
+    @property
+    def is_in_review(self) -> bool:
+        """Whether a reviewer has to decide."""
+        return self.answer is None and not self.reviewer
+
+
+def vote_label(vote: Vote) -> Answer | None:
+    """Return the label that a vote is for; None for an abstention."""
+    return "no" if vote.answer == "undetermined" else vote.answer
+
+
+def votes_needed(cast: int) -> int:
+    """Return how many of the votes cast have to be the same: three quarters, rounded up.
+
+    Examples:
+        >>> [votes_needed(cast) for cast in range(1, 9)]
+        [1, 2, 3, 3, 4, 5, 6, 6]
+    """
+    return -(-3 * cast // 4)
+
+
+def panel_label(document: VotedDocument) -> Label:
+    """Return the label that a document's votes settle, or why it goes to review.
+
+    A document whose given label the panel contradicts goes to review too: a person decides.
+    """
+    votes = document.votes
+    cast = [vote for vote in votes if vote.answer]
+    if len(cast) < max(1, min(LEAST_VOTES, len(votes))):
+        return Label(None, reason=f"only {len(cast)} of {len(votes)} members have a vote")
+    needed, labels = votes_needed(len(cast)), Counter(map(vote_label, cast))
+    answer: Answer = "yes" if labels["yes"] > labels["no"] else "no"
+    if labels[answer] < needed:
+        reason = f"{labels['yes']} say yes, {labels['no']} no; {needed} have to agree"
+        return Label(None, reason=reason)
+    if document.given and answer != document.given:
+        return Label(None, reason=f"the panel says {answer}, the given label is {document.given}")
+    bases = Counter(
+        BASES[vote.answer] for vote in cast if vote.answer and vote_label(vote) == answer
+    )
+    basis, agreeing = bases.most_common(1)[0]
+    return Label(answer, basis if agreeing >= needed else None)
+
+
+def proposal(document: VotedDocument) -> VoteAnswer | None:
+    """Return what most of the votes on a document say; None if no answer has a majority."""
+    answers = Counter(vote.answer for vote in document.votes if vote.answer)
+    return next((answer for answer, votes in answers.items() if 2 * votes > answers.total()), None)
+
+
+# Decisions of reviewers ---------------------------------------------------------------------------
+
+
+class Decision(AuthoringRecord):
+    """What a reviewer decides: a line of `decisions.jsonl`, which has the last of each document.
+
+    Attributes:
+        conversation, variant: Which document it is, for people.
+        digest: Which document it is, by `VotedDocument.digest`.
+        decision: Its answer, or that it is not fit to be asked.
+        note: A remark of the reviewer's.
+    """
+
+    conversation: int
+    variant: int
+    digest: str
+    decision: Verdict
+    note: str = ""
+    reviewer: str = ""
+
+
+class DecisionFile(AuthoringRecord):
+    """The file that the review page saves."""
+
+    version: Literal[1]
+    reviewer: str = Field(pattern=r"\S")
+    decisions: tuple[Decision, ...]
+
+
+class LabelledDocument(NamedTuple):
+    """A document with its label by the panel, or by a reviewer."""
+
+    voted: VotedDocument
+    label: Label
+
+
+def read_decisions(folder: Path) -> dict[str, Decision]:
+    """Return the decisions in a folder by the digests of their documents; none without a file."""
+    path = folder / DECISIONS
+    if not path.exists() or not path.stat().st_size:
+        return {}
+    decisions = (Decision.model_validate(record) for _, record in read_json_lines(path))
+    return {decision.digest: decision for decision in decisions}
+
+
+def add_decisions(
+    folder: Path, documents: Iterable[VotedDocument], paths: Sequence[Path]
+) -> dict[str, Decision]:
+    """Add files that the review page saved to a folder's decisions, and return them all.
+
+    Raises:
+        InputError: A file is not one that the page saved, or decides about other documents.
+    """
+    decisions = read_decisions(folder)
+    known = {document.digest for document in documents}
+    for path in paths:
+        try:
+            saved = DecisionFile.model_validate(read_json(path))
+        except ValidationError as error:
+            raise InputError(
+                f"{path}: {first_problem(error)}; pass a file that review.html saved"
+            ) from error
+        for decision in saved.decisions:
+            if decision.digest not in known:
+                raise InputError(
+                    f"{path}: decides about another document than {folder} has as conversation "
+                    f"{decision.conversation}, variant {decision.variant}; apply it to the folder "
+                    "that its page is from"
+                )
+            update = {"reviewer": " ".join(saved.reviewer.split())}
+            decisions[decision.digest] = decision.model_copy(update=update)
+    lines = "".join(decision.model_dump_json() + "\n" for decision in decisions.values())
+    write_whole(folder / DECISIONS, lines.encode())
+    return decisions
+
+
+def label_documents(
+    documents: Iterable[VotedDocument], decisions: Mapping[str, Decision]
+) -> list[LabelledDocument]:
+    """Return documents with their labels: a reviewer's, or the panel's where nobody has decided."""
+    return [
+        LabelledDocument(
+            document,
+            _decided_label(decisions[document.digest])
+            if document.digest in decisions
+            else panel_label(document),
+        )
+        for document in documents
+    ]
+
+
+def _decided_label(decision: Decision) -> Label:
+    if decision.decision == "reject":
+        return Label(None, reason=REJECTED, reviewer=decision.reviewer)
+    answer: Literal["yes", "no"] = "yes" if decision.decision == "yes" else "no"
+    return Label(answer, BASES[decision.decision], reviewer=decision.reviewer)
+
+
+def labelled_groups(documents: Iterable[LabelledDocument]) -> set[int]:
+    """Return the conversations whose original and at least one variant have a label."""
+    labelled = {(voted.conversation, voted.variant) for voted, label in documents if label.answer}
+    varied = {conversation for conversation, variant in labelled if variant}
+    return {conversation for conversation in varied if (conversation, 0) in labelled}

@@ -1,0 +1,110 @@
+"""Questions by templates over two triplets (arXiv 2511.13021, appendix A.2 and Table 8).
+
+Half of them are about what a triplet combines, and half about what two triplets have apart, so that
+answers are balanced.
+"""
+
+import re
+from dataclasses import replace
+
+from pragworld_tasks.authoring.checks import speakers_of
+from pragworld_tasks.authoring.stages import AuthoredConversation, Triplet
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.text_alterations.entities import Conversation
+from pragworld_tasks.text_alterations.inflection import number_forms, number_words, read_number
+from pragworld_tasks.text_alterations.nouns import is_usually_mass
+
+TEMPLATES = {
+    "location": "{Are} the {things} {place}?",
+    "possession": "Did {agent} bring the {things} to {where}?",
+    "quantity": "Are there exactly {number} {things} {place}?",
+    "universal": "Did {agent} leave all of the {things} {place}?",
+    "existential": "Did {agent} leave some of the {things} {place}?",
+    "only-entity": "Did {agent} leave {any} {things} {place}?",
+    "sure": "Is {speaker} sure that the {things} {are} {place}?",
+    "know": "Does {agent} know where the {things} {are}?",
+}
+_PLACE = r"\b(in|on|at|inside|under|behind|near|by|beside|outside)\s+((?:the|an?|my|your|h\w+)\s+)?"
+_LARGEST_NUMBER = 20
+
+
+def template_question(
+    conversation: AuthoredConversation,
+    question_type: str,
+    *,
+    is_yes: bool,
+    random: StableRandom,
+) -> str:
+    """Return a question by a template, "" if none fits.
+
+    The templates are about things in places. Conversations about goods and health have none.
+
+    Args:
+        conversation: The conversation.
+        question_type: The type of the question.
+        is_yes: Whether to ask about what a triplet combines, or what two have apart.
+        random: Draws the triplet.
+    """
+    if conversation.kind not in ("general", "location"):
+        return ""
+    asked, other = random.shuffled(conversation.triplets)
+    if not is_yes:
+        asked = replace(asked, object=other.object)
+    parsed = Conversation(conversation.context, conversation.to_entities())
+    phrases = _phrases(parsed, asked)
+    fits = {
+        "quantity": phrases["noun number"] == "plural" and phrases["number"],
+        "universal": phrases["noun number"] != "singular",
+        "existential": phrases["noun number"] != "singular",
+        "possession": phrases["where"][0].isupper() or phrases["where"].startswith("the "),
+    }
+    return TEMPLATES[question_type].format_map(phrases) if fits.get(question_type, True) else ""
+
+
+def _phrases(conversation: Conversation, triplet: Triplet) -> dict[str, str]:
+    """Return a triplet in the words that its conversation uses for it, by the slots' names."""
+    mentions = [
+        mention
+        for mention in conversation.mentions
+        if mention.entity.casefold() == triplet.object.casefold()
+    ]
+    noun_number = "singular"
+    if any(mention.is_plural for mention in mentions):
+        noun_number = "plural"
+    elif is_usually_mass(triplet.object):
+        noun_number = "mass"
+    singular, plural = number_forms(triplet.object)
+    things = {"singular": singular, "plural": plural, "mass": triplet.object}[noun_number]
+    are = "are" if noun_number == "plural" else "is"
+    preposition, where = _place(conversation.text, triplet.location)
+    return {
+        "noun number": noun_number,
+        "agent": _person(triplet.agent),
+        "speaker": _person(speakers_of(conversation.text)[1]),
+        "things": things,
+        "are": are,
+        "Are": are.capitalize(),
+        "any": "the" if noun_number == "singular" else "any",
+        "number": _number(conversation.text),
+        "where": where,
+        "place": f"{preposition} {where}",
+    }
+
+
+def _person(name: str) -> str:
+    """Return how to refer to an agent or a speaker: "Noah", "the doctor"."""
+    return name if name[0].isupper() else f"the {name}"
+
+
+def _place(text: str, location: str) -> tuple[str, str]:
+    """Return the preposition before a place, and the place with its article, as a text has them."""
+    found = re.search(_PLACE + rf"{re.escape(location)}\b", text, re.IGNORECASE)
+    preposition = found[1].lower() if found else "in"
+    has_article = bool(found[2]) if found else location[0].islower()
+    return preposition, f"the {location}" if has_article else location
+
+
+def _number(text: str) -> str:
+    """Return the first small number above 1 in a text, or ""."""
+    values = filter(None, map(read_number, re.findall(r"[\w-]+", text)))
+    return next((number_words(value) for value in values if 2 <= value <= _LARGEST_NUMBER), "")

@@ -1,0 +1,275 @@
+"""The records that the stages of authoring hand on, and the prompts that they send.
+
+The paper's pipeline (arXiv 2511.13021, appendix A) goes from seed conversations to entities,
+conversations, altered variants, questions and labels.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Formatter
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pragworld_tasks.chat import Connection, Request, UnansweredError
+from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.files import read_package_toml, read_text
+from pragworld_tasks.text_alterations.entities import Entities
+
+Kind = Literal["general", "location", "seller_buyer", "doctor_patient"]
+VoteAnswer = Literal["yes", "no", "undetermined"]
+Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
+
+NO_REPLY = "there is no usable reply"
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class AuthoringRecord(BaseModel):
+    """A line of a file, or a model's reply: with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Seed(AuthoringRecord):
+    """A line of the file of `--seeds`.
+
+    Attributes:
+        conversation: A conversation, one utterance per line, each with its speaker's label.
+        kind: Which of the paper's prompts suits it (Tables 11 to 13).
+    """
+
+    conversation: str = Field(pattern=r"\S")
+    kind: Kind = "general"
+
+
+class EntityLists(AuthoringRecord):
+    """The entities of a conversation, without its speakers.
+
+    Attributes:
+        agents: People.
+        objects: Things; items for sale, or medical entities.
+        locations: Places; properties of items.
+    """
+
+    agents: tuple[str, ...]
+    objects: tuple[str, ...]
+    locations: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All entities."""
+        return self.agents + self.objects + self.locations
+
+
+NO_ENTITIES = EntityLists(agents=(), objects=(), locations=())
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """An agent, an object and a location that a conversation is built around."""
+
+    agent: str
+    object: str
+    location: str
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """All three."""
+        return self.agent, self.object, self.location
+
+
+@dataclass(frozen=True)
+class AuthoredConversation:
+    """A conversation around two triplets, and the entities that occur in it.
+
+    Attributes:
+        number: The number of the attempt, from 0.
+        kind: The kind of its seed.
+        context: Its text, one utterance per line.
+    """
+
+    number: int
+    kind: Kind
+    triplets: tuple[Triplet, Triplet]
+    entities: EntityLists
+    context: str
+
+    def to_entities(self) -> Entities:
+        """Return the entities as `alter` takes them; those of the triplets are in focus."""
+        lists = self.entities.model_dump()
+        named = {name.casefold() for triplet in self.triplets for name in triplet.names}
+        focus = {
+            f"focus_{kind}": tuple(entity for entity in entities if entity.casefold() in named)
+            for kind, entities in lists.items()
+        }
+        return Entities(**lists, **focus)
+
+
+class Vote(AuthoringRecord):
+    """What one member of the panel answers to one document, and the utterance it quotes.
+
+    Attributes:
+        answer: The answer; None for an abstention.
+        problem: Why the member abstains, in words; empty unless it does.
+    """
+
+    model: str
+    answer: VoteAnswer | None
+    quote: str = ""
+    problem: str = ""
+
+
+class VotedDocument(AuthoringRecord):
+    """A line of `votes.jsonl`: a document and the panel's votes on it.
+
+    Attributes:
+        conversation: The number of the attempt, or of the group of a given document.
+        variant: 0 for the original, then the number of the alteration.
+        alteration: One of `ALTERATIONS`; None for the original.
+        row: The place, from 0, of a document that the user provided in its file.
+        given: The label of a document that the user provided.
+    """
+
+    conversation: int
+    variant: int
+    alteration: str | None
+    context: str
+    question: str
+    row: int | None = None
+    given: Answer | None = None
+    votes: tuple[Vote, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """What tells the document from others: the SHA-256 digest of what a reviewer reads."""
+        return hashlib.sha256(json.dumps([self.context, self.question]).encode()).hexdigest()
+
+    @property
+    def place(self) -> str:
+        """Which document it is, in words."""
+        text = f"conversation {self.conversation}, variant {self.variant}"
+        return text if self.row is None else f"{text} (row {self.row})"
+
+
+class Dropped(AuthoringRecord):
+    """A line of `dropped.jsonl`: something that did not pass a check, and why.
+
+    Attributes:
+        stage: What was asked of the model: entities, a conversation, an alteration or a question.
+        number: The seed's line, for entities, else the number of the attempt.
+        reason: The rule that it breaks, the same words for each that breaks it.
+        text: What was dropped, or the part that breaks the rule.
+    """
+
+    stage: str
+    number: int
+    reason: str
+    text: str
+
+
+# Prompts ------------------------------------------------------------------------------------------
+
+
+class Prompt(AuthoringRecord):
+    """A system message and a user's message, with slots as `str.format` has them."""
+
+    system: str = Field(pattern=r"\S")
+    user: str = Field(pattern=r"\S")
+
+    @property
+    def slots(self) -> set[str]:
+        """The names of the slots."""
+        return {name for _, name, *_ in Formatter().parse(self.system + self.user) if name}
+
+
+def read_prompts(path: Path | None = None) -> dict[str, Prompt]:
+    """Return the prompts of `prompts.toml`, with those of a user's file in place of ours.
+
+    Raises:
+        InputError: The file cannot be read, or a prompt in it does not exist or has other slots.
+    """
+    prompts = {
+        name: Prompt(**messages)
+        for name, messages in read_package_toml(__package__, "prompts.toml").items()
+    }
+    try:
+        replaced = tomllib.loads(read_text(path)) if path else {}
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML ({error}); correct that") from error
+    for name, messages in replaced.items():
+        if name not in prompts:
+            raise InputError(f"{path}: no prompt {name!r}; choose one of {', '.join(prompts)}")
+        slots = prompts[name].slots
+        try:
+            prompts[name] = Prompt(**{**prompts[name].model_dump(), **messages})
+            differing = prompts[name].slots ^ slots
+        except (TypeError, ValueError) as error:
+            problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise InputError(f"{path}: prompt {name!r}: {problem}; correct that") from error
+        if differing:
+            raise InputError(
+                f"{path}: prompt {name!r}: the slot {{{min(differing)}}} is missing or unknown; "
+                f"use {', '.join(sorted(slots))}, and write {{{{ for another brace"
+            )
+    return prompts
+
+
+@dataclass(frozen=True)
+class Asker:
+    """What all stages ask models with, the seed of what they draw, and what they have dropped."""
+
+    connection: Connection
+    prompts: Mapping[str, Prompt]
+    temperature: float = 1.0
+    random_seed: int = 0
+    dropped: list[Dropped] = field(default_factory=list)
+
+    async def ask(
+        self,
+        prompt: str,
+        form: type[Form],
+        number: int,
+        *,
+        model: str = "",
+        draw: int = 0,
+        **values: Any,
+    ) -> Form:
+        """Return a model's reply to a prompt: by default the model of the endpoint.
+
+        Args:
+            prompt: The name of the prompt.
+            form: What the reply has to fit.
+            number: The number of the seed or the conversation, for people who read the journal.
+            model: The model, if it is another one.
+            draw: Tells apart equal requests that are to be answered separately.
+            values: What stands in the slots of the prompt.
+
+        Raises:
+            UnansweredError: There is no reply, or it does not fit.
+        """
+        messages = self.prompts[prompt]
+        system, user = (text.format_map(values) for text in (messages.system, messages.user))
+        model = model or self.connection.endpoint.model
+        request = Request(f"{prompt} {number}", model, system, user, self.temperature, draw)
+        return await self.connection.ask_structured(request, form)
+
+    async def ask_or_drop(
+        self, prompt: str, form: type[Form], number: int, draw: int = 0, **values: Any
+    ) -> Form | None:
+        """Return a reply as `ask` does; drop it and return None if there is none that fits."""
+        try:
+            return await self.ask(prompt, form, number, draw=draw, **values)
+        except UnansweredError as error:
+            self.drop(prompt, number, (NO_REPLY, str(error)))
+            return None
+
+    def drop(self, prompt: str, number: int, objection: Objection) -> None:
+        """Record what speaks against a reply to a prompt."""
+        stage, (reason, text) = prompt.partition("_")[0], objection
+        self.dropped.append(Dropped(stage=stage, number=number, reason=reason, text=text))

@@ -1,0 +1,338 @@
+"""Stages 1 to 4: the requests for entities, conversations, alterations and questions.
+
+Source: arXiv 2511.13021, section 4 and appendix A. The paper has one request for a seed's entities
+and a conversation about them (Tables 11 to 13). Here a request lists a seed's entities (task 1),
+triplets are drawn at random (task 2), and a request for each two triplets writes a conversation
+(task 3). Our rules alter it (`text_alterations`); they refuse what might not stay grammatical, and
+that is asked of the model. A question is asked about a conversation and all of its variants.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pragworld_tasks.authoring.checks import (
+    LineEdit,
+    accept_entities,
+    apply_edits,
+    find_conversation_problem,
+    find_edit_problem,
+    find_question_problem,
+    may_be_altered,
+    speakers_of,
+)
+from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
+from pragworld_tasks.authoring.stages import (
+    NO_ENTITIES,
+    Asker,
+    AuthoredConversation,
+    AuthoringRecord,
+    EntityLists,
+    Seed,
+    Triplet,
+)
+from pragworld_tasks.data.documents import ALTERATION_COUNTS
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.errors import InputError, first_problem
+from pragworld_tasks.files import read_json_lines
+from pragworld_tasks.text_alterations.alter import alter
+from pragworld_tasks.text_alterations.entities import ENTITY_KINDS
+
+_LEAST = 2  # entities of each kind, for two triplets
+_RULE_TRIES = 4  # random choices of the rules, where some give a text that another variant has
+
+
+# Entities -----------------------------------------------------------------------------------------
+
+
+def read_seeds(path: Path) -> list[Seed]:
+    """Read seed conversations from a file of JSON lines.
+
+    Raises:
+        InputError: The file cannot be read, or a line is not a `Seed` of two speakers.
+    """
+    seeds = []
+    for where, record in read_json_lines(path):
+        try:
+            seed = Seed.model_validate(record)
+        except ValidationError as error:
+            where.refuse(
+                f'{first_problem(error)}; a seed is a line such as {{"conversation": '
+                '"Ann: Where is the tea?\\nBen: In the hall.", "kind": "general"}'
+            )
+        if len(speakers := speakers_of(seed.conversation)) != 2:
+            where.refuse(
+                f"the conversation has {len(speakers)} speakers; write one of two, each utterance "
+                "on a line of its own after its speaker's label, such as 'Ann: '"
+            )
+        seeds.append(seed)
+    return seeds
+
+
+async def list_entities(asker: Asker, number: int, seed: Seed) -> EntityLists | None:
+    """Ask for the entities of a seed, and for fitting ones that it doesn't name if it has too few.
+
+    Returns:
+        At least two entities of each kind; None if there are fewer.
+    """
+    text, speakers = seed.conversation, speakers_of(seed.conversation)
+    prompt = f"entities_{seed.kind}"
+    listed = await asker.ask_or_drop(
+        prompt, EntityLists, number, conversation=text, speakers=" and ".join(speakers)
+    )
+    if not listed:
+        return None
+    entities, objections = accept_entities(text, listed, speakers)
+    for objection in objections:
+        asker.drop(prompt, number, objection)
+    if short := _short(entities):
+        known: dict[str, Any] = {
+            kind: ", ".join(getattr(entities, kind)) or "none" for kind in ENTITY_KINDS
+        }
+        more = await asker.ask_or_drop(
+            "entities_new", EntityLists, number, conversation=text, **known
+        )
+        wanted = (more or NO_ENTITIES).model_copy(
+            update={kind: () for kind in ENTITY_KINDS if kind not in short}
+        )
+        entities, _ = accept_entities(None, wanted, speakers, entities)
+    if short := _short(entities):
+        rule = "the seed has fewer than two entities of a kind"
+        asker.drop(prompt, number, (rule, ", ".join(short)))
+    return None if short else entities
+
+
+def _short(entities: EntityLists) -> list[str]:
+    return [kind for kind in ENTITY_KINDS if len(getattr(entities, kind)) < _LEAST]
+
+
+# Conversations ------------------------------------------------------------------------------------
+
+
+class Turn(AuthoringRecord):
+    """An utterance and who says it."""
+
+    speaker: str
+    text: str
+
+
+class ConversationReply(EntityLists):
+    """What a model replies when it writes a conversation."""
+
+    turns: tuple[Turn, ...]
+
+
+async def write_conversation(
+    asker: Asker, number: int, seed: Seed, entities: EntityLists, turns: int
+) -> AuthoredConversation | None:
+    """Ask for a conversation around two triplets; None if it does not pass the checks.
+
+    Args:
+        asker: What asks the model.
+        number: The number of the attempt: each draws its own triplets.
+        seed: The seed, which gives the speakers, the topic and the tone.
+        entities: The seed's entities, to draw from.
+        turns: The number of turns.
+    """
+    triplets = draw_triplets(entities, StableRandom(f"{asker.random_seed} triplets {number}"))
+    needed = triplets[0].names + triplets[1].names
+    others = [name for name in entities.names if name not in needed]
+    first, second = speakers_of(seed.conversation)
+    prompt = f"conversation_{seed.kind}"
+    reply = await asker.ask_or_drop(
+        prompt,
+        ConversationReply,
+        number,
+        draw=number,
+        seed=seed.conversation,
+        turns=turns,
+        speakers=f"{first} and {second}",
+        first=first,
+        triplet_1=", ".join(triplets[0].names),
+        triplet_2=", ".join(triplets[1].names),
+        others=", ".join(others) or "nothing",
+    )
+    if not reply:
+        return None
+    context, mentioned = "\n".join(map(_line, reply.turns)), NO_ENTITIES
+    for listed in (_in_focus(triplets), reply):
+        mentioned, _ = accept_entities(context, listed, (first, second), mentioned)
+    if problem := find_conversation_problem(
+        context, mentioned, needed, others, (first, second), turns
+    ):
+        asker.drop(prompt, number, problem)
+        return None
+    return AuthoredConversation(number, seed.kind, triplets, mentioned, context)
+
+
+def _in_focus(triplets: tuple[Triplet, Triplet]) -> EntityLists:
+    agents, objects, locations = zip(*(triplet.names for triplet in triplets), strict=True)
+    return EntityLists(agents=agents, objects=objects, locations=locations)
+
+
+def draw_triplets(entities: EntityLists, random: StableRandom) -> tuple[Triplet, Triplet]:
+    """Draw two triplets of an agent, an object and a location that share nothing."""
+    drawn = (random.sample(getattr(entities, kind), _LEAST) for kind in ENTITY_KINDS)
+    first, second = (Triplet(*names) for names in zip(*drawn, strict=True))
+    return first, second
+
+
+def _line(turn: Turn) -> str:
+    """Return a turn as a line, without a second label in the text."""
+    speaker = " ".join(turn.speaker.split()).removesuffix(":")
+    return f"{speaker}: {' '.join(turn.text.split()).removeprefix(f'{speaker}:').strip()}"
+
+
+# Variants -----------------------------------------------------------------------------------------
+
+
+class EditsReply(AuthoringRecord):
+    """What a model replies when it alters a conversation."""
+
+    edits: tuple[LineEdit, ...]
+
+
+@dataclass(frozen=True)
+class AuthoredVariant:
+    """A conversation, or an altered version of it; `alteration` is None for the original."""
+
+    alteration: str | None
+    context: str
+
+
+def draw_alterations(number: int, random: StableRandom) -> list[str]:
+    """Draw alterations, so that their shares in many draws are those of the manual split.
+
+    An alteration is drawn as often as its share of the number says, rounded down or up at random.
+
+    Examples:
+        >>> len(set(draw_alterations(3, StableRandom("seed"))))
+        3
+    """
+    step = sum(ALTERATION_COUNTS.values()) / number
+    place, end = random.below(1_000_000) / 1_000_000 * step, 0.0
+    drawn: list[str] = []
+    for name in random.shuffled(list(ALTERATION_COUNTS)):
+        end += ALTERATION_COUNTS[name]
+        while place < end and len(drawn) < number:
+            drawn.append(name)
+            place += step
+    return random.shuffled(drawn)
+
+
+async def alter_conversation(
+    asker: Asker, conversation: AuthoredConversation, variants: int
+) -> list[AuthoredVariant]:
+    """Return a conversation and its altered variants, no two of which have the same text.
+
+    An alteration that is not possible is replaced by another, so there are fewer variants only if
+    nothing else is possible.
+    """
+    random = StableRandom(f"{asker.random_seed} alterations {conversation.number}")
+    made, draws = [AuthoredVariant(None, conversation.context)], Counter[str]()
+    impossible: set[str] = set()
+    for planned in draw_alterations(variants, random):
+        others = sorted(random.shuffled(list(ALTERATION_COUNTS)), key=draws.__getitem__)
+        for name in (planned, *others):
+            if name in impossible:
+                continue
+            known = {variant.context for variant in made}
+            text = _by_rules(asker, conversation, name, draws[name], known)
+            text = text or await _by_model(asker, conversation, name, draws[name], known)
+            if text:
+                made.append(AuthoredVariant(name, text))
+                draws[name] += 1
+                break
+            impossible.add(name)
+    return made
+
+
+def _by_rules(
+    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: set[str]
+) -> str:
+    """Return a text that is not known yet, or "" if the rules give none."""
+    first = _RULE_TRIES * (asker.random_seed + draw)
+    for seed in range(first, first + _RULE_TRIES):
+        try:
+            text = alter(conversation.context, conversation.to_entities(), name, seed).text
+        except InputError:
+            return ""
+        if text not in known:
+            return text
+    return ""
+
+
+async def _by_model(
+    asker: Asker, conversation: AuthoredConversation, name: str, draw: int, known: set[str]
+) -> str:
+    """Return a text that is not known yet, or "" if the model gives none that passes the checks."""
+    context, number = conversation.context, conversation.number
+    if not may_be_altered(context, conversation.entities, name):
+        return ""
+    lines = enumerate(context.split("\n"), start=1)
+    reply = await asker.ask_or_drop(
+        "alteration",
+        EditsReply,
+        number,
+        draw=draw,
+        conversation="\n".join(f"{place}: {line}" for place, line in lines),
+        entities=", ".join(conversation.entities.names),
+        alteration=name,
+    )
+    if not reply:
+        return ""
+    problem = find_edit_problem(context, conversation.to_entities(), name, reply.edits)
+    text = "" if problem else apply_edits(context, reply.edits)
+    if text in known:
+        problem = "another variant has the same text", reply.edits[0].new
+    if problem:
+        asker.drop("alteration", number, (f"{name}: {problem[0]}", problem[1]))
+        return ""
+    return text
+
+
+# Questions ----------------------------------------------------------------------------------------
+
+
+class QuestionReply(AuthoringRecord):
+    """What a model replies when it writes a question."""
+
+    question: str
+
+
+async def ask_question(asker: Asker, conversation: AuthoredConversation) -> str:
+    """Return the question of a conversation; "" if there is none.
+
+    Its type, whether it is to be answered yes, and whether a template or the model writes it are
+    drawn at random. What no template fits is asked of the model, and a template replaces a question
+    of the model that does not pass a check.
+    """
+    context, number = conversation.context, conversation.number
+    random = StableRandom(f"{asker.random_seed} question {number}")
+    kind, is_yes, by_template = (
+        random.choice(list(TEMPLATES)),
+        random.happens(0.5),
+        random.happens(0.5),
+    )
+    from_template = template_question(conversation, kind, is_yes=is_yes, random=random)
+    if find_question_problem(context, from_template):
+        from_template = ""
+    if from_template and by_template:
+        return from_template
+    reply = await asker.ask_or_drop(
+        "question",
+        QuestionReply,
+        number,
+        conversation=context,
+        entities=", ".join((*conversation.entities.names, *speakers_of(context))),
+        type=kind,
+        answer="yes" if is_yes else "no",
+    )
+    text = " ".join(reply.question.split()) if reply else ""
+    if reply and (problem := find_question_problem(context, text)):
+        asker.drop("question", number, problem)
+        text = ""
+    return text or from_template

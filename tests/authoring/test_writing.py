@@ -1,0 +1,498 @@
+"""Stages 1 to 4: prompts, entities, conversations, alterations and questions."""
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import ceil, floor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import plain_talk
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from pragworld_tasks.authoring.checks import (
+    MOST_SHARED,
+    LineEdit,
+    accept_entities,
+    apply_edits,
+    find_edit_problem,
+    find_question_problem,
+    shared_part,
+    speakers_of,
+    word_grams,
+)
+from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
+from pragworld_tasks.authoring.stages import (
+    Asker,
+    AuthoredConversation,
+    EntityLists,
+    Kind,
+    Seed,
+    Triplet,
+    read_prompts,
+)
+from pragworld_tasks.authoring.writing import (
+    alter_conversation,
+    ask_question,
+    draw_alterations,
+    draw_triplets,
+    list_entities,
+    write_conversation,
+)
+from pragworld_tasks.chat import Connection, Request, UnansweredError
+from pragworld_tasks.data.documents import ALTERATION_COUNTS
+from pragworld_tasks.dialogues.stable_random import StableRandom
+from pragworld_tasks.text_alterations.entities import Conversation, Entities
+from pragworld_tasks.text_alterations.tokens import label_end
+
+Reply = Callable[[Request], dict[str, Any] | None]
+
+
+def asker(reply: Reply, seed: int = 0) -> tuple[Asker, list[Request]]:
+    """What asks a model that replies as told (None: not at all), and what it is asked."""
+    asked: list[Request] = []
+
+    async def ask_structured(request: Request, form: type[BaseModel]) -> BaseModel:
+        asked.append(request)
+        content = reply(request)
+        if content is None:
+            raise UnansweredError("the server is silent")
+        return form.model_validate(content)
+
+    stub = SimpleNamespace(endpoint=SimpleNamespace(model="writer"), ask_structured=ask_structured)
+    return Asker(cast(Connection, stub), read_prompts(), random_seed=seed), asked
+
+
+def dropped_by(asking: Asker) -> list[str]:
+    """The rules that replies broke."""
+    return [record.reason for record in asking.dropped]
+
+
+def conversation(
+    context: str,
+    agents: Sequence[str] = (),
+    objects: Sequence[str] = (),
+    locations: Sequence[str] = (),
+    number: int = 0,
+    kind: Kind = "general",
+) -> AuthoredConversation:
+    """A conversation around two triplets, of the first two entities of each kind."""
+    first, second = (
+        Triplet(*(names[place] if names[place:] else "" for names in (agents, objects, locations)))
+        for place in (0, 1)
+    )
+    entities = EntityLists(agents=tuple(agents), objects=tuple(objects), locations=tuple(locations))
+    return AuthoredConversation(number, kind, (first, second), entities, context)
+
+
+def plain_conversation(seed: int) -> AuthoredConversation:
+    """A conversation of which `plain_talk` knows the truth."""
+    draw = random.Random(seed)
+    names = plain_talk.names(draw.choice(("household", "shop", "clinic")))
+    agents, things, places = (draw.sample(slot, 2) for slot in names)
+    triplets = list(zip(agents, things, places, strict=True))
+    turns = plain_talk.write(triplets, 8, ("Ann", "Ben"), draw)
+    text = "\n".join(f"{speaker}: {said}" for speaker, said in turns)
+    return conversation(text, agents, things, places, seed)
+
+
+# Prompts ------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_of_the_users_replaces_a_message_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.toml"
+    path.write_text("[label]\nsystem = 'Say {{\"answer\"}} in JSON.'\n")
+    ours, theirs = read_prompts(), read_prompts(path)
+    assert {name for name in ours if ours[name] != theirs[name]} == {"label"}
+    assert theirs["label"].user == ours["label"].user
+    assert theirs["label"].system.format() == 'Say {"answer"} in JSON.'
+    for values in ({"conversation": "A: {question}", "question": "{conversation}?"},):
+        filled = theirs["label"].user.format_map(values)
+        assert "A: {question}" in filled
+        assert "{conversation}?" in filled
+
+
+# Entities -----------------------------------------------------------------------------------------
+
+SEED = Seed(conversation="Ann: Where are the plums?\nBen: Noah took them to the attic.")
+HOUSE = EntityLists(
+    agents=("Noah", "Mia", "Owen"),
+    objects=("plums", "pears"),
+    locations=("attic", "hall", "kitchen"),
+)
+
+
+def test_speakers_have_labels_with_and_without_numbers() -> None:
+    assert speakers_of("1: Ann: Hi\n2: Dr. Lee: Hello: you\nAnn: Bye") == ("Ann", "Dr. Lee")
+
+
+def test_entities_that_are_accepted_can_be_altered() -> None:
+    text = "Ann: Is the TV room near the Kitchen?\nBen: Noah put a plum, TVs and pears there."
+    listed = EntityLists(
+        agents=("noah", "Ann", "Zebulon", "Noah"),
+        objects=("the plums", "TV", "zithers", "pear", "pears", "?"),
+        locations=("TV room", "kitchen", "  "),
+    )
+    accepted, objections = accept_entities(text, listed, ("Ann", "Ben"))
+    assert accepted == EntityLists(
+        agents=("Noah",), objects=("plums", "TV", "pear"), locations=("TV room", "Kitchen")
+    )
+    Conversation(text, Entities(**accepted.model_dump())).check_entities()
+    assert {entity for _, entity in objections} == {"Ann", "Zebulon", "zithers", "pears", "?", "  "}
+
+
+def test_a_seed_with_too_few_entities_gets_new_ones_that_fit() -> None:
+    def reply(request: Request) -> dict[str, Any]:
+        is_new = "Each list needs at least two" in request.user
+        listed = {"agents": ["Noah", "Zebulon"], "objects": ["plums"], "locations": ["attic"]}
+        new = {"agents": ["Mia"], "objects": ["pears"], "locations": ["hall", "Ben"]}
+        return new if is_new else listed
+
+    asking, asked = asker(reply)
+    entities = asyncio.run(list_entities(asking, 0, SEED))
+    assert entities == EntityLists(
+        agents=("Noah", "Mia"), objects=("plums", "pears"), locations=("attic", "hall")
+    )
+    assert "People other than the speakers: Noah" in asked[1].user
+    asking, _ = asker(lambda request: {"agents": ["Noah"], "objects": [], "locations": []})
+    assert asyncio.run(list_entities(asking, 0, SEED)) is None
+    assert dropped_by(asking)[-1] == "the seed has fewer than two entities of a kind"
+
+
+@given(st.integers(0, 1000))
+def test_triplets_share_nothing_and_come_from_the_lists(seed: int) -> None:
+    first, second = draw_triplets(HOUSE, StableRandom(str(seed)))
+    for name, other, names in zip(
+        first.names, second.names, HOUSE.model_dump().values(), strict=True
+    ):
+        assert name != other
+        assert {name, other} <= {*names}
+
+
+# Conversations ------------------------------------------------------------------------------------
+
+TEXTS = (
+    "Where are the {0[1]}?",
+    "{0[0]} left them in the {0[2]}.",
+    "And the {1[1]}, are they in the {0[2]} too?",
+    "No, {1[0]}'s {1[1]} are in the {1[2]}. I saw them on Monday.",
+    "Is {1[0]} still there?",
+    "I'm not sure.",
+)
+
+
+def written(texts: Sequence[str], speakers: Sequence[str], **lists: list[str]) -> tuple[Any, str]:
+    """The conversation of a reply, and the rule that it breaks, if any."""
+
+    def reply(request: Request) -> dict[str, Any]:
+        triplets = [line.split(", ") for line in re.findall(r"^\d\. (.*)$", request.user, re.M)]
+        turns = [
+            {"speaker": speakers[place % 2], "text": text.format(*triplets)}
+            for place, text in enumerate(texts)
+        ]
+        return {"turns": turns, "agents": [], "objects": [], "locations": [], **lists}
+
+    asking, _ = asker(reply)
+    made = asyncio.run(write_conversation(asking, 0, SEED, HOUSE, 6))
+    return made, "".join(dropped_by(asking))
+
+
+def test_a_conversation_lists_the_entities_that_occur_those_of_its_triplets_first() -> None:
+    texts = ("Ann: Where are\nthe {0[1]}?", *TEXTS[1:])
+    made, _ = written(texts, ("Ann", "Ben"), agents=["Zebulon"], locations=["the hall", "garden"])
+    first, second = made.triplets
+    assert made.entities.agents == (first.agent, second.agent)
+    assert {*made.entities.locations} == {first.location, second.location} | (
+        {"hall"} & {*re.findall(r"\w+", made.context)}
+    )
+    assert made.context.splitlines()[0] == f"Ann: Where are the {first.object}?"
+
+
+@pytest.mark.parametrize(
+    ("texts", "rule"),
+    [
+        (TEXTS, ""),
+        (TEXTS[:5], ""),
+        (TEXTS[:3], "its length is not within a third of --turns"),
+        ((*TEXTS, *TEXTS[:4]), "its length is not within a third of --turns"),
+        ((*TEXTS[:5], " "), "a turn is empty or far too long"),
+        ((*TEXTS[:5], "I am not sure. " * 40), "a turn is empty or far too long"),
+        ((*TEXTS[:5], "I'm \x1b[31mnot sure."), "a turn holds control characters"),
+        ((*TEXTS[:5], "I'm \u202eerus ton\u202c."), "a turn holds control characters"),
+        (
+            [text.replace("1[0]", "0[0]") for text in TEXTS],
+            "an entity of its triplets does not occur",
+        ),
+        ((*TEXTS[:5], "The answer is yes."), "it speaks of answers or of the task"),
+        ((*TEXTS[:5], "Ask Owen in the kitchen."), ""),
+        (
+            (*TEXTS[:5], "But Zebulon may know."),
+            "it names somebody or something that it was not given",
+        ),
+        ((*TEXTS[:5], 'He said "Yes, on TV, in English", didn\'t he?'), ""),
+        ((*TEXTS[:5], "Will it rain? Don't ask, I'm busy, and I'll know."), ""),
+    ],
+)
+def test_what_a_conversation_may_not_do(texts: Sequence[str], rule: str) -> None:
+    made, broken = written(texts, ("Ann", "Ben"))
+    assert broken == rule
+    assert bool(made) is not bool(rule)
+
+
+@pytest.mark.parametrize("speakers", [("Ben", "Ann"), ("Ann", "Eve")])
+def test_speakers_are_those_of_the_seed_in_turn(speakers: tuple[str, str]) -> None:
+    assert written(TEXTS, speakers) == (None, "the two speakers do not alternate")
+
+
+def test_likeness_is_the_share_of_word_sequences() -> None:
+    words = [f"w{number}" for number in range(80)]
+    first = "Ann: " + " ".join(words[:40])
+    second = "Ben: " + " ".join(words[20:60])  # 17 of its 37 sequences are in the first
+    assert shared_part(word_grams(second), word_grams(first)) == pytest.approx(17 / 37)
+    assert shared_part(word_grams(first), word_grams(first.replace("Ann", "Eve"))) == 1
+    random.Random(0).shuffle(words)
+    assert shared_part(word_grams(" ".join(words)), word_grams(first)) < MOST_SHARED
+
+
+# Alterations --------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 30), st.integers(0, 10**6))
+def test_an_alteration_is_drawn_as_often_as_its_share_says(number: int, seed: int) -> None:
+    drawn = Counter(draw_alterations(number, StableRandom(f"{seed}")))
+    assert drawn.total() == number
+    for name, count in ALTERATION_COUNTS.items():
+        expected = number * count / sum(ALTERATION_COUNTS.values())
+        assert floor(expected) <= drawn[name] <= ceil(expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
+    original = plain_conversation(seed)
+    asking, _ = asker(lambda request: None, seed)
+    variants = asyncio.run(alter_conversation(asking, original, 5))
+    first, *others = variants
+    assert (first.alteration, first.context) == (None, original.context)
+    assert len(others) == 5
+    assert len({variant.context for variant in variants}) == len(variants)
+    for variant in others:
+        assert variant.alteration in ALTERATION_COUNTS
+        pairs = zip(original.context.split("\n"), variant.context.split("\n"), strict=True)
+        for old, new in pairs:
+            assert old[: label_end(old)] == new[: label_end(new)]
+    again, _ = asker(lambda request: None, seed)
+    assert asyncio.run(alter_conversation(again, original, 5)) == variants
+
+
+def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> None:
+    line = "Ben: I never saw him."
+    plain = conversation(f"Ann: Where is Noah?\n{line}", ["Noah"])
+
+    def reply(request: Request) -> dict[str, Any]:
+        return {"edits": [{"line": 2, "old": line, "new": line.replace("never ", "")}]}
+
+    asking, asked = asker(reply)
+    variants = asyncio.run(alter_conversation(asking, plain, 7))
+    requests = " ".join(
+        re.findall("Make this alteration: (.*?)[.]", "".join(r.user for r in asked))
+    )
+    for name in ("Quanti", "Logical", "Variable Swap", "Injecting"):
+        assert name not in requests
+    assert len({variant.context for variant in variants}) == len(variants) > 1
+
+
+HALL = conversation(
+    "Ann: Are the cups in the hall?\n"
+    "Ben: Noah took two of the cups and the plates, and he left them in the hall.\n"
+    "Ann: Is Zoe's lamp in the attic?\n"
+    "Ben: All of the lamps are there. Zoe was not in the hall.",
+    ["Noah", "Zoe"],
+    ["cups", "lamps", "plates"],
+    ["hall", "attic"],
+)
+
+
+def edit_problem(name: str, changes: list[tuple[int, str, str]]) -> str:
+    edits = []
+    for line, old, new in changes:
+        text = HALL.context.split("\n")[line - 1]
+        assert old in text
+        edits.append(LineEdit(line=line, old=text, new=text.replace(old, new, 1)))
+    problem = find_edit_problem(HALL.context, HALL.to_entities(), name, edits)
+    return problem[0] if problem else ""
+
+
+ONE_WORD = "more or less than one word of the alteration's kind changes"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "rule"),
+    [
+        ("Negation", [(4, "was not", "was")], ""),
+        ("Negation", [(2, "he left", "he did not leave")], ""),
+        ("Negation", [(2, "he left", "he didn't leave")], ""),
+        ("Quantity Change", [(2, "two", "five")], ""),
+        ("Quantifier Change", [(4, "All", "Some")], ""),
+        ("Logical Connective Change", [(2, "cups and", "cups or")], ""),
+        ("Variable Substitution", [(2, "in the hall", "in the attic")], ""),
+        ("Variable Swap", [(2, "Noah", "Zoe"), (3, "Zoe's", "Noah's"), (4, "Zoe was", "Noah was")], ""),
+        ("Variable Swap", [(1, "hall", "attic"), (3, "attic", "hall")], ""),
+        ("Negation", [], "the model alters nothing"),
+        ("Negation", [(4, "was not", "was"), (1, "Are", "Aren't")], "more than one line is edited"),
+        ("Negation", [(4, "was", "was")], "the edited line is the same or far longer"),
+        ("Negation", [(4, "hall.", "hall" + " and hums" * 40)], "the edited line is the same or far longer"),
+        ("Negation", [(4, "was not in", "was not really in")], ONE_WORD),
+        ("Negation", [(4, "Zoe was not", "Noah was")], ONE_WORD),
+        ("Negation", [(2, "Noah took", "Noel did not take")], ONE_WORD),
+        ("Negation", [(2, "he left", "he did not see")], ONE_WORD),
+        ("Negation", [(4, "Ben: ", "Ann: ")], "the speaker's label changes"),
+        ("Negation", [(4, "was not in the hall.", "was\nthere.")],
+         "the edited line is not one line, or holds control characters"),
+        ("Quantity Change", [(2, "two", "\x08five")],
+         "the edited line is not one line, or holds control characters"),
+        ("Quantity Change", [(2, "two of", "some of")], ONE_WORD),
+        ("Quantity Change", [(2, "two of the cups", "five of the bowls")], ONE_WORD),
+        ("Quantifier Change", [(4, "All of the", "The")], ONE_WORD),
+        ("Quantifier Change", [(4, "All of the lamps", "Some of the cups")], ONE_WORD),
+        ("Logical Connective Change", [(2, "cups and", "cups, not")], ONE_WORD),
+        ("Variable Substitution", [(2, "in the hall", "in the planetarium")],
+         "not just two entities of one kind are exchanged"),
+        ("Variable Substitution", [(2, "Noah", "Zoe"), (4, "Zoe", "Noah")],
+         "not just two entities of one kind are exchanged"),
+        ("Variable Swap", [(2, "Noah", "Zoe")], "not just two entities of one kind are exchanged"),
+        ("Variable Swap", [(2, "Noah", "cups"), (1, "cups", "Noah")],
+         "not just two entities of one kind are exchanged"),
+        ("Variable Substitution", [(2, "Noah took", "Zoe and I took")],
+         "not just two entities of one kind are exchanged"),
+    ],
+)  # fmt: skip
+def test_edits_make_their_alteration_and_nothing_else(
+    name: str, changes: list[tuple[int, str, str]], rule: str
+) -> None:
+    assert edit_problem(name, changes) == rule
+
+
+@given(st.integers(-3, 9), st.text(max_size=30))
+def test_an_edit_of_a_line_that_is_not_there_is_refused(line: int, old: str) -> None:
+    edit = LineEdit(line=line, old=old, new=f"{old} not")
+    problem = find_edit_problem(HALL.context, HALL.to_entities(), "Negation", [edit])
+    assert problem
+    assert problem[0] == "the edited line is not as in the conversation"
+    assert apply_edits(HALL.context, []) == HALL.context
+
+
+# Questions ----------------------------------------------------------------------------------------
+
+SHED = conversation(
+    "Ann: Did Noah put the lamp on the shelf?\n"
+    "Ben: Yes, the lamp is on the shelf. Zoe put three pears in the shed.\n"
+    "Ann: And the rice?\n"
+    "Ben: Zoe put the rice in Berlin, and the pear trees stay.",
+    ["Noah", "Zoe"],
+    ["lamp", "pears", "rice"],
+    ["shelf", "shed", "Berlin"],
+)
+
+
+def questions_of(of: AuthoredConversation, kind: str, *, is_yes: bool) -> set[str]:
+    return {
+        template_question(of, kind, is_yes=is_yes, random=StableRandom(f"{seed}"))
+        for seed in range(20)
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "true", "crossed"),
+    [
+        ("location", {"Is the lamp on the shelf?", "Are the pears in the shed?"},
+         {"Are the pears on the shelf?", "Is the lamp in the shed?"}),
+        ("possession",
+         {"Did Noah bring the lamp to the shelf?", "Did Zoe bring the pears to the shed?"},
+         {"Did Noah bring the pears to the shelf?", "Did Zoe bring the lamp to the shed?"}),
+        ("quantity", {"", "Are there exactly three pears in the shed?"},
+         {"", "Are there exactly three pears on the shelf?"}),
+        ("universal", {"", "Did Zoe leave all of the pears in the shed?"},
+         {"", "Did Noah leave all of the pears on the shelf?"}),
+        ("only-entity", {"Did Noah leave the lamp on the shelf?", "Did Zoe leave any pears in the shed?"},
+         {"Did Noah leave any pears on the shelf?", "Did Zoe leave the lamp in the shed?"}),
+        ("sure", {"Is Ben sure that the lamp is on the shelf?", "Is Ben sure that the pears are in the shed?"},
+         {"Is Ben sure that the pears are on the shelf?", "Is Ben sure that the lamp is in the shed?"}),
+        ("know", {"Does Noah know where the lamp is?", "Does Zoe know where the pears are?"},
+         {"Does Noah know where the pears are?", "Does Zoe know where the lamp is?"}),
+    ],
+)  # fmt: skip
+def test_templates_are_grammatical_and_cross_triplets(
+    kind: str, true: set[str], crossed: set[str]
+) -> None:
+    assert questions_of(SHED, kind, is_yes=True) == true
+    assert questions_of(SHED, kind, is_yes=False) == crossed
+    goods = AuthoredConversation(0, "seller_buyer", SHED.triplets, SHED.entities, SHED.context)
+    assert questions_of(goods, kind, is_yes=True) == {""}
+
+
+def test_a_place_and_a_mass_noun_are_named_as_the_conversation_does() -> None:
+    triplets = Triplet("Zoe", "rice", "Berlin"), Triplet("Noah", "lamp", "shelf")
+    rice = AuthoredConversation(0, "general", triplets, SHED.entities, SHED.context)
+    assert "Did Zoe leave all of the rice in Berlin?" in questions_of(
+        rice, "universal", is_yes=True
+    )
+    assert "Is the rice in Berlin?" in questions_of(rice, "location", is_yes=True)
+
+
+def test_what_templates_ask_is_so_and_what_they_cross_is_not() -> None:
+    answers: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for seed in range(7):
+        of = plain_conversation(seed)
+        for kind in TEMPLATES:
+            for is_yes, counts in answers.items():
+                draw = StableRandom(f"{seed}")
+                if text := template_question(of, kind, is_yes=is_yes, random=draw):
+                    counts[plain_talk.truth(of.context, text)] += 1
+    assert answers[True]["yes"] > 0.6 * answers[True].total() > 20
+    assert answers[False]["yes"] < 0.05 * answers[False].total()
+
+
+@pytest.mark.parametrize(
+    ("question", "rule"),
+    [
+        ("Was Zoe in the hall?", ""),
+        ("Isn't anyone else than Noah to blame for it?", ""),
+        ("Did Noah's cups leave the attic on Monday?", ""),
+        ("Where is Zoe?", "it is not a question of yes or no"),
+        ("Zoe was in the hall?", "it is not a question of yes or no"),
+        ("Was Zoe in the hall or in the attic?", "it is not a question of yes or no"),
+        ("Was Zoe in the hall", "it is not one short question"),
+        ("Was Zoe in the hall? Was Noah?", "it is not one short question"),
+        ("Was Zoe in the\x1b[2J hall?", "it holds control characters"),
+        ("are  the cups in the hall ?", "the conversation asks it already"),
+        ("Was Zebulon in the hall?", "it names somebody whom the conversation does not"),
+    ],
+)
+def test_what_a_question_may_not_do(question: str, rule: str) -> None:
+    assert (find_question_problem(HALL.context, question) or ("",))[0] == rule
+
+
+@pytest.mark.parametrize(
+    "text", ["Does Ann know about the pears?", "Did you see Xerxes put the pears away?", None]
+)
+def test_a_question_comes_from_the_model_or_a_template_and_one_replaces_the_other(
+    text: str | None,
+) -> None:
+    sources: Counter[str] = Counter()
+    for number in range(32):
+        of = AuthoredConversation(number, "general", SHED.triplets, SHED.entities, SHED.context)
+        asking, asked = asker(lambda request: {"question": text} if text else None)
+        question = asyncio.run(ask_question(asking, of))
+        fails = text is None or "Xerxes" in text
+        assert len(asking.dropped) == (len(asked) if fails else 0)
+        assert len(asked) <= 1
+        assert not fails or question != text
+        sources["model" if question == text else "template" if question else "none"] += 1
+    assert sources["template"] >= 10
+    assert (sources["model"] == 0) == (text is None or "Xerxes" in text)
