@@ -2,22 +2,19 @@
 
 import json
 import math
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from chat_server import Body, ChatServer, play
-from command_runs import Program, run_command
-from warm_client import KILLED
+from chat_server import ChatServer, play
+from command_runs import run_command
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity import samples
-from pragworld_tasks.sensitivity.components import SCALES, cells, nest, plug_in, unbiased
+from pragworld_tasks.sensitivity.components import cells, nest, plug_in, unbiased
 from pragworld_tasks.sensitivity.decomposition import Estimate
 from pragworld_tasks.sensitivity.open_questions import QUESTION_DOMAINS, domain_of, questions
 from pragworld_tasks.sensitivity.report import (
@@ -214,23 +211,6 @@ def test_a_share_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
     assert "-0.000" not in report.to_text()
 
 
-def test_one_absurd_answer_dominates_the_raw_scale_alone(tmp_path: Path) -> None:
-    path = write_samples(tmp_path / "model", "travel_commute", readable=1.0)
-    first, *others = path.read_text().splitlines()
-    absurd = json.loads(first)
-    absurd["resps"][0][0] = "It will be about 4500000.0 minutes."
-    path.write_text("\n".join([json.dumps(absurd), *others]) + "\n")
-    mu = {
-        scale: decompose_samples(read_samples([path]), scale, draws=20)
-        .tasks[0]
-        .published["mu"]
-        .value
-        for scale in SCALES
-    }
-    assert mu["raw"] > 0.8
-    assert max(mu["rank"], mu["winsorised"]) < 0.5
-
-
 def test_every_question_has_a_domain() -> None:
     assert [domain_of(name) for name in questions()] == [
         domain for domain in QUESTION_DOMAINS for _ in range(3)
@@ -256,39 +236,20 @@ def test_a_report_is_read_as_it_was_written_and_joined_with_others(tmp_path: Pat
 
 def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> None:
     path, out = write_samples(tmp_path / "model", "travel_commute"), tmp_path / "found.json"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:  # the server replies with what follows the arrow
-        line["resps"] = [[f"It takes {row}.5 minutes. => {row}.5" for row in range(1, 9)]]
-    lines[0]["resps"][0][:2] = ["It takes 30 minutes. => 90 apples", "It takes 70 minutes. => None"]
-    for number, line in enumerate(lines):
-        line["resps"][0][2] = f"It takes {number} minutes. => {number}"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def play_slowly(body: Body) -> str:
-        time.sleep(0.2)
-        return play(body)
-
-    with ChatServer(play_slowly).running() as server:
-        llm = ("--base-url", server.url, "--model", "org/reader")
-        program = Program("pragworld-tasks", "decompose", path, *llm, log=tmp_path / "output")
-        while not (kept := [*path.parent.glob("*.journal")]) or kept[0].read_text().count("\n") < 9:
-            assert program.runs(), (tmp_path / "output").read_text()
-            time.sleep(0.01)
-        assert program.stop(signal.SIGKILL) == KILLED
-    answered = kept[0].read_bytes().count(b"\n") - 1  # after its settings
-    distinct = {response for line in lines for response in line["resps"][0]}
-    assert 8 <= answered < len(distinct)
+    # The server replies with what follows the arrow.
+    responses = [f"It takes {number} minutes. => {number}" for number in range(6)]
+    responses += ["It takes 30 minutes. => None", "It takes 70 minutes. => None"]
+    change(path, lambda line: line.update(resps=[responses]))
+    options = ("--model", "org/reader", "--json", str(out), "--overwrite")
     with ChatServer(play).running() as server:
         for _ in range(2):  # the second time nothing is asked
-            options = ("--base-url", server.url, *llm[2:], "--json", out, "--overwrite")
-            process = run_command("decompose", path, *options)
-            assert process.returncode == 0, process.stderr
-    assert len(server.bodies) == len(distinct) - answered
+            main(["decompose", str(path), "--base-url", server.url, *options])
+            assert len(server.bodies) == len(responses)
     (task,) = json.loads(out.read_text())["tasks"]
-    counts = {"responses": 144, "same": 142, "only_extractor": 0, "only_rules": 2}
+    counts = {"responses": 144, "same": 108, "only_extractor": 0, "only_rules": 36}
     assert task["agreement"] == {"extractor": "org/reader", **counts}
-    assert "org/reader and the rules agree on 98.6% of 144 responses" in process.stdout
-    assert task["unreadable"] == 2
+    assert task["notes"][0].startswith("org/reader and the rules agree on 75.0% of 144 responses")
+    assert task["unreadable"] == 36
 
 
 def test_agreement_is_to_one_percent() -> None:
@@ -296,11 +257,3 @@ def test_agreement_is_to_one_percent() -> None:
     found = ReaderAgreement.of("it", read, by_rules)
     assert (found.responses, found.same) == (6, 3)
     assert (found.only_extractor, found.only_rules) == (1, 1)
-
-
-def test_a_report_is_not_overwritten_and_is_tried_first(tmp_path: Path) -> None:
-    out = tmp_path / "report.json"
-    out.write_text("mine")
-    with pytest.raises(SystemExit):
-        main(["decompose", "nothing.jsonl", "--json", str(out)])
-    assert out.read_text() == "mine"

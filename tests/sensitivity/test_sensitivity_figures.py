@@ -122,14 +122,6 @@ def test_means_beyond_the_axis_are_counted(drawn: dict[str, Figure], tmp_path: P
     assert texts(first) == texts(third) == []
 
 
-def test_a_panel_without_a_readable_response_says_so(
-    drawn: dict[str, Figure], tmp_path: Path
-) -> None:
-    samples = sampled("travel_commute")
-    draw(tmp_path, samples.with_values([None] * len(samples.values)))
-    assert [texts(axes) for axes in drawn["densities"].axes] == [["no readable response"]] * 3
-
-
 @pytest.mark.parametrize("scales", [(1e-3, 1e4), (0.3, 1), (1e5, 2e5)])
 def test_ticks_of_variances_are_written_out(
     drawn: dict[str, Figure], tmp_path: Path, scales: tuple[float, float]
