@@ -16,10 +16,8 @@ def add_board(commands: Commands) -> None:
         _board,
         "write a leaderboard of runs as a folder of web pages",
         description="Ranks the runs on each split with intervals, compares them in pairs, and "
-        "shows every dialogue with the words that were altered and what each run answered. The "
-        "pages need no server: open index.html.",
-        example="pragworld-tasks board --demo --out board\n"
-        "pragworld-tasks board results/ published:all readings:majority --out board --overwrite",
+        "shows every dialogue and what each run answered. Open index.html: no server is needed.",
+        example="pragworld-tasks board results/ published:all readings:majority --out board",
     )
     command.add_argument(
         "runs",
@@ -31,8 +29,8 @@ def add_board(commands: Commands) -> None:
     command.add_argument(
         "--demo",
         action="store_true",
-        help="show what comes with the package: the paper's released answers to the manual split, "
-        "the careful readers, and the layers of the small model",
+        help="show what comes with the package: the paper's released answers, the readers of the "
+        "labels, and the layers of the small model",
     )
     for option, description in (
         ("--layers", "files of `pragworld-interp ablate` and `patch`: adds a page of heat maps"),

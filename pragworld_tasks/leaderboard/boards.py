@@ -10,8 +10,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
-from pragworld_tasks.evaluation.metrics import Rank, rank_runs
-from pragworld_tasks.evaluation.scoring import shown_tallies
+from pragworld_tasks.evaluation.metrics import Rank, rank_runs, tallies
 from pragworld_tasks.leaderboard.runs import BoardRun
 
 SIGNIFICANT = 0.05
@@ -62,12 +61,8 @@ class Board:
     @cached_property
     def ranks(self) -> dict[str, Rank]:
         """The rank of each model by the main metric; readers of the labels have none."""
-        return rank_runs(
-            {
-                run.name: shown_tallies(run.report.run, run.report.split)[self.main_metric]
-                for run in self.models
-            }
-        )
+        metric = self.main_metric
+        return rank_runs({run.name: tallies(run.report.run)[metric] for run in self.models})
 
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
@@ -78,10 +73,7 @@ class Board:
         }
 
     def alike(self, name: str) -> dict[str, float]:
-        """Return p for each other model that an exact test over groups cannot tell from this one.
-
-        The readers of the labels are no models, and are alike to none.
-        """
+        """Return p for each other model that an exact test cannot tell from this one."""
         models = {run.name for run in self.models}
         return {
             second if name == first else first: comparison.p

@@ -17,14 +17,7 @@ _LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
 
 
 class DocumentView(NamedTuple):
-    """A document as the page of dialogues shows it.
-
-    Attributes:
-        document: the document.
-        item: how the runs answer it.
-        context, question: its lines, with the words that differ from the original's.
-        readings: what the readers of the labels answered, where they read it.
-    """
+    """A document, how the runs answer it, and its lines with the words that were altered."""
 
     document: Document
     item: Item
@@ -65,13 +58,9 @@ def _views(items: Sequence[tuple[Item, LabelReadings | None]]) -> list[DocumentV
         if document.is_original:
             original = document
         context = diff_lines(original.context.strip(), document.context.strip())
-        question = diff_lines(_one_line(original.question), _one_line(document.question))
+        question = diff_lines(*(" ".join(one.question.split()) for one in (original, document)))
         views.append(DocumentView(document, item, context, question, readings))
     return views
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _answers(run: BoardRun) -> dict[str, Any]:

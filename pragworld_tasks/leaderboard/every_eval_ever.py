@@ -1,8 +1,7 @@
 """Runs in the schema of Every Eval Ever, version 0.3.0 (https://github.com/evaleval/every_eval_ever).
 
 A run becomes a file with its metrics, as proportions, and, where its responses are known, one with
-a line for each document. A line belongs to one metric, `acc`; its metadata holds what the others
-follow from. The package every-eval-ever would write the same, but needs Python 3.12.
+a line for each document. The package every-eval-ever would do the same, but needs Python 3.12.
 """
 
 import hashlib
@@ -26,15 +25,12 @@ from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 
 EEE_VERSION = "0.3.0"
 RELATIONSHIPS = ("first_party", "third_party", "collaborative", "other")
+_UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_gen_toks": "max_tokens"}
 
 
 def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict[Path, bytes]:
     """Return the files of a run by their paths in the datastore; the same run gives the same.
-
-    Args:
-        submission: the run.
-        evaluator: who evaluated the model, as RELATIONSHIP:NAME; None for a released run.
 
     Raises:
         InputError: The run does not say when it was made, or nobody who made it is named.
@@ -44,13 +40,11 @@ def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict
     # The datastore takes random UUIDs (version 4) only; this one is as good as random.
     name = uuid.UUID(bytes=hashlib.sha256(content.encode()).digest()[:16], version=4)
     path = Path("data", "pragworld", *submission.model.split("/"), f"{name}_samples.jsonl")
-    files = {}
-    answers = submission.record.answers
+    files, answers = {}, submission.record.answers
     if any(answer.response is not None or answer.yes is not None for answer in answers):
-        samples = [*map(partial(_sample, submission), submission.run.documents, answers)]
-        evaluation = {"evaluation_id": summary["evaluation_id"]}
-        lines = "".join(json.dumps({**evaluation, **sample}) + "\n" for sample in samples)
-        files[path] = lines.encode()
+        sample = partial(_sample, submission, summary["evaluation_id"])
+        samples = [*map(sample, submission.run.documents, answers)]
+        files[path] = "".join(json.dumps(sample) + "\n" for sample in samples).encode()
         summary["detailed_evaluation_results"] = {
             "format": "jsonl",
             "file_path": path.as_posix(),
@@ -91,11 +85,7 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
         "model_info": {
             "name": submission.model.rpartition("/")[2],
             "id": submission.model,
-            "additional_details": {
-                "deployment_type": "unknown",
-                "model_availability": "unknown",
-                **_strings(submission.record.model.model_dump()),
-            },
+            "additional_details": {**_UNKNOWN, **_strings(submission.record.model.model_dump())},
         },
         "evaluation_results": [_result(submission, metric) for metric in submission.metrics()],
     }
@@ -123,9 +113,7 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
             "evaluation_description": f"Share of {metric.description}",
             "metric_name": metric.name,
             "lower_is_better": metric.name.startswith("unreadable"),
-            "score_type": "continuous",
-            "min_score": 0.0,
-            "max_score": 1.0,
+            **{"score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
         },
         "score_details": {"score": share.right / share.total, "uncertainty": uncertainty},
         "generation_config": {
@@ -137,8 +125,13 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
     }
 
 
-def _sample(submission: Submission, document: Document, answer: AnswerRecord) -> dict[str, Any]:
-    """Return the line of a document: the question, the response and how it was read."""
+def _sample(
+    submission: Submission, evaluation_id: str, document: Document, answer: AnswerRecord
+) -> dict[str, Any]:
+    """Return the line of a document: the question, the response and how it was read.
+
+    A line belongs to one metric, `acc`; the others follow from the metadata.
+    """
     is_likelier = answer.yes is not None
     output = answer.answer if is_likelier else answer.response
     right = answer.answer == document.answer
@@ -152,6 +145,7 @@ def _sample(submission: Submission, document: Document, answer: AnswerRecord) ->
     }
     return {
         "schema_version": EEE_VERSION,
+        "evaluation_id": evaluation_id,
         "model_id": submission.model,
         "evaluation_name": submission.task,
         "evaluation_result_id": f"{submission.task}/acc",

@@ -46,10 +46,6 @@ def hub_task_ids(task: str) -> dict[str, str]:
 def hub_results(submissions: Sequence[Submission], dataset: str) -> bytes:
     """Return the content of `.eval_results/pragworld.yaml`: an entry for each task and metric.
 
-    Args:
-        submissions: the runs of a model.
-        dataset: the Hub repository of the benchmark's dataset.
-
     Raises:
         InputError: The dataset's `eval.yaml` has no task for a run, or the installed
             huggingface_hub is too old.

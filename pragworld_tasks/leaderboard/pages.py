@@ -64,8 +64,8 @@ def render_site(
 
     Args:
         boards: the leaderboards, one for each set of documents.
-        sweeps: sweeps over layers, for a page of their own.
-        sensitivity: decompositions, for a page of their own.
+        sweeps: what a page of layers shows.
+        sensitivity: what a page of sensitivity shows.
     """
     environment = _environment()
     views = [name for name, given in (("layers", sweeps), ("sensitivity", sensitivity)) if given]
@@ -135,8 +135,8 @@ def _columns(board: Board) -> list[Column]:
 
 def _published(split: str) -> dict[str, Any]:
     rows = published_rows(split)
-    metrics = [name for name in _LABELS if any(name in row.percents for row in rows)]
-    return {"split": split, "metrics": metrics, "rows": rows}
+    named = {name for row in rows for name in row.percents}
+    return {"split": split, "metrics": [name for name in _LABELS if name in named], "rows": rows}
 
 
 def _pairs(board: Board) -> dict[str, Any]:
@@ -175,9 +175,7 @@ def _pairs(board: Board) -> dict[str, Any]:
 def _pair(comparison: Comparison, sign: Literal[1, -1]) -> dict[str, Any]:
     """Return differences (as text and for drawing) and tests as the page's script reads them.
 
-    Args:
-        comparison: two runs.
-        sign: 1 for the first minus the second, -1 for the second minus the first.
+    They are of the first run minus the second, or with the sign -1 the other way around.
     """
     differences = []
     for difference in comparison.differences.values():

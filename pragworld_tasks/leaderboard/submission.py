@@ -80,7 +80,7 @@ def to_submissions(
 
     Args:
         runs: the runs, one for each task.
-        model: the name of their model, DEVELOPER/MODEL, where the runs do not say it.
+        model: the name of their model, DEVELOPER/MODEL; None for the one that it was loaded by.
         date: when the model answered, where the runs do not say it.
         source_url: where the runs can be read.
 
@@ -88,18 +88,29 @@ def to_submissions(
         InputError: The runs are not of one model that has a name, two are of the same task, or one
             is no result that others could compare with.
     """
-    submissions = []
+    submissions, loaded = [], set()
     for run in runs:
-        check_submittable(run.record)
-        url = PAPER_URL if run.record.source == "published" else source_url
-        began = _began(run.record, date)
-        submissions.append(Submission(run, _model_name(run.record, model), began, url))
-    names = {_loaded_name(run.record) for run in runs if run.record.source != "responses"}
-    if len(names) > 1:
-        raise InputError(f"the runs are of {', '.join(sorted(names))}; submit one model at a time")
+        record, named = run.record, run.record.model
+        check_submittable(record)
+        name = model or named.adapter or named.name
+        if not is_repository(name) or (record.source == "responses" and not model):
+            raise InputError(
+                f"{name}: not a name by which others find the model; pass --model DEVELOPER/MODEL"
+            )
+        if record.source != "responses":
+            loaded.add(named.adapter or named.name)
+        ran = record.environment.date
+        began = datetime.fromisoformat(ran) if ran else date
+        if began and not began.tzinfo:
+            began = began.replace(tzinfo=UTC)
+        url = PAPER_URL if record.source == "published" else source_url
+        submissions.append(Submission(run, name, began, url))
     tasks = [submission.task for submission in submissions]
-    if repeated := sorted({task for task in tasks if tasks.count(task) > 1}):
-        raise InputError(f"{tasks.count(repeated[0])} runs of {repeated[0]}; name one of them")
+    if len(loaded) > 1 or len({*tasks}) < len(tasks):
+        raise InputError(
+            f"the runs are of {', '.join(sorted(loaded))} on {', '.join(tasks)}; submit one model "
+            "at a time, and one run of each task"
+        )
     return submissions
 
 
@@ -109,19 +120,14 @@ def check_submittable(record: RunRecord) -> None:
     Raises:
         InputError: The run is one.
     """
-    name, backend = record.model.name, record.environment.backend
-    if record.source == "readings":
-        raise InputError(f"{name}: no model; submit a model's run")
+    reason = ""
     if record.data.split == OWN:
-        raise InputError(
-            f"{name}: a run on documents of your own, which nobody else can be compared on; "
-            "submit a run on a released or generated split"
-        )
-    if backend in _CHANGED:
-        raise InputError(
-            f"{name}: --model {backend} changes what the model computes, so these are not its "
-            "results; submit a run of --model hf"
-        )
+        reason = "a run on documents of your own, which nobody else can be compared on; submit one "
+        reason += "on a released or generated split"
+    elif record.source == "readings" or record.environment.backend in _CHANGED:
+        reason = "not what a model answers; submit a run of the model as it is"
+    if reason:
+        raise InputError(f"{record.model.name}: {reason}")
 
 
 def is_repository(name: str) -> bool:
@@ -139,23 +145,3 @@ def is_repository(name: str) -> bool:
     except HFValidationError:
         return False
     return "/" in name
-
-
-def _loaded_name(record: RunRecord) -> str:
-    """Return the name under which the model ran: the adapter's, where there is one."""
-    return record.model.adapter or record.model.name
-
-
-def _model_name(record: RunRecord, model: str | None) -> str:
-    name = model or _loaded_name(record)
-    if not is_repository(name) or (record.source == "responses" and not model):
-        raise InputError(
-            f"{name}: not a name by which others find the model; pass --model DEVELOPER/MODEL"
-        )
-    return name
-
-
-def _began(record: RunRecord, date: datetime | None) -> datetime | None:
-    recorded = record.environment.date
-    began = datetime.fromisoformat(recorded) if recorded else date
-    return began if began is None or began.tzinfo else began.replace(tzinfo=UTC)

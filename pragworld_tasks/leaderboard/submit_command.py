@@ -17,21 +17,17 @@ def add_submit(commands: Commands) -> None:
         "submit",
         _submit,
         "write a run in the form in which it is published",
-        description="Writes the results of one model as a submission to our leaderboard "
-        "(leaderboard), as evaluation results of the Hugging Face Hub (hub), into the metadata of "
-        "a model card (model-card), or in the schema of Every Eval Ever (every-eval-ever). Metrics "
-        "are always computed from the answers.",
+        description="Writes the results of one model as a submission to our leaderboard, as "
+        "evaluation results of the Hugging Face Hub, into the metadata of a model card, or in the "
+        "schema of Every Eval Ever. Metrics are always computed from the answers.",
         example="pragworld-tasks submit results/ --to leaderboard --out submissions/me\n"
-        "pragworld-tasks submit results/ --to hub --out model --push\n"
-        "pragworld-tasks submit results/ --to every-eval-ever --evaluator 'third_party:My lab' "
-        "--out datastore",
+        "pragworld-tasks submit results/ --to hub --out model --push",
     )
     command.add_argument(
         "runs",
         nargs="+",
         metavar="RUN",
-        help="what `score` takes: folders that lm_eval wrote, run records, files of responses, "
-        "published:MODEL; all of one model, one for each task",
+        help="what `score` takes; all of one model, one for each task",
     )
     command.add_argument("--to", required=True, choices=_DESTINATIONS, help="the form")
     command.add_argument(
@@ -43,15 +39,21 @@ def add_submit(commands: Commands) -> None:
     )
     command.add_argument("--overwrite", action="store_true", help="replace what exists")
     command.add_argument(
-        "--model",
-        metavar="DEVELOPER/MODEL",
-        help="the model's name on the Hub; default: the one that it was loaded by",
-    )
-    command.add_argument(
         "--date",
         type=datetime.fromisoformat,
         help="when the model answered, as in 2026-01-31, if the run does not say it",
     )
+    for option, value, description in (
+        ("--model", "DEVELOPER/MODEL", "the model's name; default: the one it was loaded by"),
+        ("--source-url", "URL", "where others can read your run, such as a repository"),
+        (
+            "--evaluator",
+            "RELATIONSHIP:NAME",
+            "every-eval-ever: who evaluated the model, behind what they are to its developer: "
+            "first_party, third_party, collaborative or other",
+        ),
+    ):
+        command.add_argument(option, metavar=value, help=description)
     command.add_argument(
         "--dataset",
         default=HUB_DATASET,
@@ -59,19 +61,9 @@ def add_submit(commands: Commands) -> None:
         help="the Hub repository of the benchmark's dataset; default: %(default)s",
     )
     command.add_argument(
-        "--source-url", metavar="URL", help="where others can read your run, such as a repository"
-    )
-    command.add_argument(
         "--push",
         action="store_true",
-        help="hub: also open a pull request in the model's repository, with the token of "
-        "`hf auth login` or HF_TOKEN",
-    )
-    command.add_argument(
-        "--evaluator",
-        metavar="RELATIONSHIP:NAME",
-        help="every-eval-ever: who evaluated the model, behind what they are to its developer: "
-        "first_party, third_party, collaborative or other",
+        help="hub: also open a pull request in the model's repository; log in with `hf auth login`",
     )
 
 

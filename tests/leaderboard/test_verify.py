@@ -257,7 +257,7 @@ def test_samples_that_differ_are_refused_with_the_row(
         (put("environment", "generation", value={"temperature": 9}), "asked for"),
         (put("environment", "system_instruction", value="Be brief."), "lacks the chat template or"),
         (put("environment", "seconds", value=-1), "environment.seconds"),
-        (put("environment", "backend", value="hf-ablated"), "changes what the model computes"),
+        (put("environment", "backend", value="hf-ablated"), "not what a model answers"),
         (put("model", "chat_template", value=False), "around the prompt stands something else"),
     ],
 )
