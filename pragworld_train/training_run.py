@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -24,7 +24,7 @@ from pragworld_interp.prompt_texts import text_before_answer
 from pragworld_tasks.command_line import at_least, launched_processes
 from pragworld_tasks.data.splits import GENERATED
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import refusing, without_empty_folders
+from pragworld_tasks.files import refusing
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.config import LayerRegularizedSFTConfig
 from pragworld_train.data import DocumentSet, load_document_set, load_own_document_set, to_dataset
@@ -71,7 +71,7 @@ def train(settings: RunSettings) -> None:
     # Neither torch nor transformers checks these before it computes with them.
     at_least(training_args, gradient_accumulation_steps=1, per_device_eval_batch_size=1)
     PartialState().wait_for_everyone()  # all have checked the output folder
-    with without_empty_folders(out):
+    with _without_empty_folders(out):
         with refusing(out):  # transformers would make it while it loads the model
             out.mkdir(parents=True, exist_ok=True)
         trainer = _make_trainer(settings, data)
@@ -164,6 +164,19 @@ def _checkpoint_to_resume(training_args: LayerRegularizedSFTConfig) -> str | Non
             f"--resume_from_checkpoint {value}: not a checkpoint; name one, or use last"
         )
     return value
+
+
+@contextmanager
+def _without_empty_folders(folder: Path) -> Iterator[None]:
+    """Remove a folder, and those that it is in, if an error leaves them new and empty."""
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for path in created:
+                path.rmdir()
+        raise
 
 
 def _check_output(out: Path, overwrite: bool, model: str) -> None:

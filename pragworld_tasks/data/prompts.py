@@ -37,8 +37,7 @@ _CONVENTIONS = (
 def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 1, the paper's evaluation: an answer in the first line, then an explanation.
 
-    Args:
-        document: a document, or a mapping with a `context` and a `question`.
+    A mapping in place of a document has a `context` and a `question`.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
@@ -50,9 +49,6 @@ def evaluation_prompt(document: Document | Mapping[str, Any]) -> str:
 
 def conventions_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 1 after the conventions of the benchmark, in three sentences.
-
-    Args:
-        document: a document, or a mapping with a `context` and a `question`.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}
@@ -66,9 +62,6 @@ def conventions_prompt(document: Document | Mapping[str, Any]) -> str:
 
 def label_prompt(document: Document | Mapping[str, Any]) -> str:
     """Return Prompt 2, for entity tracking, fine-tuning and probing: only a label.
-
-    Args:
-        document: a document, or a mapping with a `context` and a `question`.
 
     Examples:
         >>> document = {"context": "Alice: Hi.", "question": "Is Bob there?"}

@@ -8,9 +8,9 @@ counted from 0, as in the paper's code; the line is the one that an editor shows
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pragworld_tasks.data.documents import ALTERATIONS, Answer, Document, Effect
 from pragworld_tasks.data.prompts import split_prompt
@@ -27,10 +27,7 @@ def read_manual(path: Path) -> list[Document]:
     Raises:
         InputError: The file is malformed.
     """
-    rows = [
-        _row(cells, where, "manual") for where, cells in _read_csv(path) if not _is_tally(cells)
-    ]
-    return _by_original(rows, path, "manual")
+    return _read_released(path, "manual")
 
 
 def read_synthetic(path: Path) -> list[Document]:
@@ -43,8 +40,7 @@ def read_synthetic(path: Path) -> list[Document]:
     Raises:
         InputError: The file is malformed.
     """
-    rows = (_row(cells, where, "synthetic") for where, cells in _read_csv(path))
-    return _by_original(rows, path, "synthetic")
+    return _read_released(path, "synthetic")
 
 
 def read_entity_tracking(path: Path) -> list[Document]:
@@ -156,22 +152,55 @@ _MISSPELT = {
 }
 
 
-class _Row(NamedTuple):
-    """One record of a released table with its cells interpreted, not yet in a group.
-
-    Attributes:
-        answer: None where the cell is blank.
-        effect: None for an original, and where the file does not say.
-    """
-
-    where: Where
-    context: str
-    question: str
-    answer: Answer | None
-    is_original: bool
-    alteration: str | None
-    effect: Effect | None
-    released_is_original: bool
+def _read_released(path: Path, split: Table) -> list[Document]:
+    """Group the rows as the tables do: an original, then the variants altered from it."""
+    documents: list[Document] = []
+    group = released_group = -1
+    original: Answer | None = None  # the answer of the group's original; None where it has none
+    for where, cells in _read_csv(path):
+        if split == "manual" and _is_tally(cells):
+            continue
+        for column in ("Local Context", "Question"):
+            if not cells[column].strip():
+                where.refuse(f"no {column.lower()}; write it out")
+        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
+        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
+        alteration = _meaning(category, _ALTERATIONS, "category", where, _fold_category)
+        answer = _meaning(cells["Answer"], _ANSWERS[split], "answer", where)
+        effect = _meaning(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
+        if is_original != (alteration is None):
+            where.refuse(f"category {category!r} contradicts flag {flag!r}")
+        if split == "manual" and is_original != (effect is None):
+            where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
+        if is_original:
+            original = answer
+        if answer is None:
+            continue
+        if original is None:
+            where.refuse("an altered variant without an answered original; put that before it")
+        group += is_original
+        released_is_original = flag.lower() != "true"  # not stripped, as in the released scoring
+        released_group += released_is_original
+        if effect is None and not is_original:
+            effect = "invariant" if answer == original else "flip"
+        documents.append(
+            Document(
+                row=len(documents),
+                context=cells["Local Context"],
+                question=cells["Question"],
+                answer=answer,
+                group=group,
+                is_original=is_original,
+                alteration=alteration,
+                effect=effect,
+                split=split,
+                released_group=released_group,
+                released_is_original=released_is_original,
+            )
+        )
+    if not documents:
+        raise InputError(f"{path}: no documents")
+    return documents
 
 
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
@@ -210,33 +239,6 @@ def _is_tally(cells: Mapping[str, str]) -> bool:
     return not filled or (len(filled) == 1 and filled[0].isdigit())
 
 
-def _row(cells: Mapping[str, str], where: Where, split: Table) -> _Row:
-    """Interpret the cells of one record of a released table."""
-    for column in ("Local Context", "Question"):
-        if not cells[column].strip():
-            where.refuse(f"no {column.lower()}; write it out")
-    flag, category = cells["Perturbation?"], cells["Perturbation Category"]
-    is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
-    folded = _fold_category(category)
-    if folded not in _ALTERATIONS:
-        where.refuse(f"unknown category {category!r}; must be one of {', '.join(ALTERATIONS)}")
-    effect = _meaning(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
-    if is_original != (_ALTERATIONS[folded] is None):
-        where.refuse(f"category {category!r} contradicts flag {flag!r}")
-    if split == "manual" and is_original != (effect is None):
-        where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
-    return _Row(
-        where=where,
-        context=cells["Local Context"],
-        question=cells["Question"],
-        answer=_meaning(cells["Answer"], _ANSWERS[split], "answer", where),
-        is_original=is_original,
-        alteration=_ALTERATIONS[folded],
-        effect=effect,
-        released_is_original=flag.lower() != "true",  # not stripped, as in the released scoring
-    )
-
-
 def _fold(cell: str) -> str:
     return cell.strip().lower()
 
@@ -249,48 +251,15 @@ def _fold_category(cell: str) -> str:
     return " ".join(_MISSPELT.get(word, word) for word in words)
 
 
-def _meaning(cell: str, meanings: Mapping[str, Meaning], what: str, where: Where) -> Meaning:
+def _meaning(
+    cell: str,
+    meanings: Mapping[str, Meaning],
+    what: str,
+    where: Where,
+    fold: Callable[[str], str] = _fold,
+) -> Meaning:
     """Return the meaning of a cell, ignoring case and stray spaces."""
-    folded = _fold(cell)
+    folded = fold(cell)
     if folded not in meanings:
         where.refuse(f"unknown {what} {cell!r}; must be one of {', '.join(filter(None, meanings))}")
     return meanings[folded]
-
-
-def _by_original(rows: Iterable[_Row], path: Path, split: Table) -> list[Document]:
-    """Group the rows as the tables do: an original, then the variants altered from it."""
-    documents: list[Document] = []
-    group = released_group = -1
-    original: _Row | None = None
-    for row in rows:
-        if row.is_original:
-            original = row
-        if row.answer is None:
-            continue
-        if original is None:
-            row.where.refuse("an altered variant comes first; a group must begin with an original")
-        if original.answer is None:
-            row.where.refuse("its group's original has no answer; fill in the original's answer")
-        group += row.is_original
-        released_group += row.released_is_original
-        effect = row.effect
-        if effect is None and not row.is_original:
-            effect = "invariant" if row.answer == original.answer else "flip"
-        documents.append(
-            Document(
-                row=len(documents),
-                context=row.context,
-                question=row.question,
-                answer=row.answer,
-                group=group,
-                is_original=row.is_original,
-                alteration=row.alteration,
-                effect=effect,
-                split=split,
-                released_group=released_group,
-                released_is_original=row.released_is_original,
-            )
-        )
-    if not documents:
-        raise InputError(f"{path}: no documents")
-    return documents

@@ -10,7 +10,8 @@ from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError, warn_of_misspelt
 from pragworld_tasks.files import json_object
 
-GENERATED, OWN = "generated", "own"
+GENERATED: Split = "generated"
+OWN: Split = "own"
 SPLIT_NAMES = (*get_args(ReleasedSplit), GENERATED)
 
 
@@ -76,8 +77,6 @@ def named_documents(
     Raises:
         InputError: The split does not exist or is not on this machine, or a setting is impossible.
     """
-    from pragworld_tasks.dialogues.settings import GeneratorSettings
-
     settings = json_object(metadata, option)
     if name not in SPLIT_NAMES:
         raise InputError(f"split {name!r} does not exist; choose from {', '.join(SPLIT_NAMES)}")
@@ -89,7 +88,7 @@ def named_documents(
         documents = generate_documents(**settings)
     except InputError as error:
         raise InputError(f"{option}: {error}") from error
-    return documents, json.loads(json.dumps(asdict(GeneratorSettings.from_metadata(settings))))
+    return documents, generator_settings(GENERATED, settings)
 
 
 def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:

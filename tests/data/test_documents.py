@@ -207,12 +207,12 @@ def refused(read: Reader, path: Path) -> str:
         (
             b"Yes,FALSE,None,-,-",
             b"Yes,TRUE,None,Negation,Flip",
-            "row 0 (line 2): an altered variant comes first",
+            "row 0 (line 2): an altered variant without an answered original",
         ),
         (
             b"Negation",
             b"Negotiation",
-            "row 1 (line 6): unknown category 'Negotiation'; must be one of Negation,",
+            "row 1 (line 6): unknown category 'Negotiation'; must be one of negation,",
         ),
         (
             b"?,No,TRUE",
@@ -283,7 +283,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_variants_of_a_synthetic_original_without_an_answer_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "synthetic.csv"
     path.write_bytes(SYNTHETIC.read_bytes().replace(b"attic?,yes,FALSE", b"attic?,,FALSE", 1))
-    expected = "row 1 (line 6): its group's original has no answer"
+    expected = "row 1 (line 6): an altered variant without an answered original"
     assert expected in refused(read_synthetic, path)
 
 
