@@ -169,13 +169,8 @@ def find_conversation_problem(
 ) -> Objection | None:
     """Return the first rule that a conversation breaks; None if none.
 
-    Args:
-        context: The conversation.
-        mentioned: The entities that occur in it.
-        needed: Those that it was to mention.
-        others: Those that it might mention as well.
-        speakers: Who was to speak, in turn.
-        turns: How many turns it was to have.
+    It was to have so many turns of the speakers and to mention the needed entities; it might also
+    mention others. `mentioned` are the entities that occur in it.
     """
     lines = context.split("\n")
     for number, line in enumerate(lines):

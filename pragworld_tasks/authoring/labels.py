@@ -30,6 +30,7 @@ from pragworld_tasks.authoring.stages import (
     Vote,
     VoteAnswer,
     VotedDocument,
+    unanswered,
 )
 from pragworld_tasks.chat import UnansweredError
 from pragworld_tasks.data.documents import Answer, Basis
@@ -79,7 +80,8 @@ async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) 
             question=document.question,
         )
     except UnansweredError as error:
-        return Vote(model=model, answer=None, problem=f"{NO_REPLY} ({error})")
+        problem = "{} ({})".format(*unanswered(error))
+        return Vote(model=model, answer=None, problem=problem)
     quote = reply.quote.strip()
     problem = find_quote_problem(reply.answer, quote, document.context)
     answer = None if problem else reply.answer
@@ -87,7 +89,7 @@ async def _vote(asker: Asker, model: str, sample: int, document: VotedDocument) 
 
 
 def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
-    """Return how many votes failed for want of a usable reply, and why one did; "" if none did."""
+    """Return how many votes failed for want of a reply, and why; "" if none did."""
     votes = [vote for document in documents for vote in document.votes]
     problems = [vote.problem for vote in votes if vote.problem.startswith(NO_REPLY)]
     if not problems:
@@ -95,7 +97,7 @@ def failed_votes_text(documents: Iterable[VotedDocument]) -> str:
     ((commonest, _),) = Counter(problems).most_common(1)
     return (
         f"{format_count(len(problems), 'vote')} failed, as {commonest}; rerun the command to send "
-        "requests again that have no reply"
+        "their requests again"
     )
 
 
@@ -177,7 +179,6 @@ class Decision(AuthoringRecord):
         conversation, variant: Which document it is, for people.
         digest: Which document it is, by `VotedDocument.digest`.
         decision: Its answer, or that it is not fit to be asked.
-        note: A remark of the reviewer's.
     """
 
     conversation: int

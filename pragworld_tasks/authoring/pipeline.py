@@ -43,15 +43,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class AuthoringSettings:
-    """How documents are written and labelled.
-
-    Attributes:
-        endpoint: The server, and the model that writes.
-        panel: The model of each member of the panel.
-        groups: The number of groups with labels to write.
-        turns: The number of turns of a conversation.
-        variants: The most alterations of a conversation.
-    """
+    """How documents are written, and by which models they are labelled: the panel."""
 
     endpoint: Endpoint
     panel: tuple[str, ...]

@@ -41,7 +41,7 @@ def template_question(
 
     Args:
         conversation: The conversation.
-        question_type: The type of the question.
+        question_type: One of `TEMPLATES`.
         is_yes: Whether to ask about what a triplet combines, or what two have apart.
         random: Draws the triplet.
     """
@@ -63,13 +63,9 @@ def template_question(
 
 def _phrases(conversation: Conversation, triplet: Triplet) -> dict[str, str]:
     """Return a triplet in the words that its conversation uses for it, by the slots' names."""
-    mentions = [
-        mention
-        for mention in conversation.mentions
-        if mention.entity.casefold() == triplet.object.casefold()
-    ]
+    plurals = {each.entity.casefold() for each in conversation.mentions if each.is_plural}
     noun_number = "singular"
-    if any(mention.is_plural for mention in mentions):
+    if triplet.object.casefold() in plurals:
         noun_number = "plural"
     elif is_usually_mass(triplet.object):
         noun_number = "mass"

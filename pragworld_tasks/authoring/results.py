@@ -62,9 +62,6 @@ def write_results(
 
     Returns:
         What the panel voted on, with labels, and the documents that come out.
-
-    Raises:
-        InputError: A file cannot be written.
     """
     labelled = label_documents(made.documents, decisions)
     documents = settled_documents(labelled)

@@ -25,7 +25,7 @@ Kind = Literal["general", "location", "seller_buyer", "doctor_patient"]
 VoteAnswer = Literal["yes", "no", "undetermined"]
 Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text that breaks it
 
-NO_REPLY = "there is no usable reply"
+NO_REPLY = "there is no reply"
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -220,6 +220,11 @@ def read_prompts(path: Path | None = None) -> dict[str, Prompt]:
     return prompts
 
 
+def unanswered(error: UnansweredError) -> Objection:
+    """Return what speaks against a reply that cannot be used, or that there is none."""
+    return "the reply is unusable" if error.reply else NO_REPLY, str(error)
+
+
 @dataclass(frozen=True)
 class Asker:
     """What all stages ask models with, the seed of what they draw, and what they have dropped."""
@@ -266,7 +271,7 @@ class Asker:
         try:
             return await self.ask(prompt, form, number, draw=draw, **values)
         except UnansweredError as error:
-            self.drop(prompt, number, (NO_REPLY, str(error)))
+            self.drop(prompt, number, unanswered(error))
             return None
 
     def drop(self, prompt: str, number: int, objection: Objection) -> None:

@@ -130,12 +130,7 @@ async def write_conversation(
 ) -> AuthoredConversation | None:
     """Ask for a conversation around two triplets; None if it does not pass the checks.
 
-    Args:
-        asker: What asks the model.
-        number: The number of the attempt: each draws its own triplets.
-        seed: The seed, which gives the speakers, the topic and the tone.
-        entities: The seed's entities, to draw from.
-        turns: The number of turns.
+    The seed gives the speakers, the topic and the tone; each attempt draws its own triplets.
     """
     triplets = draw_triplets(entities, StableRandom(f"{asker.random_seed} triplets {number}"))
     needed = triplets[0].names + triplets[1].names

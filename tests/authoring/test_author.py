@@ -265,7 +265,7 @@ def test_a_run_with_too_few_groups_leaves_its_files(seeds: Path, tmp_path: Path)
         for _ in range(2):  # when it ends, and when it is called again
             with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
                 main(authoring(seeds, url))
-    assert "there is no usable reply" in (tmp_path / "mine" / "report.md").read_text()
+    assert "the reply is unusable" in (tmp_path / "mine" / "report.md").read_text()
     assert (tmp_path / "mine" / "documents.jsonl").read_text() == ""
 
 
@@ -314,7 +314,7 @@ def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
         places = ("--documents", str(path), "--base-url", url, "--out", str(out))
         run = ["author", *places, "--model", "home", "--panel", "home", "home", "home", "away"]
         main(run)
-        failed = "4 votes failed, as there is no usable reply (BadRequestError: Error code: 400"
+        failed = "4 votes failed, as there is no reply (BadRequestError: Error code: 400"
         assert f"{out}: {failed}" in capsys.readouterr().out
         assert f"- {failed}" in (out / "report.md").read_text()
         monkeypatch.setattr(_Judges, "is_repaired", True)

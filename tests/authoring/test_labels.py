@@ -260,7 +260,7 @@ def test_each_member_votes_or_abstains_with_the_reason() -> None:
     assert [vote.problem for vote in votes[3:]] == [
         MISSING,
         "it answers no and quotes nothing",
-        "there is no usable reply (the server answered 400)",
+        "there is no reply (the server answered 400)",
     ]
     assert len({request.key for request in asked}) == len(names)  # two samples are two requests
     for words in ("never said is undetermined", "some and not all", "one of the two"):
