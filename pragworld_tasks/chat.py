@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 RETRIES = 5  # with pauses of half a second, one, two, four and eight
 FAILURES_IN_A_ROW = 5  # requests without a response after which an endpoint counts as dead
-LONGEST_MESSAGE = 200  # characters of a server's message that are shown
-_NO_KEY = "no-key-set"  # the library requires one
-_DEAD = (401, 403, 404)  # statuses that say the same of every request
+_DEAD = (401, 404)  # statuses that say the same of every request
 _REFUSED = (400, 413, 422)  # statuses that say something about one request
 # Options that some models don't accept, and words for them in a server's message.
 _OPTIONS = {"temperature": ["temperature"], "response_format": ["response_format", "json_schema"]}
@@ -48,7 +46,6 @@ class Request:
     Attributes:
         label: For people who read a journal, such as `translation 17 to Polish`.
         draw: Tells apart equal requests that are to be answered separately.
-        form: What a structured reply has to fit; `Connection.ask_structured` sets it.
     """
 
     label: str
@@ -57,14 +54,11 @@ class Request:
     user: str
     temperature: float
     draw: int = 0
-    form: type[BaseModel] | None = None
 
     @property
     def key(self) -> str:
         """A digest of all but the label: requests of one key are the same request."""
-        content: list[Any] = [self.model, self.system, self.user, self.temperature, self.draw]
-        if self.form:
-            content.append(self.form.model_json_schema())
+        content = [self.model, self.system, self.user, self.temperature, self.draw]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -75,14 +69,12 @@ class Endpoint:
     Attributes:
         concurrency: The most requests in flight at a time.
         timeout: Seconds of silence after which a request is retried.
-        key_variable: The environment variable that holds the server's key; None sends no key.
     """
 
     url: str
     model: str
     concurrency: int = 8
     timeout: float = 60.0
-    key_variable: str | None = "OPENAI_API_KEY"
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -91,14 +83,15 @@ class Endpoint:
                 f"base URL {self.url.rpartition('@')[2]}: must look like http://host:8000/v1, "
                 "without a user name"
             )
-        for name, value in (("concurrency", self.concurrency), ("timeout", self.timeout)):
-            if not value > 0:
-                raise InputError(f"{name} {value}: must be more than 0")
+        if not (self.concurrency > 0 and self.timeout > 0):
+            raise InputError(
+                f"concurrency {self.concurrency}, timeout {self.timeout}: must be above 0"
+            )
 
 
 @dataclass
 class Usage:
-    """What the requests of a run took; `reused` are replies that the journal had, mostly."""
+    """What the requests of a run took; `reused` counts replies that were known before."""
 
     answered: int = 0
     reused: int = 0
@@ -137,43 +130,47 @@ class Connection:
         self._dead: InputError | None = None
         self._not_accepted: defaultdict[str, set[str]] = defaultdict(set)  # options, by model
 
-    async def ask(self, request: Request) -> str:
+    async def ask(self, request: Request, response_format: dict[str, Any] | None = None) -> str:
         """Return the text of the reply, without reasoning; never empty.
+
+        A known reply is not asked for again, and equal requests wait for the first one's reply.
 
         Raises:
             UnansweredError: There is no usable reply.
             InputError: The endpoint or the journal cannot be used at all.
         """
-        async with self._locks[request.key]:  # equal requests wait for the first one's reply
-            if request.key in self._replies:
+        key = request.key
+        async with self._locks[key]:
+            if key in self._replies:
                 self.usage.reused += 1
-            else:
-                async with self._slots:
-                    text = await self._send(request)
-                if self._journal:
-                    record = {"key": request.key, "request": request.label, "answer": text}
-                    self._journal.append(record)
-                self._replies[request.key] = text
-            return self._replies[request.key]
+                return self._replies[key]
+            async with self._slots:
+                text = await self._send(request, response_format)
+            if self._journal:
+                self._journal.append({"key": key, "request": request.label, "answer": text})
+            self._replies[key] = text
+            return text
 
     async def ask_structured(self, request: Request, form: type[Form]) -> Form:
-        """Return the reply as a JSON object of a form.
+        """Return the reply as a JSON object of a form; a reply that does not fit is unusable.
 
         The system message states the form's schema, for some servers accept a `response_format`
         and ignore it, and others don't show it to the model.
-
-        Raises:
-            UnansweredError: There is no usable reply, or it does not fit the form.
-            InputError: The endpoint or the journal cannot be used at all.
         """
-        text = await self.ask(replace(request, form=form))
+        schema = _strict_schema(form)
+        instruction = (
+            "Reply with one JSON object that fits this JSON schema, and nothing else:\n"
+            + json.dumps(schema["schema"], ensure_ascii=False)
+        )
+        request = replace(request, system=f"{request.system}\n\n{instruction}")
+        text = await self.ask(request, {"type": "json_schema", "json_schema": schema})
         try:  # models like to put words or a fence around the object
             return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError as error:
             problem = f"the reply is malformed ({self._shown(first_problem(error))})"
             raise UnansweredError(problem, text) from None
 
-    async def _send(self, request: Request) -> str:
+    async def _send(self, request: Request, response_format: dict[str, Any] | None) -> str:
         """Send a request and return the text of the reply."""
         import openai
 
@@ -181,36 +178,40 @@ class Connection:
             raise self._dead
         known = len(self._replies)
         try:
-            completion = await self._complete(request)
+            completion = await self._complete(request, response_format)
             if not getattr(completion, "choices", None):  # an error or a web page, with status 200
                 raise ValueError(f"no completion: {completion}")
         except (openai.OpenAIError, ValueError) as error:
-            # Failing takes longest. What others were sent meanwhile shows that the endpoint lives.
-            self._failures += len(self._replies) == known
-            raise self._failure(error) from None
+            raise self._failure(error, known) from None
         self._failures = 0
         self.usage.answered += 1
         if completion.usage:
             self.usage.prompt_tokens += completion.usage.prompt_tokens
             self.usage.reply_tokens += completion.usage.completion_tokens
-        return self._read(completion)
+        choice = completion.choices[0]
+        text = strip_reasoning(choice.message.content or "").strip()
+        if text and choice.finish_reason not in ("length", "content_filter"):
+            return text
+        reason = getattr(choice.message, "refusal", None) or choice.finish_reason
+        problem = self._shown(f"the reply is empty, cut off or refused ({reason})")
+        raise UnansweredError(problem, text)
 
-    async def _complete(self, request: Request) -> "ChatCompletion":
+    async def _complete(
+        self, request: Request, response_format: dict[str, Any] | None
+    ) -> "ChatCompletion":
         """Send a request, without the options that its model turns out not to accept."""
         import openai
 
-        system = request.system
+        left_out = self._not_accepted[request.model]
         options: dict[str, Any] = {"temperature": request.temperature}
-        if request.form:
-            system += f"\n\n{_instruction(request.form)}"
-            options["response_format"] = _response_format(request.form)
-        for name in self._not_accepted[request.model]:
-            options.pop(name, None)
+        if response_format:
+            options["response_format"] = response_format
+        options = {name: options[name] for name in options.keys() - left_out}
         try:
             completion: ChatCompletion = await self._client.chat.completions.create(
                 model=request.model,
                 messages=[
-                    {"role": "system", "content": system},
+                    {"role": "system", "content": request.system},
                     {"role": "user", "content": request.user},
                 ],
                 **options,
@@ -220,21 +221,28 @@ class Connection:
             refused = {name for name in options if any(word in said for word in _OPTIONS[name])}
             if not refused:
                 raise
-            if not refused <= self._not_accepted[request.model]:  # another request may know it
+            if not refused <= left_out:  # another request may have found out
                 names = " and ".join(sorted(refused))
                 logger.warning("%s doesn't accept %s, so none is sent", request.model, names)
-                self._not_accepted[request.model] |= refused
-            return await self._complete(request)
+                left_out |= refused
+            return await self._complete(request, response_format)
         return completion
 
-    def _failure(self, error: Exception) -> UnansweredError | InputError:
-        """Return what to raise for a request without a response; the endpoint may be dead."""
+    def _failure(self, error: Exception, known: int) -> UnansweredError | InputError:
+        """Return what to raise for a request without a response; the endpoint may be dead.
+
+        Args:
+            error: The library's error.
+            known: How many replies were known when the request was sent.
+        """
         import openai
 
         problem = self._shown(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
         status = getattr(error, "status_code", None)
         if status in _REFUSED:
             return UnansweredError(problem)
+        # Failing takes longest. What others were sent meanwhile shows that the endpoint lives.
+        self._failures += len(self._replies) == known
         is_unreached = type(error) is openai.APIConnectionError and not self.usage.answered
         if status not in _DEAD and not is_unreached:
             if self._failures < FAILURES_IN_A_ROW:
@@ -245,32 +253,16 @@ class Connection:
         )
         return self._dead
 
-    def _read(self, completion: "ChatCompletion") -> str:
-        """Return the text of a completion.
-
-        Raises:
-            UnansweredError: It holds none, or only a part.
-        """
-        choice = completion.choices[0]
-        text = strip_reasoning(choice.message.content or "").strip()
-        if text and choice.finish_reason not in ("length", "content_filter"):
-            return text
-        reason = getattr(choice.message, "refusal", None) or choice.finish_reason
-        problem = f"the reply is empty, cut off or refused ({self._shown(reason or 'no reason')})"
-        raise UnansweredError(problem, text)
-
     def _shown(self, message: str) -> str:
         """Return a message on one line, not too long, without the key or what a terminal obeys."""
         line = " ".join(message.replace(self._client.api_key, "…").split())
         line = "".join(letter if letter.isprintable() else "?" for letter in line)
-        return line if len(line) <= LONGEST_MESSAGE else line[:LONGEST_MESSAGE] + "…"
+        return line if len(line) <= 200 else f"{line[:200]}…"
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    endpoint: Endpoint,
-    journal: Path | None,
-    settings: Mapping[str, Any],
+    endpoint: Endpoint, journal: Path | None, settings: Mapping[str, Any]
 ) -> AsyncIterator[Connection]:
     """Open a connection to an endpoint, within one event loop.
 
@@ -278,9 +270,6 @@ async def connect(
         endpoint: The model and its server.
         journal: File of replies, to resume from and to append to; None keeps them in memory.
         settings: What the requests depend on, as JSON values. A journal of others is refused.
-
-    Raises:
-        InputError: The journal or the key cannot be used, or there is no `openai` package.
     """
     try:
         import openai
@@ -288,28 +277,25 @@ async def connect(
         raise InputError(
             f"requests to a model need the openai package ({error.msg}): pip install openai"
         ) from error
-    key = os.environ.get(endpoint.key_variable or "", "").strip()
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not (key.isascii() and key.isprintable()):  # else an error of the library would show it
-        raise InputError(f"{endpoint.key_variable}: must be one line of ASCII; set it again")
+        raise InputError("OPENAI_API_KEY: must be one line of ASCII; set it again")
     client = openai.AsyncOpenAI(
         # lm-eval takes the whole address, so users have that at hand.
         base_url=endpoint.url.rstrip("/").removesuffix("/chat/completions"),
-        api_key=key or _NO_KEY,
+        api_key=key or "no-key-set",  # the library requires one
         timeout=endpoint.timeout,
         max_retries=RETRIES,
     )
-    with contextlib.ExitStack() as stack:
-        opened: Journal[tuple[str, str]] | None = None
-        if journal:
-            kept = open_journal(journal, settings, _read_record, section="settings", lock=True)
-            opened = stack.enter_context(kept)
+    opened: contextlib.AbstractContextManager[Journal[tuple[str, str]] | None]
+    opened = contextlib.nullcontext()
+    if journal:
+        opened = open_journal(
+            journal, settings, lambda record: (record["key"], record["answer"]), lock=True
+        )
+    with opened as kept:
         async with client:
-            yield Connection(endpoint, client, opened)
-
-
-def _read_record(record: Mapping[str, str]) -> tuple[str, str]:
-    """Return the key of a request and the reply, from a line of the journal."""
-    return record["key"], record["answer"]
+            yield Connection(endpoint, client, kept)
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
@@ -324,16 +310,8 @@ def run_async(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 @cache
-def _response_format(form: type[BaseModel]) -> dict[str, Any]:
-    """Return the value of `response_format` for a form, with the library's strict schema."""
-    import openai
+def _strict_schema(form: type[BaseModel]) -> dict[str, Any]:
+    from openai import pydantic_function_tool
 
-    function = openai.pydantic_function_tool(form)["function"]
-    schema = {"name": function["name"], "strict": True, "schema": function["parameters"]}
-    return {"type": "json_schema", "json_schema": schema}
-
-
-def _instruction(form: type[BaseModel]) -> str:
-    """Return what tells a model the form of its reply."""
-    schema = json.dumps(form.model_json_schema(), ensure_ascii=False)
-    return f"Reply with one JSON object that fits this JSON schema, and nothing else:\n{schema}"
+    function = pydantic_function_tool(form)["function"]
+    return {"name": function["name"], "strict": True, "schema": function["parameters"]}

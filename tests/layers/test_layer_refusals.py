@@ -49,7 +49,7 @@ PATCHING = EXAMPLES / "patching.json"
         (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
         (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
         (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
-        (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
+        (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".* is a file; choose another place"),
         (lambda: read_patching_panels([]), "there are no patching reports to read; give at least one"),
         (lambda: read_layer_files([PATCHING]), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
     ],

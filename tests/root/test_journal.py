@@ -1,6 +1,5 @@
 """Journals: whatever ends a run, what it has done is kept, and nothing else is taken for it."""
 
-import json
 import resource
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.journal import difference, open_journal, read_journal
+from pragworld_tasks.journal import open_journal, read_journal
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +24,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def write(path: Path, *values: Any, **settings: Any) -> list[Any]:
     """Append values; return what was there."""
-    with open_journal(path, **settings) as journal:
-        journal.append(*values)
+    options = {"identity": {"model": "m"}, "decode": lambda value: value, **settings}
+    with open_journal(path, **options) as journal:
+        for value in values:
+            journal.append(value)
         return journal.records
+
+
+def read(path: Path) -> list[Any]:
+    """Return the records of a journal."""
+    return read_journal(path, {"model": "m"}, lambda value: value)
 
 
 @contextmanager
@@ -41,32 +47,24 @@ def full_disk(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
 
-# Identity, and the key under which it stands.
-FORMATS: list[dict[str, Any]] = [
-    {"identity": {"model": "m", "budget": 3}},
-    {"identity": {"model": "m", "budget": 3}, "section": "settings", "lock": True},
-    {},
-]
-
-
 @given(
-    st.sampled_from(FORMATS),
+    st.booleans(),
     st.lists(st.text() | st.lists(st.floats(allow_nan=False)), max_size=5),
     st.integers(min_value=0),
 )
 def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(
-    folder: Path, settings: dict[str, Any], values: list[Any], cut: int
+    folder: Path, lock: bool, values: list[Any], cut: int
 ) -> None:
     path = folder / "journal"
     path.unlink(missing_ok=True)
     for value in values:
-        write(path, value, **settings)
+        write(path, value, lock=lock)
     content = path.read_bytes() if path.exists() else b""
     kept = content[: cut % (len(content) + 1)]
     path.write_bytes(kept)
-    whole = max(0, kept.count(b"\n") - ("identity" in settings))
-    assert write(path, "further", **settings) == values[:whole]
-    assert write(path, **settings) == [*values[:whole], "further"]
+    whole = max(0, kept.count(b"\n") - 1)
+    assert write(path, "further", lock=lock) == values[:whole]
+    assert write(path, lock=lock) == [*values[:whole], "further"]
     assert path.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
     assert [one.name for one in folder.iterdir()] == [path.name]  # no lock, no part of a file
 
@@ -92,7 +90,7 @@ def test_records_of_another_identity_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             write(path, identity=now)
         with pytest.raises(InputError, match=message):
-            read_journal(path, now)
+            read_journal(path, now, lambda value: value)
     assert path.read_bytes() == content
 
 
@@ -115,16 +113,6 @@ def test_the_identity_is_compared_before_records_are_read(tmp_path: Path) -> Non
     assert path.read_bytes() == content
 
 
-def test_difference_names_the_settings_that_differ() -> None:
-    assert difference({"a": 1, "b": {"c": [1]}}, {"a": 1, "b": {"c": [1]}}) == ""
-    both = "a 1, not 2, and b.c 1, not 2"
-    assert difference({"a": 1, "b": {"c": 1}}, {"a": 2, "b": {"c": 2}}) == both
-    assert difference({"b": {"c": 1, "d": 2}}, {"b": {"c": 1}}) == "b.d 2, not None"
-    many = difference({}, dict.fromkeys("abcdefg", 0))
-    assert many.startswith("a None, not 0, and b ")
-    assert many.endswith(", and d None, not 0, and 3 more")
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_a_corrupt_line_is_named(tmp_path: Path, number: int) -> None:
     path = tmp_path / "journal"
@@ -139,32 +127,11 @@ def test_a_corrupt_line_is_named(tmp_path: Path, number: int) -> None:
         with pytest.raises(InputError, match=rf"^{path}, line {number}: corrupt, or ") as error:
             write(path, **settings)
         assert "\n" not in str(error.value)
-        assert ("remove the line to redo" in str(error.value)) == (number > 1)
         assert path.read_bytes() == content
     # The remedy is one.
     if number > 1:
         path.write_bytes(b"".join([*lines[: number - 1], *lines[number:]]))
         assert write(path, **settings) == [key for at, key in enumerate("xyz", 2) if at != number]
-
-
-@pytest.mark.parametrize("content", ["not ours", '{"text": "a"}', "\n", "[]\n", '{"a": 1}\n'])
-def test_another_file_is_not_written_over(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "journal"
-    path.write_text(content)
-    with pytest.raises(InputError, match=r"journal"):
-        write(path, identity={"a": 1}, section="settings")
-    assert path.read_text() == content
-
-
-def test_entries_of_several_lines_are_whole_or_removed(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-
-    def whole(records: Any) -> list[bool]:
-        return [records.count(name) == len(name) for name in records]
-
-    write(path, "aa", "aa", "b", "ccc", "ccc")
-    assert write(path, "ccc", "ccc", "ccc", complete=whole) == ["aa", "aa", "b"]
-    assert read_journal(path) == ["aa", "aa", "b", "ccc", "ccc", "ccc"]
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
@@ -183,9 +150,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "journal", tmp_path, Path("/proc/journal")):
-        for settings in FORMATS:
+        for lock in (False, True):
             with pytest.raises(InputError, match=f"^{path}: .*; choose "):
-                write(path, **settings)
+                write(path, lock=lock)
 
 
 def test_a_journal_that_another_process_writes(tmp_path: Path) -> None:
@@ -193,7 +160,7 @@ def test_a_journal_that_another_process_writes(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from pragworld_tasks.journal import open_journal\n"
-        "with open_journal(Path(sys.argv[1]), lock=True) as journal:\n"
+        "with open_journal(Path(sys.argv[1]), {'model': 'm'}, str, lock=True) as journal:\n"
         "    journal.append(1); print('open', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
@@ -207,7 +174,7 @@ def test_a_journal_that_another_process_writes(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"^{path}: another process is writing to it; wait"):
             write(path, lock=True)
         # What was appended can be read meanwhile.
-        assert read_journal(path) == [1]
+        assert read(path) == [1]
         process.kill()
     assert write(path, 2, lock=True) == [1]
 
@@ -217,20 +184,15 @@ def test_a_line_is_on_the_disk_when_the_process_is_killed(tmp_path: Path) -> Non
     code = (
         "import os, signal, sys; from pathlib import Path\n"
         "from pragworld_tasks.journal import open_journal\n"
-        "with open_journal(Path(sys.argv[1]), {'a': 1}) as journal:\n"
-        "    journal.append('first', 'second'); os.kill(os.getpid(), signal.SIGKILL)"
+        "with open_journal(Path(sys.argv[1]), {'model': 'm'}, str) as journal:\n"
+        "    journal.append('first'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
-    assert read_journal(path, {"a": 1}) == ["first", "second"]
+    assert read(path) == ["first"]
 
 
 def test_what_release_0_1_wrote_is_read(tmp_path: Path) -> None:
-    """The three formats, as literals."""
     path = tmp_path / "journal"
     path.write_text('{"data": {"rows": [1, 2]}, "model": "m"}\n[0, [[0.5]]]\n[1, [[0.25]]]\n[2, [')
     identity = {"model": "m", "data": {"rows": (1, 2)}}
-    assert read_journal(path, identity) == [[0, [[0.5]]], [1, [[0.25]]]]
-    line = {"key": "k", "request": "judge", "answer": "Sí", "tokens": [3, 1]}
-    path.write_text(f'{{"settings": {{"seed": 0, "model": "m"}}}}\n{json.dumps(line)}\n')
-    found = write(path, identity={"model": "m", "seed": 0}, section="settings")
-    assert found == [line]
+    assert read_journal(path, identity, tuple) == [(0, [[0.5]]), (1, [[0.25]])]

@@ -102,8 +102,8 @@ def test_a_run_and_its_resumption(
 
     # Another run is stopped in the middle. Resumed, it sends the rest, and writes the same file.
     again = tmp_path / "again.jsonl"
-    with ChatServer(play, {40: "403"}).running() as server:
-        with refused(r"/v1: PermissionDeniedError: Error code: 403"):
+    with ChatServer(play, {40: "404"}).running() as server:
+        with refused(r"/v1: NotFoundError: Error code: 404"):
             main(arguments(server.url, again, embeddings, "--concurrency", "1"))
         assert not again.exists()
         main(arguments(server.url, again, embeddings))
@@ -143,7 +143,7 @@ def test_what_translator_and_judge_are_asked(tmp_path: Path) -> None:
         (["--prompt", "From {here}\nto sea?"], "line breaks or stray spaces; correct that$"),
         (["--prompt", "travel_mars"], "^prompt 'travel_mars': has 0 slots; write one"),
         (["--number", "0"], "^--number 0: must be at least 1$"),
-        (["--concurrency", "0"], "^concurrency 0: must be more than 0$"),
+        (["--concurrency", "0"], "^concurrency 0, timeout 60.0: must be above 0$"),
         (["--base-url", "localhost:8000"], "^base URL localhost:8000: must look like http://"),
         (["--out", "."], r"^\.: .*choose a file that can be written|Is a directory"),
         (["--embeddings", "no/such"], r"^embeddings 'no/such': cannot be loaded \(.*\); pip "),
