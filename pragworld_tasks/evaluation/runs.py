@@ -101,9 +101,9 @@ class NamedRun:
         Raises:
             InputError: The run is not a whole run on the documents.
         """
-        self.predictions.check_documents(self.name, documents)
         if self.record:
             self.record.check_documents(documents)
+        self.predictions.check_documents(self.name, documents)
         report = score(documents, self.predictions)
         if report.responses_digest != report.documents_digest:
             logger.warning(

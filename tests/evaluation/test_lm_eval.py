@@ -1,21 +1,17 @@
 """The real lm_eval command on our tasks, with a small Hugging Face model made here."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from command_runs import run_program
 from lm_eval_runs import Evaluation, LmEval, assert_table_is_score, documents_of
-from places import ROOT, SAMPLES
+from places import SAMPLES
 
 from pragworld_tasks.data.prompts import (
     conventions_prompt,
     evaluation_prompt,
     label_prompt,
 )
-from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.evaluation.responses import read_predictions
 from pragworld_tasks.link import task_files
 
@@ -36,51 +32,6 @@ def test_every_task_gives_the_figures_of_its_samples(all_groups: Evaluation, tas
     assert_table_is_score(all_groups, task, SAMPLES)
 
 
-def test_shared_prefixes_change_no_answer(
-    all_groups: Evaluation, lm_eval: LmEval, tiny_model: Path
-) -> None:
-    tree = lm_eval(
-        *("--model", "hf-tree", "--model_args", f"pretrained={tiny_model}"),
-        *("--tasks", "pragworld_mc", "--log_samples"),
-        with_our_models=True,
-    )
-    assert tree.returncode == 0, tree.log
-    assert "as hf does" not in tree.log
-    for task in (f"{task}_mc" for task in PAPER):
-        assert tree.metrics(task) == all_groups.metrics(task)
-        for own, plain in zip(tree.samples(task), all_groups.samples(task), strict=True):
-            likelihoods, expected = (
-                [float(response[0][0]) for response in sample["resps"]] for sample in (own, plain)
-            )
-            # This model's logits are in the hundreds; hf itself is up to 8e-4 off those in float64.
-            assert likelihoods == pytest.approx(expected, rel=1e-5, abs=1e-3)
-
-
-@pytest.mark.parametrize("written", ["mlp:0,1", "mlp:[0,1]", "mlp:0-1"])
-def test_lm_eval_evaluates_a_model_without_some_layers(
-    all_groups: Evaluation, lm_eval: LmEval, tiny_model: Path, written: str
-) -> None:
-    arguments = f"pretrained={tiny_model},ablate={written},dtype=float32"
-    ablated = lm_eval(
-        *("--model", "hf-ablated", "--model_args", arguments, "--tasks", "pragworld_manual_mc"),
-        with_our_models=True,
-    )
-    assert ablated.returncode == 0, ablated.log
-    assert ablated.results["config"]["ablated"] == "mlp of layers 0, 1"
-    assert ablated.metrics("pragworld_manual_mc") != all_groups.metrics("pragworld_manual_mc")
-
-
-def test_a_wrong_ablation_ends_lm_eval_with_one_line(lm_eval: LmEval, tiny_model: Path) -> None:
-    arguments = f"pretrained={tiny_model},ablate=mlp:99"
-    ended = lm_eval(
-        *("--model", "hf-ablated", "--model_args", arguments, "--tasks", "pragworld_manual_mc"),
-        with_our_models=True,
-    )
-    assert ended.returncode == 2
-    assert ended.log.splitlines()[-1].startswith("layer 99 does not exist; the model has layers 0")
-    assert "Traceback" not in ended.log
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_prompts_reach_the_model_as_they_are(all_groups: Evaluation, task: str) -> None:
     prompt = evaluation_prompt if task in PAPER[:2] else label_prompt
@@ -99,16 +50,6 @@ def test_prompts_reach_the_model_as_they_are(all_groups: Evaluation, task: str) 
             assert request == greedy
 
 
-def test_the_generated_label_is_the_likelier_one(all_groups: Evaluation) -> None:
-    for task in ("pragworld_manual", "pragworld_entity_tracking"):
-        written = all_groups.samples(f"{task}_label")
-        likelier = all_groups.samples(f"{task}_mc")
-        for one, other in zip(written, likelier, strict=True):
-            answer = read_answer(one["filtered_resps"][0])
-            yes, no = (float(value) for value, _ in other["filtered_resps"])
-            assert answer in (None, "yes" if yes > no else "no")
-
-
 def test_groups_average_over_splits(all_groups: Evaluation) -> None:
     for kind in ("", "_label", "_mc"):
         average = all_groups.metrics(f"pragworld{kind}")
@@ -118,27 +59,6 @@ def test_groups_average_over_splits(all_groups: Evaluation) -> None:
             errors = [all_groups.metrics(task + kind)[f"{metric}_stderr"] for task in PAPER]
             combined = sum(error**2 for error in errors) ** 0.5 / 3
             assert average[f"{metric}_stderr"] == pytest.approx(combined)
-
-
-def test_multiple_choice_takes_one_forward_pass_a_document(
-    tiny_model: Path, tmp_path: Path
-) -> None:
-    """Yes and no are single tokens behind the same prompt, which lm-eval then runs once."""
-    script = tmp_path / "count.py"
-    script.write_text(f"""
-from lm_eval.models.huggingface import HFLM
-from lm_eval import simple_evaluate
-from lm_eval.tasks import TaskManager
-model = HFLM(pretrained={str(tiny_model)!r}, batch_size=1, device="cpu")
-rows = []
-model.model.register_forward_pre_hook(lambda _, args, kwargs: rows.append(len(args[0])), with_kwargs=True)
-tasks = TaskManager(include_path={str(ROOT / "task_configs")!r}, include_defaults=False)
-simple_evaluate(model=model, tasks=["pragworld_manual_mc"], task_manager=tasks, bootstrap_iters=0)
-print("rows", sum(rows))
-""")
-    process = run_program("python", script, PRAGWORLD_DATA=str(SAMPLES))
-    assert process.returncode == 0, process.stderr
-    assert "rows 10" in process.stdout
 
 
 def test_chat_template(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
@@ -243,13 +163,3 @@ def test_two_processes_give_the_result_of_one(
     for task in tasks:
         assert two.metrics(task) == pytest.approx(all_groups.metrics(task), nan_ok=True)
         assert len(two.samples(task)) == len(all_groups.samples(task))
-
-
-def test_tasks_groups_and_tags_are_listed(long_runs: None) -> None:
-    command = [sys.executable, "-m", "lm_eval", "ls", "tasks"]
-    command += ["--include_path", str(ROOT / "task_configs")]
-    process = subprocess.run(command, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    listed = {cell.strip() for line in process.stdout.splitlines() for cell in line.split("|")}
-    expected = {*TASKS, "pragworld", "pragworld_label", "pragworld_mc"}
-    assert expected | {"pragworld_written", "pragworld_likelihood"} <= listed

@@ -118,21 +118,6 @@ def test_the_model_answers_in_a_word_and_stops(fresh: Evaluation) -> None:
     assert responses == {"yes)", "no)"}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "message"),
-    [
-        ({"groups": 0}, "groups must be at least 1, not 0"),
-        ({"seed": "x"}, "seed must be an integer, not 'x'"),
-        ({"split": "dev"}, "there is no generated split 'dev'"),
-        ({"domains": "household,moon"}, "there is no domain 'moon'"),
-        ({"domains": 5}, "domains must be a list of domains, not 5; use household, shop, clinic"),
-    ],
-)
-def test_invalid_metadata_raises_an_error(metadata: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        GeneratorSettings.from_metadata(metadata)
-
-
 def test_invalid_metadata_ends_lm_eval_with_one_line(lm_eval: LmEval) -> None:
     evaluation = lm_eval(
         *("--model", "dummy", "--tasks", "pragworld_generated", "--metadata", '{"groups": 0}')

@@ -1,0 +1,192 @@
+"""What cannot be scored is refused with one line that says what is wrong and what to do."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runs import refused
+from places import SAMPLES
+
+from pragworld_tasks.cli import main
+from pragworld_tasks.data.prompts import evaluation_prompt
+from pragworld_tasks.data.readers import read_manual
+from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.data.splits import generate_documents
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.evaluation.comparison import compare_scores
+from pragworld_tasks.evaluation.items import analyze_items
+from pragworld_tasks.evaluation.published import published_answers, reading_answers
+from pragworld_tasks.evaluation.responses import Predictions, read_predictions, sampled_documents
+from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.evaluation.task_metrics import to_records
+
+MANUAL = read_manual(SAMPLES / FILES["manual"].path)
+DOCUMENTS = generate_documents(groups=2, seed=1)
+GOLD: list[Any] = [document.answer for document in DOCUMENTS]
+YES = {"response": "yes"}
+DOC = asdict(MANUAL[0])
+
+
+def lines(records: list[Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def samples(record: dict[str, Any] | None = None, **changes: Any) -> list[dict[str, Any]]:
+    """Samples of the manual split, with changes to the first document."""
+    logged = [{"doc": {**doc}, "filtered_resps": ["no"]} for doc in to_records(MANUAL)]
+    logged[0]["doc"] = {**logged[0]["doc"], **changes}  # type: ignore[dict-item]
+    return logged
+
+
+@pytest.mark.parametrize(
+    ("records", "line"),
+    [
+        ([YES] * 9, ": 9 responses for 10 documents; pass a whole run on this split"),
+        ([YES] * 11, ": 11 responses for 10 documents; pass a whole run on this split"),
+        ([{"row": 3, **YES}] * 2, "row 1 (line 2): row 3 has two responses"),
+        ([{"row": -1, **YES}], ": row 0 is the first without a response; pass a whole run"),
+        ([{"row": "x", **YES}], "row: Input should be a valid integer"),
+        ([{"row": 0, **YES}, YES], "only some responses have a 'row'; number all or none"),
+        ([{"answer": "yes"}], "row 0 (line 1): response: Field required"),
+        ([{"response": 1}], "response: Input should be a valid string"),
+        (
+            [{"prompt": evaluation_prompt(document), **YES} for document in MANUAL[::-1]],
+            "the responses are to other contexts and questions than those of the manual split",
+        ),
+        (samples(question="Is it?"), "are to other contexts and questions than those of the man"),
+        ([{"doc": {"q": "x"}, "filtered_resps": ["no"]}], "not a sample of a pragworld task"),
+        ([{"filtered_resps": ["no"]}], "doc: Field required"),
+        ([{"doc": DOC, "filtered_resps": "no"}], "filtered_resps: Input should be a valid list"),
+        (
+            [{"doc": DOC, "filtered_resps": [["a", 0], ["b", 0]]}],
+            "'filtered_resps' is not a list of one response, or of two likelihoods",
+        ),
+    ],
+)
+def test_files_of_responses(tmp_path: Path, records: list[Any], line: str) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_text(lines(records))
+    with pytest.raises(InputError) as refusal:
+        read_predictions([path], MANUAL)
+    assert str(refusal.value).startswith(str(path))
+    assert line in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+FILES_HERE: dict[str, str] = {
+    "plain.jsonl": lines([YES]),
+    "part/samples_x_2026-01-02T00-00-00.1.jsonl": lines(samples()),
+    "part/results_2026-01-02T00-00-00.1.json": json.dumps({"config": {"limit": 5}}),
+    "cut.jsonl": lines([{**one, "doc": {**one["doc"], "split": "own"}} for one in samples()[:4]]),
+    "worded.jsonl": lines(samples(wording=1)),
+    "old.json": json.dumps({"schema_version": 1}),
+    "no.json": json.dumps({"source": "lm-eval"}),
+    "here.json": "mine",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("none.jsonl --split manual", "none.jsonl: No such file or directory"),
+        ("plain.jsonl", "plain.jsonl: the responses name no split; pass --split, or put it before"),
+        ("plain.jsonl --split manual", "1 responses for 10 documents; pass a whole run"),
+        ("plain.jsonl --split own", "the responses do not hold their documents; pass lm-eval's"),
+        ("manual:plain.jsonl --split generated", "responses to the split manual, not to generated"),
+        ("empty", "empty: no samples_.* of a pragworld task; run lm_eval with --log_samples"),
+        ("part", "run with --limit 5; pass a whole run"),
+        ("part/samples_x_2026-01-02T00-00-00.1.jsonl", "run with --limit 5; pass a whole run"),
+        ("part/results_2026-01-02T00-00-00.1.json", "lm-eval's results, which hold no answers"),
+        ("cut.jsonl", "not all documents are there, or it holds two runs; pass a whole run"),
+        ("worded.jsonl", "a task that does not answer each question once"),
+        ("old.json", "a run record of version 1, and this is version 2; write it again with `pra"),
+        ("no.json", "not a run record: model: Field required"),
+        ("published:gpt-5 --split manual", "no published answers of that model"),
+        ("published:all --split generated", "no published answers to the split generated"),
+        ("readings:4 --split manual", "no such reading; choose from majority, 1, 2, 3"),
+        ("readings:1 --against published:all", "--against names 14 runs .*; name one"),
+        ("plain.jsonl --split manual --documents x", "--documents: not for the split manual"),
+        ("plain.jsonl --split own --metadata {}", "--metadata: it makes no documents of the spl"),
+        ("plain.jsonl --json here.json", "here.json exists; pass --overwrite"),
+        ("plain.jsonl --items no/x.csv", "No such file or directory; choose a file that can be"),
+    ],
+)
+def test_the_command_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, line: str
+) -> None:
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "part").mkdir()
+    for name, text in FILES_HERE.items():
+        (tmp_path / name).write_text(text)
+    with refused(line):
+        main(["score", *command.split()])
+    assert (tmp_path / "here.json").read_text() == "mine"
+
+
+SHORT = Predictions(GOLD, GOLD, responses=GOLD[1:])
+TWICE = [replace(document, row=row) for row, document in enumerate(DOCUMENTS * 2)]
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: score([], []), "the documents to score are missing"),
+        (lambda: score([*DOCUMENTS, *MANUAL], []), "are of the splits generated, manual; pass"),
+        (lambda: score(DOCUMENTS * 2, GOLD * 2), "2 of the documents to score have row 0; pass ea"),
+        (lambda: score(TWICE, GOLD * 2), r"group 0 has two originals, rows 0 and \d+; score sets"),
+        (lambda: score(DOCUMENTS, ["yes", True, *GOLD[2:]]), "response 1 is True .*not text"),  # type: ignore[list-item]
+        (lambda: score(DOCUMENTS, GOLD[1:]), rf"{len(GOLD) - 1} responses for {len(GOLD)} docu"),
+        (lambda: score(DOCUMENTS, SHORT), "pass one response .* also in the predictions' 'respo"),
+        (
+            lambda: score(DOCUMENTS, Predictions(["Yes", *GOLD[1:]], GOLD)),  # type: ignore[list-item]
+            "row 0: the gold answer is .*, and the answers are 'Yes'",
+        ),
+        (
+            lambda: score(MANUAL[::-1], read_predictions(SAMPLES / "answers.jsonl", MANUAL)),
+            "the responses are to other contexts and questions than those to score",
+        ),
+        (lambda: score(MANUAL, published_answers("gpt-3.5-turbo")), "500 responses for 10"),
+        (lambda: score(MANUAL, reading_answers("1")), "500 responses for 10 documents"),
+        (lambda: score(DOCUMENTS, GOLD).interval("as"), "metric 'as' does not exist; choose from"),
+        (lambda: score(DOCUMENTS, GOLD).by("row"), "breakdown 'row' does not exist; choose from"),
+        (lambda: analyze_items({}), "there are no runs; pass one or more"),
+        (lambda: read_predictions([], DOCUMENTS), "there are no files of responses; pass one"),
+        (
+            lambda: compare_scores(score(DOCUMENTS, GOLD), score(DOCUMENTS[:9], GOLD[:9])),
+            "the two runs are on different documents; compare runs on the same ones",
+        ),
+    ],
+)
+def test_calls_from_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object], line: str
+) -> None:
+    (tmp_path / "answers.jsonl").write_text(lines([YES] * len(MANUAL)))
+    monkeypatch.setattr(f"{__name__}.SAMPLES", tmp_path)
+    with pytest.raises(InputError, match=line) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
+
+
+def test_runs_of_other_gold_answers_are_not_compared(tmp_path: Path) -> None:
+    """Two gold labels swapped: context, question and counts stay the same."""
+    turned = {"yes": "no", "no": "yes"}
+    swapped: list[Any] = list(DOCUMENTS)
+    for document in {document.answer: document for document in DOCUMENTS}.values():
+        swapped[document.row] = replace(document, answer=turned[document.answer])  # type: ignore[arg-type]
+    paths = [tmp_path / "here.jsonl", tmp_path / "elsewhere.jsonl"]
+    for path, documents in zip(paths, (DOCUMENTS, swapped), strict=True):
+        logged = [{"doc": doc, "filtered_resps": ["no"]} for doc in to_records(documents)]
+        path.write_text(lines(logged))
+        assert sampled_documents(path) == documents
+    for arguments in ([str(paths[0]), "--against", str(paths[1])], [*map(str, paths)]):
+        with refused("on different documents .* texts or gold answers differ"):
+            main(["score", *arguments])
+    here, elsewhere = (run.score(DOCUMENTS) for run in find_runs([*map(str, paths)]))
+    assert here.documents_digest == elsewhere.documents_digest == here.responses_digest
+    assert elsewhere.responses_digest != here.responses_digest
