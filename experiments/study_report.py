@@ -137,9 +137,7 @@ class StudyReport:
         if compared:
             title = "Layers, minus plain SFT, with the same intervals"
             parts.append(_table(title, others, _LAYERS, differences=True))
-        parts.append(
-            "LayerReport again, layers useful and harmful by sign, a pair for each seed:\n"
-        )
+        parts.append("Ablated again, layers useful and harmful by sign, a pair for each seed:\n")
         for arm, by_seed in self.ablated_again.items():
             pairs = (
                 f"{_listed(useful)} and {_listed(harmful)}" for useful, harmful in by_seed.values()

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     )
     from pragworld_tasks.layers.comparison import LayerComparison
     from pragworld_tasks.layers.comparison import compare_reports as compare
-    from pragworld_tasks.layers.figures import patching_figure
     from pragworld_tasks.layers.layer_statistics import SweepSettings
     from pragworld_tasks.layers.patching_report import (
         PatchingReport,
         average_effects,
+        patching_figure,
         read_patching,
-        read_patching_panels,
+        read_patching_files,
     )
     from pragworld_tasks.layers.settings import Target
     from pragworld_tasks.layers.token_report import TokenReport, read_patched_tokens
@@ -56,7 +56,7 @@ __all__ = [
     "read_layers",
     "read_patched_tokens",
     "read_patching",
-    "read_patching_panels",
+    "read_patching_files",
     "trace",
 ]
 
@@ -76,12 +76,12 @@ __getattr__, __dir__ = lazy_exports(
         "average_effects": "pragworld_tasks.layers.patching_report:average_effects",
         "compare": "pragworld_tasks.layers.comparison:compare_reports",
         "patch": "notebook:patch",
-        "patching_figure": "pragworld_tasks.layers.figures:patching_figure",
+        "patching_figure": "pragworld_tasks.layers.patching_report:patching_figure",
         "read_layer_files": "pragworld_tasks.layers.ablation_report:read_layer_files",
         "read_layers": "pragworld_tasks.layers.ablation_report:read_layers",
         "read_patched_tokens": "pragworld_tasks.layers.token_report:read_patched_tokens",
         "read_patching": "pragworld_tasks.layers.patching_report:read_patching",
-        "read_patching_panels": "pragworld_tasks.layers.patching_report:read_patching_panels",
+        "read_patching_files": "pragworld_tasks.layers.patching_report:read_patching_files",
         "trace": "notebook:trace",
     },
 )

@@ -27,7 +27,7 @@ from pragworld_tasks.files import check_output, write_json
 from pragworld_tasks.layers.ablation_report import read_layer_files
 from pragworld_tasks.layers.files import PATCHING, TOKENS, schema_of
 from pragworld_tasks.layers.layer_statistics import By
-from pragworld_tasks.layers.patching_report import read_patching_panels
+from pragworld_tasks.layers.patching_report import read_patching_files
 from pragworld_tasks.layers.settings import (
     PARTS_OF_PAIRS,
     Intervention,
@@ -372,7 +372,7 @@ def _add_plot(commands: Commands) -> None:
 
 
 def _plot(options: argparse.Namespace) -> None:
-    from pragworld_tasks.layers import ablation_report, figures
+    from pragworld_tasks.layers import ablation_report, patching_report
 
     _check_out(options.out, overwrite=True)
     schemas = [schema_of(path) for path in options.files]
@@ -386,8 +386,8 @@ def _plot(options: argparse.Namespace) -> None:
             "--metric and --by apply to a single panel of files that `ablate` wrote; leave them out"
         )
     if all(are_patching):
-        title, panels = read_patching_panels(options.files, options.by_alteration)
-        figures.patching_figure(panels, options.out, title)
+        patched = read_patching_files(options.files)
+        patching_report.patching_figure(patched, options.out, options.by_alteration)
     elif options.by_alteration:
         reports = read_layer_files(options.files)
         ablation_report.alterations_figure(reports, options.out)

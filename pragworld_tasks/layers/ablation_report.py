@@ -85,8 +85,6 @@ class LayerReport:
         >>> report = read_layers(EXAMPLES / "layers.json")
         >>> report.selected("useful"), report.selected("useful", by="evidence")
         ([0, 1], [])
-        >>> round(report.layers[1].accuracy.difference.points, 1)
-        -13.9
     """
 
     model: ModelIdentity
@@ -154,34 +152,24 @@ class LayerReport:
         return self.selected(role, by)
 
     def to_frame(self) -> "DataFrame":
-        """Return the figures of the layers as a pandas DataFrame, a row for each target.
-
-        Examples:
-            >>> from pragworld_tasks.layers import EXAMPLES
-            >>> frame = read_layers(EXAMPLES / "layers.json").to_frame()
-            >>> frame.index[frame["sign"] == "useful"].tolist()
-            [0, 1]
-        """
+        """Return the figures of the layers as a pandas DataFrame, a row for each target."""
         from pandas import DataFrame
 
         rows = []
         for layer in self.layers:
+            accuracy, robust = layer.accuracy, layer.robust_accuracy
             row = {
                 "layer": layer.target.place,
-                "percent": layer.accuracy.share.percent,
-                "points": layer.accuracy.difference.points,
-                "low": layer.accuracy.difference.interval.low,
-                "high": layer.accuracy.difference.interval.high,
-                "p": layer.p,
-                "holm": layer.holm,
-                "sign": layer.sign,
-                "evidence": layer.evidence,
-                "log_odds": layer.log_odds,
-                "log_odds_holm": layer.log_odds_holm,
+                "percent": accuracy.share.percent,
+                "points": accuracy.difference.points,
+                "low": accuracy.difference.interval.low,
+                "high": accuracy.difference.interval.high,
             }
-            if layer.robust_accuracy:
-                row["robust_percent"] = layer.robust_accuracy.share.percent
-                row["robust_points"] = layer.robust_accuracy.difference.points
+            if robust:
+                row["robust_percent"] = robust.share.percent
+                row["robust_points"] = robust.difference.points
+            for name in ("p", "holm", "sign", "evidence", "log_odds", "log_odds_holm"):
+                row[name] = getattr(layer, name)
             rows.append(row)
         return DataFrame(rows).set_index("layer")
 
@@ -205,10 +193,9 @@ class LayerReport:
         path: str | Path | None = None,
         metric: Metric = "accuracy",
         by: By = "evidence",
-        horizontal: figures.Horizontal | None = None,
     ) -> "Figure":
         """Draw the accuracy by ablated layer; see `accuracy_figure`."""
-        return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by, horizontal)
+        return accuracy_figure({model_titles([self.model])[0]: self}, path, metric, by)
 
 
 def read_layers(path: str | Path) -> LayerReport:
@@ -244,20 +231,19 @@ def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> None:
     (name, first), *others = layer_reports.items()
     for other_name, other in others:
         if other.data.fingerprint != first.data.fingerprint:
+            ours, theirs = (
+                f"{data.split}, {data.documents} documents, fingerprint {data.fingerprint[:8]}"
+                for data in (first.data, other.data)
+            )
             raise InputError(
-                f"{other_name} was evaluated on other documents ({_describe_data(other)}) than "
-                f"{name} ({_describe_data(first)}); sweep both on the same documents"
+                f"{other_name} was evaluated on other documents ({theirs}) than {name} ({ours}); "
+                "sweep both on the same documents"
             )
         if other.intervention.name != first.intervention.name:
             raise InputError(
                 f"{other_name} was swept with {other.intervention.name} and {name} with "
                 f"{first.intervention.name}; use the same intervention for both"
             )
-
-
-def _describe_data(report: LayerReport) -> str:
-    data = report.data
-    return f"{data.split}, {data.documents} documents, fingerprint {data.fingerprint[:8]}"
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -274,12 +260,9 @@ def _layer_table(report: LayerReport) -> str:
     headers += [*(["robust points"] if robust else []), "Holm p", "log-odds", "role"]
     rows = []
     for layer in report.layers:
-        outcome, groups = layer.accuracy, layer.robust_accuracy
-        row = [layer.target.name, format_percent(outcome.share.percent)]
-        row += [
-            format_points(outcome.difference.points),
-            format_interval(outcome.difference.interval),
-        ]
+        difference, groups = layer.accuracy.difference, layer.robust_accuracy
+        row = [layer.target.name, format_percent(layer.accuracy.share.percent)]
+        row += [format_points(difference.points), format_interval(difference.interval)]
         row += [format_points(groups.difference.points)] if groups else []
         star = "*" if layer.log_odds_holm <= report.settings.alpha else ""
         row += [p_text(layer.holm), format_number(layer.log_odds, "+.3f") + star, layer.evidence]
@@ -339,44 +322,28 @@ def accuracy_figure(
     path: str | Path | None = None,
     metric: Metric = "accuracy",
     by: By = "evidence",
-    horizontal: figures.Horizontal | None = None,
 ) -> "Figure":
     """Draw accuracy by ablated layer, and its difference from the plain run.
 
-    If heads were ablated, each model has a heat map of differences, layers by heads. Otherwise up
-    to four models share a panel of accuracies, with their plain runs and with what always giving
-    the most frequent answer would reach, if all prompts have the same two labels. Below, each model
-    has a panel of differences with their band. More models are rows of a heat map of differences.
+    Up to four models share a panel of accuracies; below, each has a panel of differences with their
+    band. More models are rows of a heat map of differences, and heads have a map for each model.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
         path: The file to write; .png, .svg or .pdf. None to return the figure only.
         metric: Accuracy or robust accuracy. Only accuracy has marks on useful and harmful layers.
         by: Whether the marks follow the evidence or the bare sign.
-        horizontal: The number of the layer, or its relative depth from 0 to 1. None for the number
-            if all models have as many layers, else the depth.
-
-    Returns:
-        The figure, which notebooks show.
 
     Raises:
         InputError: There are no reports, they are of different documents or interventions or lack
             the metric, or the file cannot be written.
-
-    Examples:
-        >>> from tempfile import TemporaryDirectory
-        >>> from pragworld_tasks.layers import EXAMPLES
-        >>> with TemporaryDirectory() as folder:
-        ...     reports = read_layer_files([EXAMPLES / "layers.json"])
-        ...     figure = accuracy_figure(reports, f"{folder}/figure.png", by="sign")
     """
     check_choice("metric", metric, Metric)
     check_choice("by", by, By)
-    check_choice("horizontal", horizontal or "layer", figures.Horizontal)
     first = _first_comparable(layer_reports, path)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
-    axis = _ablated_axis(layer_reports, horizontal)
+    axis = _ablated_axis(layer_reports)
     models = []
     for name, report in layer_reports.items():
         outcomes = [getattr(layer, metric) for layer in report.layers]
@@ -389,7 +356,7 @@ def accuracy_figure(
     marks = _marks(first, by if metric == "accuracy" else None)
     if first.intervention.module == "heads":
         axis = figures.LayerAxis("ablated head", [1 + max(t.head or 0 for t in first.targets)])
-        maps = {figures.plain_title(model): _head_rows(model, first.targets) for model in models}
+        maps = {model.title: _head_rows(model, first.targets) for model in models}
         return figures.change_maps(path, f"{title}, {words}", maps, axis, marks)
     if len(models) > figures.MOST_LINES:
         title += f"\npercentages are the {words} without ablation"
@@ -401,24 +368,18 @@ def accuracy_figure(
 
 
 def alterations_figure(
-    layer_reports: Mapping[str, LayerReport],
-    path: str | Path | None = None,
-    horizontal: figures.Horizontal | None = None,
+    layer_reports: Mapping[str, LayerReport], path: str | Path | None = None
 ) -> "Figure":
     """Draw a heat map for each model: changes in accuracy by alteration and by ablated layer.
 
-    Rows are the categories of alteration and the originals, with their number of documents and
-    their accuracy in the plain run. Marks are where the band of all layers of a row excludes 0;
-    rows of few groups have no band.
+    Marks are where the band of all layers of a row excludes 0; rows of few groups have no band.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
-        path: The file to write; .png, .svg or .pdf. None to return the figure only.
-        horizontal: As in `accuracy_figure`.
+        path: The file to write; None to return the figure only.
 
     Raises:
-        InputError: There are no reports, they are of different documents or interventions or of a
-            split without alterations, or the file cannot be written.
+        InputError: As for `accuracy_figure`, or the split has no alterations.
     """
     first = _first_comparable(layer_reports, path)
     classes = [name for name in first.plain.by_class if name not in ("flip", "invariant")]
@@ -426,13 +387,13 @@ def alterations_figure(
         raise InputError(f"split {first.data.split} has no alterations to show by category")
     maps: dict[str, list[figures.Changes]] = {}
     for model, report in layer_reports.items():
-        rows = maps[figures.plain_title(_changes(model, report.plain.accuracy, ()))] = []
+        rows = maps[_changes(model, report.plain.accuracy, ()).title] = []
         for name in classes:
             plain = report.plain.by_class[name]
             outcomes = [layer.by_class[name] for layer in report.layers]
             rows.append(_row(_changes(f"{name} ({plain.total})", plain, outcomes)))
     title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
-    axis = _ablated_axis(layer_reports, horizontal)
+    axis = _ablated_axis(layer_reports)
     return figures.change_maps(path, title, maps, axis, _marks(first, None))
 
 
@@ -488,20 +449,14 @@ def _marks(report: LayerReport, by: By | None) -> dict[int, str]:
 
 
 def _constant_percent(report: LayerReport) -> float | None:
-    """Return what always giving the most frequent answer reaches, if that is known.
-
-    A model that has collapsed often gives one answer. Of more than two labels, a report does not
-    say which of them a prompt has.
-    """
+    """Return what always giving the most frequent answer reaches; unknown for several labels."""
     if len(report.model.labels) > 2:
         return None
     answers = Counter(document.answer for document in report.documents)
     return 100 * max(answers.values()) / answers.total()
 
 
-def _ablated_axis(
-    layer_reports: Mapping[str, LayerReport], horizontal: figures.Horizontal | None
-) -> figures.LayerAxis:
+def _ablated_axis(layer_reports: Mapping[str, LayerReport]) -> figures.LayerAxis:
     """Return the axis of reports that fit into one figure.
 
     Raises:
@@ -509,7 +464,7 @@ def _ablated_axis(
     """
     if all(report.is_whole for report in layer_reports.values()):
         layers = [len(report.targets) for report in layer_reports.values()]
-        return figures.LayerAxis("ablated layer", layers, horizontal)
+        return figures.LayerAxis("ablated layer", layers)
     (first, shown), *others = layer_reports.items()
     for name, other in others:
         if other.targets != shown.targets:
@@ -519,4 +474,4 @@ def _ablated_axis(
             )
     names = [target.name for target in shown.targets]
     short = [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
-    return figures.LayerAxis("ablated layers", [len(names)], "layer", short)
+    return figures.LayerAxis("ablated layers", [len(names)], short)

@@ -4,15 +4,12 @@ Layers of different models are matched by relative depth: 0 for the first layer,
 the numbers of layers differ, the deeper model is read at the depths of the shallower one: effects
 A_l - A_0 are interpolated, and sets of layers are those of the nearest layers.
 
-The null hypothesis matters, because neighboring layers have similar effects and two models can
-agree on a stretch of layers by one coincidence.
-
-- Circular shifts, the default, keep the series of each model and only change how two series are
-  aligned. Two unrelated series of 32 layers with an autocorrelation of 0.9 reach p <= 0.05 one time
-  in 16. There are only as many shifts as layers, so no p of a pair is below 1 / layers; several
-  models together, each shifted independently, can go below.
-- Permutations of the layers destroy the similarity of neighbors: the same two series reach
-  p <= 0.05 about one time in four.
+The p of a measure is how often it is at least as large if the layers of one model are shifted in a
+circle. Shifts keep the similarity of neighboring layers, by which two models can agree on a
+stretch of layers by one coincidence: two unrelated series of 32 layers with an autocorrelation of
+0.9 reach p <= 0.05 one time in 16. Permutations would take one time in four. There are only as many
+shifts as layers, so no p of a pair is below 1 / layers; several models together, each shifted
+independently, can go below.
 """
 
 import itertools
@@ -20,7 +17,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -32,10 +29,8 @@ from pragworld_tasks.layers.layer_statistics import By, Role, holm
 from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
 
-Null = Literal["shift", "permutation"]
-
-SCHEMA, SCHEMA_VERSION = "pragworld-layer-comparison", 1
-DRAWS = 10_000
+SCHEMA, SCHEMA_VERSION = "pragworld-layer-comparison", 2
+DRAWS = 10_000  # of shifts of several models together, if there are too many to use all
 _TIE = 1e-9  # closer values are equal
 _SMALL = 0.05
 _MEASURES = ("correlation", "useful", "harmful")
@@ -85,21 +80,15 @@ class LayerComparison:
         fingerprint: The fingerprint of the documents.
         intervention: The intervention of the first model; the others may have another seed.
         by: Whether the sign or the evidence decides the sets of layers.
-        null: The null hypothesis.
-        draws: The number of random rearrangements.
-        seed: The seed of the rearrangements.
         layers: The number of layers of each model.
         pairs: Every pair of models. Each p is of that pair alone.
         together: The mean rank correlation over all pairs, at the depths of the shallowest model,
-            with every model rearranged independently; None for two models.
+            with every model shifted independently; None for two models.
     """
 
     fingerprint: str
     intervention: Intervention
     by: By
-    null: Null
-    draws: int
-    seed: int
     layers: dict[str, int]
     pairs: tuple[ModelPair, ...]
     together: Similarity | None
@@ -111,7 +100,6 @@ class LayerComparison:
 
     def to_text(self) -> str:
         """Return a Markdown table of the pairs, and a line for all models together."""
-        chance = {"shift": "circular shifts", "permutation": "permutations"}[self.null]
         rows, small = [], []
         for pair in self.pairs:
             names = f"{pair.first} and {pair.second}"
@@ -124,38 +112,28 @@ class LayerComparison:
             rows.append(row)
         title = (
             f"{self.intervention.name}, layers by {self.by}: Spearman correlation of effects, "
-            f"Jaccard overlap of sets; p by {chance} of layers"
+            "Jaccard overlap of sets; p by circular shifts of layers"
         )
         headers = ["models", "depths", *(name for of in _MEASURES for name in (of, "p"))]
+        fewest = min(pair.depths for pair in self.pairs)
         lines = [
             markdown_table(title, headers, rows),
             f"corrected over all p of the table by Holm's method, at most {_SMALL}: "
             f"{', '.join(small) or 'none'}",
+            f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}",
         ]
-        if self.null == "shift":
-            fewest = min(pair.depths for pair in self.pairs)
-            lines.append(f"with {fewest} depths, no p of a pair can be below {p_text(1 / fewest)}")
         if self.together:
             value, p = format_number(self.together.value), p_text(self.together.p)
             lines.append(f"all models together: mean correlation {value}, p = {p}")
         return "\n".join(lines)
 
 
-def compare_reports(
-    layer_reports: Mapping[str, LayerReport],
-    by: By = "sign",
-    null: Null = "shift",
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> LayerComparison:
+def compare_reports(layer_reports: Mapping[str, LayerReport], by: By = "sign") -> LayerComparison:
     """Compare models by which of their layers are useful and harmful.
 
     Args:
         layer_reports: Reports by the name of each model; see `read_layer_files`.
         by: Whether the sign or the evidence decides the sets of layers.
-        null: The null hypothesis: circular shifts, or permutations of the layers.
-        draws: The number of random rearrangements, if there are too many to use all.
-        seed: The seed of the rearrangements.
 
     Raises:
         InputError: There are fewer than two reports, they are of different documents or
@@ -170,9 +148,6 @@ def compare_reports(
         Similarity(value=1.0, p=0.2, holm=0.4)
     """
     check_choice("by", by, By)
-    check_choice("null", null, Null)
-    if draws < 1:
-        raise InputError(f"draws={draws}: must be at least 1")
     if len(layer_reports) < 2:
         raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
     for name, report in layer_reports.items():
@@ -188,28 +163,20 @@ def compare_reports(
     pairs = []
     for names in itertools.combinations(layer_reports, 2):
         depths = min(len(effects[name]) for name in names)
-        table = rearrangements(depths, null, draws, seed)
-        correlation = _correlation([effects[name] for name in names], table, draws, seed)
+        correlation = correlate([effects[name] for name in names])
         useful, harmful = (
-            _overlap([_members(layer_reports[name], role, by, depths) for name in names], table)
+            _overlap(*(_members(layer_reports[name], role, by, depths) for name in names))
             for role in ("useful", "harmful")
         )
         pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
-    together = None
-    if len(effects) > 2:
-        table = rearrangements(min(map(len, effects.values())), null, draws, seed)
-        together = _correlation(list(effects.values()), table, draws, seed)
     first = next(iter(layer_reports.values()))
     return LayerComparison(
         fingerprint=first.data.fingerprint,
         intervention=first.intervention,
         by=by,
-        null=null,
-        draws=draws,
-        seed=seed,
         layers={name: len(points) for name, points in effects.items()},
         pairs=tuple(_corrected(pairs)),
-        together=together,
+        together=correlate(list(effects.values())) if len(effects) > 2 else None,
     )
 
 
@@ -231,20 +198,10 @@ def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     ]
 
 
-def rearrangements(depths: int, null: Null, draws: int, seed: int) -> Ints:
-    """Return orders of layers under the null hypothesis, [rearrangements, depths].
-
-    The first is the order as it is. All circular shifts are used, and all permutations if there are
-    at most `draws`.
-    """
-    as_it_is = np.arange(depths)
-    if null == "shift":
-        shifts: Ints = (as_it_is + as_it_is[:, None]) % depths
-        return shifts
-    if math.factorial(depths) <= draws:
-        return np.array(list(itertools.permutations(range(depths))), dtype=np.int64)
-    drawn = np.random.default_rng(seed).permuted(np.tile(as_it_is, (draws, 1)), axis=1)
-    return np.concatenate([as_it_is[None], drawn])
+def shifts(depths: int) -> Ints:
+    """Return the circular shifts of layers, [shifts, depths]; the first is the order as it is."""
+    shifted: Ints = (np.arange(depths) + np.arange(depths)[:, None]) % depths
+    return shifted
 
 
 def interpolate_effects(effects: Floats, depths: int) -> Floats:
@@ -266,40 +223,37 @@ def nearest_layers(members: Bools, depths: int) -> Bools:
     return nearest
 
 
-def _correlation(effects: Sequence[Floats], table: Ints, draws: int, seed: int) -> Similarity:
-    """Return the mean Spearman correlation over pairs; all models but the first are rearranged."""
-    models, depths = len(effects), table.shape[1]
+def correlate(effects: Sequence[Floats], draws: int = DRAWS) -> Similarity:
+    """Return the mean Spearman correlation over pairs of models, [layers] each.
+
+    All models but the first are shifted: in all ways, or in `draws` random ones if these are fewer.
+    """
+    models, depths = len(effects), min(map(len, effects))
     ranks = np.stack([average_ranks(interpolate_effects(points, depths)) for points in effects])
     ranks -= ranks.mean(axis=1, keepdims=True)
     lengths = np.sqrt(np.square(ranks).sum(axis=1, keepdims=True))
     if not lengths.all():
         return Similarity(math.nan, math.nan, math.nan)
     ranks /= lengths
-    picks = _picks(len(table), models - 1, draws, seed)
+    picks = np.random.default_rng(0).integers(depths, size=(models - 1, draws))
+    picks[:, 0] = 0  # as it is
+    if models == 2 or depths ** (models - 1) <= draws:
+        picks = np.indices((depths,) * (models - 1)).reshape(models - 1, -1)
+    table = shifts(depths)
     sums = ranks[0] + sum(
         vector[table[pick]] for vector, pick in zip(ranks[1:], picks, strict=True)
     )
     # The squared length of a sum of unit vectors: `models`, and each pair's correlation twice.
-    correlations = (np.square(sums).sum(axis=1) - models) / (models * (models - 1))
-    return _similarity(correlations)
+    return _similarity((np.square(sums).sum(axis=1) - models) / (models * (models - 1)))
 
 
-def _picks(size: int, models: int, draws: int, seed: int) -> Ints:
-    """Return which rearrangement each model gets, [models, draws]; the first changes nothing."""
-    if models == 1 or size**models <= draws:
-        return np.indices((size,) * models).reshape(models, -1)
-    drawn = np.random.default_rng(seed).integers(size, size=(models, draws))
-    return np.concatenate([np.zeros((models, 1), dtype=np.int64), drawn], axis=1)
-
-
-def _overlap(sets: Sequence[Bools], table: Ints) -> Similarity:
-    """Return the Jaccard overlap of two sets of depths; the second is rearranged."""
-    first, second = sets
-    rearranged = second[table]
-    union = (first | rearranged).sum(axis=1)
+def _overlap(first: Bools, second: Bools) -> Similarity:
+    """Return the Jaccard overlap of two sets of depths; the second is shifted."""
+    shifted = second[shifts(len(second))]
+    union = (first | shifted).sum(axis=1)
     if not union.all():
         return Similarity(math.nan, math.nan, math.nan)
-    return _similarity((first & rearranged).sum(axis=1) / union)
+    return _similarity((first & shifted).sum(axis=1) / union)
 
 
 def _similarity(values: Floats) -> Similarity:

@@ -1,4 +1,4 @@
-"""Drawings of sweeps: changes by ablated layer, probabilities by patched layer, maps of tokens.
+"""Drawings of sweeps: changes by ablated layer, and probabilities by patched layer.
 
 They follow figures 4, 5, 9 and 10 of the papers (accuracy with the MLP of each layer zeroed) and
 figures 3 and 8 (direct effect patching). Few models are lines, which differ in color, line and
@@ -13,37 +13,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
 from pragworld_tasks.figures import LOOKS, Look, figure_file
-from pragworld_tasks.text import format_percent
+from pragworld_tasks.text import format_count, format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Horizontal = Literal["layer", "depth"]
-
 MOST_LINES = 4  # models that lines tell apart; more are rows of a heat map
 _DOTTED, _DASHED = (0, (1, 1)), (0, (4, 2))
 _LEVEL: dict[str, Any] = {"color": "0.35", "linestyle": (0, (6, 2, 1, 2)), "linewidth": 1.0}
-_MARK: dict[str, Any] = {
-    "linestyle": "none",
-    "markeredgecolor": "black",
-    "markeredgewidth": 0.6,
-    "zorder": 3,
-}
+_MARK: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "black", "zorder": 3}
 _CELL: dict[str, Any] = {"edgecolors": "0.85", "linewidth": 0.2}
-_MAP: dict[str, Any] = {
-    "cmap": "PuOr_r",
-    "origin": "lower",
-    "aspect": "auto",
-    "interpolation": "nearest",
-}
 _MARKERS = {-1: "v", 1: "^"}  # by the sign of the change
 _LINEAR = 5.0  # points up to which the scale of changes is linear
 _POINTS = (0, 2, 5, 15, 40, 100)  # where this scale has ticks, on both sides
@@ -53,10 +40,10 @@ _COLORS = ("#00263d", "#0072B2", "#9fd0ec", "#ffffff", "#f7cf7a", "#E69F00", "#D
 
 
 class Changes(NamedTuple):
-    """A metric with each layer ablated, in comparison with the plain run.
+    """A metric of a model, or of a class of documents, with each layer ablated.
 
     Attributes:
-        name: The model, or the class of documents.
+        name: The model, or the class.
         plain: The metric in the plain run, in percent.
         points: [layers] the differences from it.
         bands: [layers] the intervals of all differences at once.
@@ -70,6 +57,11 @@ class Changes(NamedTuple):
     signs: Sequence[int]
 
     @property
+    def title(self) -> str:
+        """The name and the metric without ablation."""
+        return f"{self.name}, {format_percent(self.plain)} % without"
+
+    @property
     def ends(self) -> Floats:
         """[layers, 2] the ends of the bands, which the metric cannot leave."""
         ends = np.array(self.bands, dtype=np.float64)
@@ -78,14 +70,13 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class PatchedProbability:
-    """The probability that patching leads to, for one pair or averaged over pairs.
+    """The probability of the altered prompt's gold answer, averaged over pairs.
 
     Attributes:
-        layers: [points] the layers at whose input the residual stream is patched, ascending. The
-            number after the last layer stands for the final residual.
-        probability: [points] p of the altered prompt's gold answer in the patched original run.
-        low, high: [points] the ends of its `metrics.LEVEL` interval; None for pairs of one group.
-        original_run, altered_run: That probability in the plain runs, OR and AR.
+        layers: [layers] the layers at whose input the residual stream is patched, ascending.
+        probability: [layers] p in the original run, patched at each layer.
+        low, high: [layers] the ends of its `metrics.LEVEL` interval; None for pairs of one group.
+        original_run, altered_run: p in the plain runs, OR and AR.
         pairs: How many pairs there are.
     """
 
@@ -98,42 +89,23 @@ class PatchedProbability:
     pairs: int = 1
 
 
-class TokenColumn(NamedTuple):
-    """A token, or several together, in a map of tokens by layers.
-
-    Attributes:
-        label: The token.
-        effects: [layers] what patching it changes; None if there is nothing to patch it from.
-        is_altered: Whether the token is an altered one.
-        starts: Whether tokens that are not shown stand before it.
-    """
-
-    label: str
-    effects: Sequence[float] | None
-    is_altered: bool
-    starts: bool = False
-
-
 class LayerAxis(NamedTuple):
     """The horizontal axis of a figure.
 
     Attributes:
         what: What it shows.
         layers: How many layers the models have, or what else was swept.
-        horizontal: Whether it shows their number or their relative depth; None for the depth where
-            models have different numbers of layers.
         names: Their names if they are not numbered from 0.
     """
 
     what: str
     layers: Sequence[int]
-    horizontal: Horizontal | None = None
     names: Sequence[str] = ()
 
     @property
     def is_depth(self) -> bool:
-        """Whether the axis shows relative depth, from 0 to 1."""
-        return self.horizontal == "depth" or (not self.horizontal and len({*self.layers}) > 1)
+        """Whether the axis shows relative depth, from 0 to 1, as models differ in depth."""
+        return len({*self.layers}) > 1
 
     def positions(self, layers: int) -> Floats:
         """Return [layers] where the layers of a model are."""
@@ -161,7 +133,7 @@ class LayerAxis(NamedTuple):
         """Return a title that says how layers of models of different depths are aligned."""
         *others, last = sorted({*self.layers})
         lines = [_wrapped(line, 85) for line in title.split("\n") if line]
-        if others and self.is_depth:
+        if others:
             counts = f"{', '.join(map(str, others))} and {last}"
             lines.append(f"models of {counts} layers, aligned by relative depth")
         return "\n".join(lines)
@@ -194,28 +166,28 @@ def change_lines(
     """
     high = 1.9 if len(models) == 1 else 1.5
     with figure_file(_as_path(path), 7, 2.1 + high * len(models)) as figure:
-        top, *grid = figure.subplots(
-            1 + len(models), 1, sharex=True, height_ratios=[2.1] + [high] * len(models)
-        )
+        ratios = [2.1] + [high] * len(models)
+        top, *grid = figure.subplots(1 + len(models), 1, sharex=True, height_ratios=ratios)
         figure.suptitle(axis.title(title), fontsize=9)
+        top.set_ylabel(f"{metric} (%)")
         for axes, look, model in zip(grid, LOOKS, models, strict=False):
             at = axis.positions(len(model.points))
             accuracies = [model.plain + points for points in model.points]
             _draw_line(top, at, accuracies, look, label=model.name)
             _draw_level(top, model.plain, look, _DOTTED, label="without ablation")
-            axes.set_title(_wrapped(plain_title(model), 90), loc="left", fontsize=8)
+            axes.set_title(_wrapped(model.title, 90), loc="left", fontsize=8)
             axes.axhline(0, color=look.color, linestyle=_DOTTED, linewidth=1.1)
             band: dict[str, Any] = {"color": look.color, "alpha": 0.22, "linewidth": 0}
             if not np.isnan(model.ends).all():
                 band["label"] = f"{level:.0%} band of all differences"
             axes.fill_between(at, *model.ends.T, **band)
-            _draw_line(axes, at, model.points, look, small=True)
-            _draw_marks(axes, at, model.points, model.signs, marks, 6.5, look.color)
+            _draw_line(axes, at, model.points, look, label=model.name)
+            place = at, model.points
+            _draw_marks(axes, place, model.signs, marks, markersize=6.5, color=look.color)
             axes.set_ylabel("difference\n(points)")
         if constant is not None:
             top.axhline(constant, **_LEVEL, label=constant_text(constant))
         _scale_changes(grid, models)
-        top.set_ylabel(f"{metric} (%)")
         axis.label(grid[-1])
         _add_legend(figure)
     return figure
@@ -239,17 +211,11 @@ def change_maps(
         for axes, rows in zip(grid, maps.values(), strict=True):
             for number, row in enumerate(rows):
                 edges = axis.edges(len(row.points))
+                place = (edges[1:] + edges[:-1]) / 2, np.full(len(row.points), number)
                 size = min(5.0, max(3.2, 200 / len(row.points)))
-                heights = np.full(len(row.points), number)
-                middles = (edges[1:] + edges[:-1]) / 2
-                _draw_marks(axes, middles, heights, row.signs, marks, size, "white")
+                _draw_marks(axes, place, row.signs, marks, markersize=size, color="white")
         _add_legend(figure)
     return figure
-
-
-def plain_title(changes: Changes) -> str:
-    """Return a name and the metric without ablation."""
-    return f"{changes.name}, {format_percent(changes.plain)} % without"
 
 
 def constant_text(constant: float) -> str:
@@ -285,49 +251,35 @@ def _change_ticks(low: float, high: float) -> dict[str, Any]:
     }
 
 
-# Patching and tokens ------------------------------------------------------------------------------
+# Patching -----------------------------------------------------------------------------------------
 
 
-def patching_figure(
-    panels: Mapping[str, Mapping[str, PatchedProbability]],
-    path: str | Path | None = None,
-    title: str = "",
-    horizontal: Horizontal | None = None,
+def patching_curves(
+    path: str | Path | None, title: str, classes: Mapping[str, Mapping[str, PatchedProbability]]
 ) -> "Figure":
-    """Draw the probability of the altered prompt's gold answer by patched layer, with OR and AR.
+    """Draw curves by the class of pairs and the name of the model; see `patching_figure`."""
+    from matplotlib.colors import Normalize
 
-    Up to four models are lines. More are rows of a heat map, and if there are several classes of
-    pairs, each model has a heat map with a row for each class.
-
-    Args:
-        panels: Curves by the class of pairs, such as a category, and the name of the model.
-        path: The file to write; .png, .svg or .pdf. None to return the figure only.
-        title: The title.
-        horizontal: The number of the layer, or its relative depth: 0 at the first point, 1 at the
-            last. None for the number if all models have as many layers, else the depth.
-
-    Raises:
-        InputError: There is nothing to draw, or the file cannot be written.
-    """
-    models = list(dict.fromkeys(model for curves in panels.values() for model in curves))
-    check_any(models, path)
-    depths = [len(curve.layers) for curves in panels.values() for curve in curves.values()]
-    axis = LayerAxis("patched layer", depths, horizontal)
-    (name, curves), *others = panels.items()
+    models = list(dict.fromkeys(model for curves in classes.values() for model in curves))
+    depths = [len(curve.layers) for curves in classes.values() for curve in curves.values()]
+    axis = LayerAxis("patched layer", depths)
+    (curves, *others) = classes.values()
     if not others and len(models) <= MOST_LINES:
-        return _patching_lines(path, "\n".join(filter(None, (title, name))), curves, axis)
-    maps = panels
+        return _patching_lines(path, title, curves, axis)
+    maps = classes
     if others:
         maps = {
-            model: {name: curves[model] for name, curves in panels.items() if model in curves}
+            model: {name: of[model] for name, of in classes.items() if model in of}
             for model in models
         }
     cells = {
-        name: {f"{row} ({_runs_text(curve)})": curve.probability for row, curve in rows.items()}
+        name: {
+            f"{row} ({format_count(curve.pairs, 'pair')}, OR {curve.original_run:.2f}, "
+            f"AR {curve.altered_run:.2f})": curve.probability
+            for row, curve in rows.items()
+        }
         for name, rows in maps.items()
     }
-    from matplotlib.colors import Normalize
-
     scale = Normalize(0, 1), {"ticks": [0, 0.25, 0.5, 0.75, 1]}, "p(altered gold label)"
     with _heat_maps(path, title, cells, axis, *scale) as (figure, _):
         return figure
@@ -340,7 +292,8 @@ def _patching_lines(
         axes = figure.subplots()
         for look, (model, curve) in zip(LOOKS, curves.items(), strict=False):
             at = axis.positions(len(curve.layers))
-            _draw_line(axes, at, curve.probability, look, label=f"{model}, {_pairs_text(curve)}")
+            pairs = format_count(curve.pairs, "pair")
+            _draw_line(axes, at, curve.probability, look, label=f"{model}, {pairs}")
             _draw_level(axes, curve.original_run, look, _DOTTED, label="original run (OR)")
             _draw_level(axes, curve.altered_run, look, _DASHED, label="altered run (AR)")
             if curve.low is not None and curve.high is not None:
@@ -353,59 +306,6 @@ def _patching_lines(
         axis.label(axes)
         figure.suptitle(axis.title(title), fontsize=9)
         _add_legend(figure)
-    return figure
-
-
-def _pairs_text(curve: PatchedProbability) -> str:
-    return f"{curve.pairs} {'pair' if curve.pairs == 1 else 'pairs'}"
-
-
-def _runs_text(curve: PatchedProbability) -> str:
-    return f"{_pairs_text(curve)}, OR {curve.original_run:.2f}, AR {curve.altered_run:.2f}"
-
-
-def token_map(
-    path: str | Path | None, title: str, columns: Sequence[TokenColumn], layers: int, what: str
-) -> "Figure":
-    """Draw what patching each token changes, layer by layer.
-
-    Args:
-        path: The file to write; None to return the figure only.
-        title: The title; its last line is not wrapped.
-        columns: The tokens.
-        layers: The number of layers.
-        what: What the colors show.
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    missing = [np.nan] * layers
-    values = np.array([column.effects or missing for column in columns], dtype=np.float64).T
-    most = max(float(np.nanmax(np.abs(values))), 0.01)  # rounding errors stay pale
-    width = max(5.0, 1.6 + 0.2 * len(columns))
-    height = max(2.9, 2.1 + 0.13 * layers) + 0.06 * max(len(column.label) for column in columns)
-    with figure_file(_as_path(path), width, height) as figure:
-        axes = figure.subplots()
-        axes.set_facecolor("0.85")
-        style: dict[str, Any] = {
-            "cmap": "PuOr_r",
-            "origin": "lower",
-            "aspect": "auto",
-            "interpolation": "nearest",
-        }
-        image = axes.imshow(values, vmin=-most, vmax=most, **style)
-        axes.grid(visible=False)
-        axes.yaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10], integer=True))
-        axes.set_ylabel("patched layer")
-        axes.set_xticks(range(len(columns)), [column.label for column in columns], rotation=90)
-        for number, (label, column) in enumerate(zip(axes.get_xticklabels(), columns, strict=True)):
-            label.set(fontsize=7, fontweight="bold" if column.is_altered else "normal")
-            if column.starts:
-                axes.axvline(number - 0.5, color="black", linewidth=1.2)
-        axes.set_xlabel("patched token (bold: altered; gray: nothing to patch it from)", fontsize=7)
-        figure.colorbar(image, ax=axes, pad=0.01, aspect=30).set_label(what)
-        *lines, last = title.split("\n")
-        wrapped = [textwrap.fill(line, int(width * 14)) for line in lines]
-        figure.suptitle("\n".join([*wrapped, last]), fontsize=9)
     return figure
 
 
@@ -422,17 +322,7 @@ def _heat_maps(
     ticks: Mapping[str, Any],
     label: str,
 ) -> Iterator[tuple["Figure", list["Axes"]]]:
-    """Open a figure of heat maps below each other, and write it to `path` afterwards.
-
-    Args:
-        path: The file.
-        title: The title of the figure.
-        maps: [layers] what colors show, by the title of the map and the label of the row.
-        axis: The horizontal axis.
-        norm: Matplotlib's scale of the colors.
-        ticks: Ticks of the scale.
-        label: What the colors show.
-    """
+    """Open a figure of heat maps, whose values are by title, label and layer, and write it."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -447,13 +337,7 @@ def _heat_maps(
         for axes, (name, rows) in zip(grid, maps.items(), strict=True):
             for number, values in enumerate(rows.values()):
                 place = axis.edges(len(values)), [number - 0.45, number + 0.45]
-                style: dict[str, Any] = {
-                    "norm": norm,
-                    "cmap": colors,
-                    "edgecolors": "0.85",
-                    "linewidth": 0.2,
-                }
-                axes.pcolormesh(*place, np.array([values]), **style)
+                axes.pcolormesh(*place, np.array([values]), norm=norm, cmap=colors, **_CELL)
             axes.set_yticks(range(len(rows)), labels[name], fontsize=7.5)
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.tick_params(left=False)
@@ -470,63 +354,26 @@ def _heat_maps(
         yield figure, grid
 
 
-def _draw_line(
-    axes: "Axes",
-    at: Floats,
-    values: Sequence[float],
-    look: Look,
-    small: bool = False,
-    label: str | None = None,
-) -> None:
-    axes.plot(
-        at,
-        values,
-        color=look.color,
-        linestyle=look.line,
-        linewidth=1.1 if small else 1.5,
-        marker=look.marker,
-        markersize=min(2.2, 100 / len(at)) if small else min(4.0, 200 / len(at)),
-        label=label,
-    )
+def _draw_line(axes: "Axes", at: Floats, values: Sequence[float], look: Look, label: str) -> None:
+    style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.marker}
+    axes.plot(at, values, markersize=min(4.0, 200 / len(at)), label=label, **style)
 
 
 def _draw_level(axes: "Axes", value: float, look: Look, line: Any, label: str) -> None:
     """Draw a horizontal line that ends on the right in the marker of its model."""
     axes.axhline(value, color=look.color, linestyle=line, linewidth=1.1, label=label)
-    style: dict[str, Any] = {
-        "marker": look.marker,
-        "markersize": 5,
-        "color": look.color,
-        "clip_on": False,
-    }
-    axes.plot([1.01], [value], **style, transform=axes.get_yaxis_transform())
+    end: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "clip_on": False}
+    axes.plot([1.01], [value], marker=look.marker, markersize=5, color=look.color, **end)
 
 
 def _draw_marks(
-    axes: "Axes",
-    at: Floats,
-    heights: Any,
-    signs: Sequence[int],
-    marks: Mapping[int, str],
-    size: float,
-    color: str,
+    axes: "Axes", places: Any, signs: Sequence[int], marks: Mapping[int, str], **style: Any
 ) -> None:
+    """Mark the places, [2, layers], of changes that have a sign."""
     for sign, marker in _MARKERS.items():
-        marked = np.asarray(signs) == sign
-        if marked.any():
-            style: dict[str, Any] = {
-                "markeredgecolor": "black",
-                "markeredgewidth": 0.6,
-                "markersize": size,
-            }
-            place = at[marked], np.asarray(heights)[marked]
-            mark: dict[str, Any] = {
-                "linestyle": "none",
-                "marker": marker,
-                "color": color,
-                "zorder": 3,
-            }
-            axes.plot(*place, **mark, **style, label=marks[sign])
+        marked = np.asarray(places)[:, np.asarray(signs) == sign]
+        if marked.size:
+            axes.plot(*marked, marker=marker, label=marks[sign], **_MARK, **style)
 
 
 def _add_legend(figure: "Figure") -> None:
@@ -561,11 +408,8 @@ def _as_path(path: str | Path | None) -> Path | None:
 
 
 def check_any(models: Iterable[str], path: str | Path | None) -> None:
-    """Refuse a figure of no models.
-
-    Raises:
-        InputError: There is none.
-    """
+    """Refuse a figure of no models."""
     if not list(models):
-        figure = "the figure" if path is None else path
-        raise InputError(f"{figure}: there is nothing to draw; give at least one model")
+        raise InputError(
+            f"{path or 'the figure'}: there is nothing to draw; give at least one model"
+        )

@@ -4,8 +4,8 @@ A pair is kept (D' in the PragWorld paper, section 6.1) if the altered prompt is
 and the original prompt gets another answer. Averages are computed when they are asked for.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,29 +104,20 @@ class PatchingReport:
         return {name: pairs for name, pairs in {"all": kept, **groups}.items() if pairs}
 
     def to_frame(self) -> "DataFrame":
-        """Return the effects as a pandas DataFrame, a row for each pair and patched layer.
-
-        Examples:
-            >>> from pragworld_tasks.layers import EXAMPLES
-            >>> report = read_patching(EXAMPLES / "patching.json")
-            >>> frame = report.to_frame()
-            >>> len(frame) == len(report.pairs) * report.model.layers
-            True
-        """
+        """Return the effects as a pandas DataFrame, a row for each pair and patched layer."""
         from pandas import DataFrame
 
+        names = [field.name for field in fields(PairEffect) if field.name != "patched"]
         return DataFrame(
             {
-                **vars(pair),
-                "kept": pair.kept,
-                "patched": None,
+                **{name: getattr(pair, name) for name in (*names, "kept")},
                 "layer": layer,
                 "probability": probability,
                 "direct_effect": probability - pair.original_run,
             }
             for pair in self.pairs
             for layer, probability in enumerate(pair.patched)
-        ).drop(columns="patched")
+        )
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
         """Write the report to a file, `patching.json`, that the commands read.
@@ -169,19 +160,9 @@ class PatchingReport:
     def _repr_markdown_(self) -> str:
         return self.to_text()
 
-    def plot(
-        self,
-        path: str | Path | None = None,
-        by_alteration: bool = False,
-        horizontal: figures.Horizontal | None = None,
-    ) -> "Figure":
-        """Draw the patched probability by layer; see `patching_figure`.
-
-        Raises:
-            InputError: No pair is kept.
-        """
-        title, panels = patching_panels([("the report", self)], by_alteration)
-        return figures.patching_figure(panels, path, title, horizontal)
+    def plot(self, path: str | Path | None = None, by_alteration: bool = False) -> "Figure":
+        """Draw the patched probability by layer; see `patching_figure`."""
+        return patching_figure({model_titles([self.model])[0]: self}, path, by_alteration)
 
 
 def read_patching(path: str | Path) -> PatchingReport:
@@ -226,43 +207,47 @@ def interval_text(average: PatchedProbability, layer: int) -> str:
     return format_interval((average.low[layer], average.high[layer]), ".3f")
 
 
-def read_patching_panels(
-    paths: Sequence[str | Path], by_alteration: bool = False
-) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
-    """Read patching reports and average the effects of the pairs that are kept.
-
-    Args:
-        paths: The files.
-        by_alteration: Whether each alteration gets a panel, next to the one of all pairs.
-
-    Returns:
-        A title, and the panels of `figures.patching_figure`.
+def read_patching_files(paths: Sequence[str | Path]) -> dict[str, PatchingReport]:
+    """Read patching reports and return them by a short, unique title of each model.
 
     Raises:
-        InputError: There are no files, or one is not a patching report, keeps no pair, or is of
-            other documents or positions than the first one.
+        InputError: A file is not a patching report.
     """
-    if not paths:
-        raise InputError("there are no patching reports to read; give at least one")
-    return patching_panels([(str(path), read_patching(path)) for path in paths], by_alteration)
+    reports = [read_patching(path) for path in paths]
+    return dict(zip(model_titles([report.model for report in reports]), reports, strict=True))
 
 
-def patching_panels(
-    reports: Sequence[tuple[str, PatchingReport]], by_alteration: bool = False
-) -> tuple[str, dict[str, dict[str, PatchedProbability]]]:
-    """Return what `read_patching_panels` does, for reports and what errors call them."""
-    titles = model_titles([report.model for _, report in reports])
-    panels: dict[str, dict[str, PatchedProbability]] = {}
-    first_name, first = reports[0]
-    for title, (name, report) in zip(titles, reports, strict=True):
+def patching_figure(
+    patching_reports: Mapping[str, PatchingReport],
+    path: str | Path | None = None,
+    by_alteration: bool = False,
+) -> "Figure":
+    """Draw the probability of the altered prompt's gold answer by patched layer, with OR and AR.
+
+    Up to four models are lines. More are rows of a heat map.
+
+    Args:
+        patching_reports: Reports by the name of each model; see `read_patching_files`.
+        path: The file to write; .png, .svg or .pdf. None to return the figure only.
+        by_alteration: Whether each model has a heat map with a row for each alteration instead.
+
+    Raises:
+        InputError: There are no reports, one keeps no pair, they are of different documents or
+            positions, or the file cannot be written.
+    """
+    figures.check_any(patching_reports, path)
+    (first_name, first), *_ = patching_reports.items()
+    classes: dict[str, dict[str, PatchedProbability]] = {}
+    for name, report in patching_reports.items():
         if (report.data, report.positions) != (first.data, first.positions):
             raise InputError(
-                f"{name}: patched on other documents or positions than {first_name}; patch all "
+                f"{name} was patched on other documents or positions than {first_name}; patch all "
                 "models on the same"
             )
-        groups = report.kept_by_alteration()
-        if not groups:
+        kept = report.kept_by_alteration()
+        if not kept:
             raise InputError(f"{name}: no pair is kept, so there is nothing to show")
-        for group, pairs in (groups if by_alteration else {"": groups["all"]}).items():
-            panels.setdefault(group, {})[title] = average_effects(pairs)
-    return f"residuals patched at {first.place}: {first.data.split}", panels
+        for alteration, pairs in (kept if by_alteration else {"": kept["all"]}).items():
+            classes.setdefault(alteration, {})[name] = average_effects(pairs)
+    title = f"residuals patched at {first.place}: {first.data.split}"
+    return figures.patching_curves(path, title, classes)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pragworld_tasks.layers import figures
+import numpy as np
+
+from pragworld_tasks.figures import figure_file
 from pragworld_tasks.layers.files import TOKENS, Probability, read_report, write_report
 from pragworld_tasks.layers.settings import DataIdentity, ModelIdentity, model_titles
 from pragworld_tasks.text import format_number, markdown_table
@@ -49,10 +51,8 @@ class PatchedToken:
     @property
     def shown(self) -> str:
         """The text of the token, and of the one it is patched from where they differ."""
-        text = _visible(self.text)
-        if self.source_text in (None, self.text):
-            return text
-        return f"{text} → {_visible(self.source_text or '')}"
+        texts = dict.fromkeys((self.text, self.source_text or self.text))
+        return " → ".join(map(_visible, texts))
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,7 @@ class TokenReport:
     """The effects of the tokens of one original, patched from one altered variant.
 
     Attributes:
-        model: The model.
-        data: The two documents.
+        model, data: The model and the two documents.
         original, altered: Their rows in the split.
         alteration: The category of the alteration.
         answer: The gold answer y of the altered prompt. All probabilities are p(y).
@@ -78,30 +77,18 @@ class TokenReport:
     answer: str
     original_run: Probability
     altered_run: Probability
-    parts: Mapping[Part, tuple[float, ...]]
+    parts: Mapping[Part, tuple[Probability, ...]]
     tokens: tuple[PatchedToken, ...]
-
-    @property
-    def title(self) -> str:
-        """What was patched, in words, and the plain runs on a line of their own."""
-        kind = f" ({self.alteration})" if self.alteration else ""
-        return (
-            f"{model_titles([self.model])[0]}: {self.data.split}, row {self.original} patched from "
-            f"row {self.altered}{kind}\nOR {self.original_run:.3f}, AR {self.altered_run:.3f}"
-        )
 
     def count(self, part: Part) -> int:
         """Return how many tokens of a part are patched."""
         return sum(token.part == part and token.patched is not None for token in self.tokens)
 
     def most_telling(self, count: int = 10) -> list[tuple[int, int]]:
-        """Return the positions of the tokens that change the answer most.
+        """Return the position of each token that changes the answer most, and at which layer.
 
         Args:
             count: How many tokens to return at most. An effect that rounds to 0.000 is none.
-
-        Returns:
-            Position and most effective layer of each token.
         """
         peaks = []
         for position, token in enumerate(self.tokens):
@@ -112,17 +99,14 @@ class TokenReport:
 
     def to_text(self) -> str:
         """Return Markdown tables: the parts by layer, and the most telling tokens."""
-        headers = [
-            PART_TITLES[part] + (f" ({self.count(part)})" if part != "last" else "")
-            for part in self.parts
-        ]
+        counts = {part: f" ({self.count(part)})" if part != "last" else "" for part in self.parts}
         rows = [
             [str(layer), *(f"{patched[layer]:.3f}" for patched in self.parts.values())]
             for layer in range(self.model.layers)
         ]
-        title = self.title.replace("\n", "; ")
-        title = f"{title}; p({self.answer}) with parts patched"
-        tables = [markdown_table(title, ["layer", *headers], rows)]
+        title = f"{'; '.join(self._titles())}; p({self.answer}) with parts patched"
+        headers = ["layer", *(PART_TITLES[part] + count for part, count in counts.items())]
+        tables = [markdown_table(title, headers, rows)]
         if "altered" not in self.parts:
             tables.append(
                 "No altered token can be patched: the alteration only inserts or deletes tokens.\n"
@@ -140,15 +124,19 @@ class TokenReport:
             tables.append(markdown_table(title, headers, rows))
         return "\n".join(tables)
 
+    def _titles(self) -> tuple[str, str]:
+        kind = f" ({self.alteration})" if self.alteration else ""
+        return (
+            f"{model_titles([self.model])[0]}: {self.data.split}, row {self.original} patched from "
+            f"row {self.altered}{kind}",
+            f"OR {self.original_run:.3f}, AR {self.altered_run:.3f}",
+        )
+
     def _repr_markdown_(self) -> str:
         return self.to_text()
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the report to a JSON file.
-
-        Raises:
-            InputError: The file exists and `overwrite` is false, or it cannot be written.
-        """
+        """Write the report to a JSON file; see `LayerReport.write`."""
         write_report(path, TOKENS, self, "tokens", overwrite)
 
     def plot(self, path: str | Path | None = None) -> "Figure":
@@ -160,24 +148,43 @@ class TokenReport:
         Raises:
             InputError: The file cannot be written.
         """
-        is_whole = len(self.tokens) <= MOST_TOKENS
-        columns = []
-        if not is_whole and "rest" in self.parts:
-            label = f"{self.count('rest')} other tokens"
-            columns.append(figures.TokenColumn(label, self._effects(self.parts["rest"]), False))
-        before = 0
-        for position, token in enumerate(self.tokens):
-            if is_whole or token.part != "rest":
-                label = textwrap.shorten(token.shown, 30, placeholder="…")
-                effects, is_altered = self._effects(token.patched), token.part == "altered"
-                starts = position > before + 1
-                columns.append(figures.TokenColumn(label, effects, is_altered, starts))
-                before = position
-        what = f"p({self.answer}) patched minus OR"
-        return figures.token_map(path, self.title, columns, self.model.layers, what)
+        from matplotlib.ticker import MaxNLocator
 
-    def _effects(self, patched: Sequence[float] | None) -> list[float] | None:
-        return None if patched is None else [p - self.original_run for p in patched]
+        is_whole = len(self.tokens) <= MOST_TOKENS
+        shown = [n for n, token in enumerate(self.tokens) if is_whole or token.part != "rest"]
+        labels = [textwrap.shorten(self.tokens[n].shown, 30, placeholder="…") for n in shown]
+        columns: list[Sequence[float] | None] = [self.tokens[n].patched for n in shown]
+        if not is_whole and "rest" in self.parts:
+            shown, columns = [-1, *shown], [self.parts["rest"], *columns]
+            labels = [f"{self.count('rest')} other tokens", *labels]
+        layers = self.model.layers
+        missing = [np.nan] * layers
+        values = np.array([column or missing for column in columns]).T - self.original_run
+        most = max(float(np.nanmax(np.abs(values))), 0.01)  # rounding errors stay pale
+        width = max(5.0, 1.6 + 0.2 * len(labels))
+        height = max(2.9, 2.1 + 0.13 * layers) + 0.06 * max(map(len, labels))
+        with figure_file(None if path is None else Path(path), width, height) as figure:
+            axes = figure.subplots()
+            axes.set_facecolor("0.85")
+            colors = {"cmap": "PuOr_r", "vmin": -most, "vmax": most}
+            image = axes.imshow(values, origin="lower", aspect="auto", **colors)  # type: ignore[arg-type]
+            axes.grid(visible=False)
+            axes.yaxis.set_major_locator(MaxNLocator(12, steps=[1, 2, 5, 10], integer=True))
+            axes.set_ylabel("patched layer")
+            axes.set_xticks(range(len(labels)), labels, rotation=90)
+            for place, position in enumerate(shown):
+                is_altered = position >= 0 and self.tokens[position].part == "altered"
+                weight = "bold" if is_altered else "normal"
+                axes.get_xticklabels()[place].set(fontsize=7, fontweight=weight)
+                if place and position > shown[place - 1] + 1:
+                    axes.axvline(place - 0.5, color="black", linewidth=1.2)
+            explained = "patched token (bold: altered; gray: nothing to patch it from)"
+            axes.set_xlabel(explained, fontsize=7)
+            bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
+            bar.set_label(f"p({self.answer}) patched minus OR")
+            what, runs = self._titles()
+            figure.suptitle(f"{textwrap.fill(what, int(width * 14))}\n{runs}", fontsize=9)
+        return figure
 
 
 def read_patched_tokens(path: str | Path) -> TokenReport:

@@ -229,9 +229,9 @@ def test_unknown_settings_are_refused(
 
 
 def test_unknown_settings_of_figures_are_refused(report: LayerReport) -> None:
-    wrong: tuple[dict[str, Any], ...] = ({"metric": "acc"}, {"horizontal": "x"})
+    wrong: tuple[dict[str, Any], ...] = ({"metric": "acc"}, {"by": "x"})
     for settings in wrong:
-        with pytest.raises(InputError, match=r"(metric='acc'|horizontal='x'): must be one of"):
+        with pytest.raises(InputError, match=r"(metric='acc'|by='x'): must be one of"):
             report.plot(**settings)
 
 

@@ -19,7 +19,7 @@ from pragworld_interp.sweep_data import build_report
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.evaluation.metrics import Floats
 from pragworld_tasks.layers.ablation_report import LayerReport, accuracy_figure, alterations_figure
-from pragworld_tasks.layers.figures import PatchedProbability, patching_figure
+from pragworld_tasks.layers.figures import PatchedProbability, patching_curves
 from pragworld_tasks.layers.layer_statistics import Outcome
 from pragworld_tasks.layers.settings import Intervention, Module, Target
 
@@ -73,11 +73,11 @@ FIGURES: dict[str, Callable[[Path | None], Any]] = {
     "accuracy of heads": lambda path: accuracy_figure({"m": HEADS, ENDLESS: HEADS}, path),
     "alterations": lambda path: alterations_figure({"small": MODELS["small"]}, path),
     "alterations of models": lambda path: alterations_figure(TWO, path),
-    "patching": lambda path: patching_figure({"": PANELS["all"]}, path, title="all pairs"),
-    "patching by alteration": lambda path: patching_figure(PANELS, path, title="all pairs"),
-    "patching of many models": lambda path: patching_figure({"": PATCHED}, path, "all pairs"),
-    "patching of one pair": lambda path: patching_figure(
-        {"": {"base": patched(5, has_intervals=False)}}, path, horizontal="depth"
+    "patching": lambda path: patching_curves(path, "all pairs", {"": PANELS["all"]}),
+    "patching by alteration": lambda path: patching_curves(path, "all pairs", PANELS),
+    "patching of many models": lambda path: patching_curves(path, "all pairs", {"": PATCHED}),
+    "patching of one pair": lambda path: patching_curves(
+        path, "", {"": {"base": patched(5, has_intervals=False)}}
     ),
 }
 
@@ -191,10 +191,10 @@ def test_a_collapsed_layer_leaves_the_others_apart() -> None:
 
 def test_the_band_is_that_of_all_layers_around_zero() -> None:
     report = MODELS["small"]
-    (band,) = accuracy_figure({"small": report}, horizontal="depth").axes[1].collections
+    (band,) = accuracy_figure({"small": report}).axes[1].collections
     corners = np.asarray(band.get_paths()[0].vertices)
     for number, layer in enumerate(report.layers):
-        heights = {round(float(y), 6) for x, y in corners if abs(x - number / 5) < 1e-9}
+        heights = {round(float(y), 6) for x, y in corners if abs(x - number) < 1e-9}
         assert heights == {round(end, 6) for end in layer.accuracy.band}
 
 
@@ -282,7 +282,7 @@ def test_patching_between_the_two_plain_runs() -> None:
     assert words_of(figure)[:3] == ["base, 12 pairs", "original run (OR)", "altered run (AR)"]
     (axes,) = FIGURES["patching of one pair"](None).axes
     assert not axes.collections
-    assert axes.get_xlabel() == "patched layer, relative depth"
+    assert axes.get_xlabel() == "patched layer"
 
 
 def test_more_models_and_classes_of_pairs_are_heat_maps() -> None:

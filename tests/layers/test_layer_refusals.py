@@ -1,6 +1,7 @@
 """Every refusal of reports, comparisons and figures, once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,7 @@ from pragworld_tasks.layers.ablation_report import (
     read_layer_files,
 )
 from pragworld_tasks.layers.comparison import compare_reports
-from pragworld_tasks.layers.figures import patching_figure
-from pragworld_tasks.layers.patching_report import read_patching_panels
+from pragworld_tasks.layers.patching_report import patching_figure, read_patching
 from pragworld_tasks.layers.settings import Intervention
 
 
@@ -31,6 +31,7 @@ TRACKING = {"t": random_report(3, "entity_tracking")}
 OTHER_DATA = {**ONE, "b": random_report(3, "synthetic")}
 OTHER_INTERVENTION = {**ONE, "b": by_mean(0)}
 PATCHING = EXAMPLES / "patching.json"
+PATCHED = read_patching(PATCHING)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,6 @@ PATCHING = EXAMPLES / "patching.json"
         (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
         (lambda: compare_reports(OTHER_DATA), r"b was evaluated on other documents \(synthetic, 200 documents, fingerprint \w{8}\) than a \(manual, .*\); sweep both on the same documents"),
         (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with mlp mean ablation and a with mlp zero ablation; use the same intervention for both"),
-        (lambda: compare_reports({**ONE, "b": ONE["a"]}, null="shifts"), "null='shifts': must be one of shift, permutation"),  # type: ignore[arg-type]
-        (lambda: compare_reports({**ONE, "b": ONE["a"]}, draws=0), "draws=0: must be at least 1"),
         (lambda: accuracy_figure({}, "f.png"), "f.png: there is nothing to draw; give at least one model"),
         (lambda: patching_figure({}), "the figure: there is nothing to draw; give at least one model"),
         (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
@@ -50,7 +49,8 @@ PATCHING = EXAMPLES / "patching.json"
         (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
         (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
         (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".* is a file; choose another place"),
-        (lambda: read_patching_panels([]), "there are no patching reports to read; give at least one"),
+        (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was patched on other documents or positions than a; patch all models on the same"),
+        (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
         (lambda: read_layer_files([PATCHING]), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),
     ],
 )  # fmt: skip
