@@ -187,6 +187,16 @@ def test_the_metrics_are_those_of_the_definitions(seed: int, groups: int) -> Non
     assert expected["ps"] + expected["as"] + expected["mu"] == pytest.approx(1)
 
 
+def test_groups_that_lack_something_do_not_count() -> None:
+    yes = np.repeat([[1.0], [0.0]], WORDINGS, axis=1)
+    whole = items([yes], [[True, False]])
+    others = items([yes, 1 - yes], [[True, False]] * 2)
+    lacking = [item for item in others if item.group == 1 and (item.row, item.wording) != (1, 3)]
+    assert METRICS["acc"](whole + lacking) == 1
+    assert METRICS["acc"](lacking) == "N/A"
+    assert METRICS["acc"](others) == 0.5
+
+
 def test_the_task_with_the_small_model(lm_eval: LmEval) -> None:
     settings = '{"groups": 4, "seed": 5}'
     evaluation = lm_eval(

@@ -237,7 +237,7 @@ def test_a_report_is_read_as_it_was_written_and_joined_with_others(tmp_path: Pat
 def test_values_read_by_an_llm_and_how_far_the_rules_agree(tmp_path: Path) -> None:
     path, out = write_samples(tmp_path / "model", "travel_commute"), tmp_path / "found.json"
     # The server replies with what follows the arrow.
-    responses = [f"It takes {number} minutes. => {number}" for number in range(6)]
+    responses = [f"It takes {number}.5 minutes. => {number}.5" for number in range(6)]
     responses += ["It takes 30 minutes. => None", "It takes 70 minutes. => None"]
     change(path, lambda line: line.update(resps=[responses]))
     options = ("--model", "org/reader", "--json", str(out), "--overwrite")
