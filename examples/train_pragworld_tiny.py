@@ -43,7 +43,7 @@ from transformers import AttentionInterface, PreTrainedTokenizerFast, Qwen3Confi
 from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.dialogues.compose import Dialogue, compose, topics_of
 from pragworld_tasks.dialogues.questions import (
-    FORMS,
+    QUESTION_FORMS,
     Question,
     QuestionKind,
     evaluate,
@@ -197,7 +197,7 @@ class Lesson:
 _KINDS: tuple[tuple[QuestionKind, ...], ...] = (
     ("only-entity",),
     ("only-entity", "quantity", "universal", "existential"),
-    tuple(FORMS),
+    tuple(QUESTION_FORMS),
 )
 _SIMPLE_TOPICS = ("done", "somewhere", "not done", "presence", "quantity")
 _HAS_SCENE = 0.2  # of the lessons in which people chat: there is nothing to ask about a scene
@@ -247,7 +247,7 @@ def make_lesson(rng: StableRandom, difficulty: float, length: int, size: int) ->
         if len(questions) >= size:
             break
         kind = rng.choice(kinds)
-        form = rng.choice(FORMS[kind])
+        form = rng.choice(QUESTION_FORMS[kind])
         possible = questions_by_answer(form, kind, names, state)
         if not possible["yes"]:
             continue

@@ -18,7 +18,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import Where, read_json_lines, read_text
 
 Table = Literal["manual", "synthetic"]
-Meaning = TypeVar("Meaning")
+_Meaning = TypeVar("_Meaning")
 
 
 def read_manual(path: Path) -> list[Document]:
@@ -253,11 +253,11 @@ def _fold_category(cell: str) -> str:
 
 def _meaning(
     cell: str,
-    meanings: Mapping[str, Meaning],
+    meanings: Mapping[str, _Meaning],
     what: str,
     where: Where,
     fold: Callable[[str], str] = _fold,
-) -> Meaning:
+) -> _Meaning:
     """Return the meaning of a cell, ignoring case and stray spaces."""
     folded = fold(cell)
     if folded not in meanings:

@@ -28,7 +28,7 @@ from pragworld_tasks.dialogues.world import (
 
 _WORDINGS = 1000  # far more than there are sentences with inconsistent data
 
-Slot = Literal["agents", "things", "places"]
+NameKind = Literal["agents", "things", "places"]
 
 
 class Edit(NamedTuple):
@@ -180,14 +180,14 @@ class _Variable(NamedTuple):
     """
 
     position: int
-    slot: Slot
+    slot: NameKind
     role: Literal["question", "claim", "source", "oddity"]
     number: int
     name: str
 
 
 # The field of an exchange for each slot of a claim.
-_FIELDS: dict[Slot, str] = {"agents": "agent", "things": "thing", "places": "place"}
+_FIELDS: dict[NameKind, str] = {"agents": "agent", "things": "thing", "places": "place"}
 
 
 @lru_cache(16)  # whoever alters a dialogue asks for many edits of it
@@ -197,7 +197,7 @@ def _variables(exchanges: tuple[Exchange, ...]) -> list[list[_Variable]]:
 
 
 @lru_cache(16)
-def _names(exchanges: tuple[Exchange, ...]) -> dict[Slot, list[str]]:
+def _names(exchanges: tuple[Exchange, ...]) -> dict[NameKind, list[str]]:
     """Return the names that a dialogue has in each slot, in order."""
     variables = list(chain(*_variables(exchanges)))
     return {
@@ -208,14 +208,14 @@ def _names(exchanges: tuple[Exchange, ...]) -> dict[Slot, list[str]]:
 
 def _each_variable(position: int, exchange: Exchange) -> Iterator[_Variable]:
     agent, thing, place = exchange[1:4]
-    asked: tuple[tuple[Slot, str | None], ...]
+    asked: tuple[tuple[NameKind, str | None], ...]
     asked = (("agents", agent), ("things", thing), ("places", place))
     for slot, name in asked:
         if name is not None and name != REPLIER:
             yield _Variable(position, slot, "question", 0, name)
     if isinstance(exchange.reply, Claim):
         agents, things, places, _, _, source, *_ = exchange.reply
-        claimed: tuple[tuple[Slot, tuple[str, ...]], ...]
+        claimed: tuple[tuple[NameKind, tuple[str, ...]], ...]
         claimed = (("agents", agents), ("things", things), ("places", places))
         for slot, names in claimed:
             for number, name in enumerate(names):
@@ -250,7 +250,7 @@ def _renamed(exchange: Exchange, variable: _Variable, name: str) -> Exchange:
     return exchange._replace(reply=claim._replace(**changes))
 
 
-def _interchangeable(slot: Slot, name: str, other: str) -> bool:
+def _interchangeable(slot: NameKind, name: str, other: str) -> bool:
     """Return whether one name can replace the other while "she" remains "she"."""
     if slot == "things":
         return name != other and number_of(name) == number_of(other)
@@ -260,7 +260,7 @@ def _interchangeable(slot: Slot, name: str, other: str) -> bool:
 def _substitution(original: _Original) -> Iterator[Edit]:
     focus, rng = original.focus, original.rng
     variables, names = _variables(original.exchanges), _names(original.exchanges)
-    known: dict[Slot, list[str]] = {}
+    known: dict[NameKind, list[str]] = {}
     outside_focus = []
     for position, exchange in original.shuffled():
         for variable in rng.shuffled(variables[position]):
@@ -291,7 +291,7 @@ def _swap(original: _Original) -> Iterator[Edit]:
         for variable in original.rng.shuffled(all_variables[position])
     ]
     variables.sort(key=lambda variable: variable.name not in original.focus)
-    by_slot: dict[Slot, list[_Variable]] = {slot: [] for slot in _FIELDS}
+    by_slot: dict[NameKind, list[_Variable]] = {slot: [] for slot in _FIELDS}
     for variable in variables:
         by_slot[variable.slot].append(variable)
     for first in variables:

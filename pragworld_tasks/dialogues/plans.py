@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from pragworld_tasks.dialogues.questions import EVERYDAY_FORMS, FORMS, QuestionForm, QuestionKind
+from pragworld_tasks.dialogues.questions import (
+    EVERYDAY_FORMS,
+    QUESTION_FORMS,
+    QuestionForm,
+    QuestionKind,
+)
 from pragworld_tasks.dialogues.settings import (
     FLIP_CONVERSATIONS,
     LONG_LENGTHS,
@@ -58,7 +63,7 @@ _FLIP_RATES = {
 # Alterations that can flip the answer to any question, whichever it is.
 UNIVERSAL = frozenset(("Variable Substitution", "Variable Swap"))
 # Forms of questions whose answer an alteration can flip.
-_ALL_FORMS = frozenset(form for forms in FORMS.values() for form in forms)
+_ALL_FORMS = frozenset(form for forms in QUESTION_FORMS.values() for form in forms)
 _FLIPPABLE: dict[str, frozenset[QuestionForm]] = {
     "Negation": frozenset(("any", "left", "some", "left some", "where", "agent knows", "went")),
     "Variable Substitution": _ALL_FORMS,
@@ -232,7 +237,7 @@ def draw_plan(settings: GeneratorSettings, domain: Domain, rng: StableRandom) ->
     number = rng.weighted_choice(_FLIPS) if universal and held_out in (None, *universal) else 1
     size = max(number + 1, rng.rounded(number / settings.flips) + rng.choice((-1, 0, 0, 1)))
     first = held_out or rng.weighted_choice(_only_flips(shares) if number == 1 else universal)
-    kinds, by_kind = (_EVERYDAY_KINDS, EVERYDAY_FORMS) if is_everyday else (_KINDS, FORMS)
+    kinds, by_kind = (_EVERYDAY_KINDS, EVERYDAY_FORMS) if is_everyday else (_KINDS, QUESTION_FORMS)
     forms = {kind: _forms(by_kind[kind], first, number, settings.undetermined) for kind in kinds}
     if domain == "household":  # where nobody asks what others know, nor whether things are moved
         for of_kind in (forms["know"], forms["other"]):

@@ -70,7 +70,7 @@ class Question(NamedTuple):
     wording: int = 0
 
 
-FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
+QUESTION_FORMS: dict[QuestionKind, tuple[QuestionForm, ...]] = {
     "sure": ("where", "who", "how many", "all", "exactly", "any"),
     "know": ("where", "who", "how many", "agent knows", "all", "exactly", "left"),
     "quantity": ("exactly", "more than", "left exactly"),
@@ -95,7 +95,7 @@ _OF_ALL: frozenset[QuestionForm] = frozenset(
     ("any", "left", "where", "who", "agent knows", "moved", "told")
 )
 _ASKED: dict[NounNumber, frozenset[QuestionForm]] = {
-    "plural": frozenset(form for forms in FORMS.values() for form in forms),
+    "plural": frozenset(form for forms in QUESTION_FORMS.values() for form in forms),
     "mass": _OF_ALL | frozenset(("all", "some", "left all", "left some")),
     "singular": _OF_ALL,
 }

@@ -8,7 +8,7 @@ from pragworld_tasks.dialogues.vocabulary import WOMEN, number_of
 from pragworld_tasks.dialogues.world import REPLIER, Amount, Claim, Exchange
 from pragworld_tasks.text import ONES
 
-T = TypeVar("T")
+_Phrase = TypeVar("_Phrase")
 
 NUMBERS = ("no", *ONES[1:11])
 
@@ -80,7 +80,7 @@ class SpokenExchange(NamedTuple):
         return asked if named is None or named == REPLIER else named, pronoun
 
 
-def pick(phrases: Sequence[T], wording: int) -> T:
+def pick(phrases: Sequence[_Phrase], wording: int) -> _Phrase:
     """Return the phrase of a number, which may be any."""
     return phrases[wording % len(phrases)]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TypeVar
 
-T = TypeVar("T")
+_Option = TypeVar("_Option")
 
 
 class StableRandom:
@@ -43,11 +43,11 @@ class StableRandom:
         """Return True with the given probability."""
         return self._random() < probability
 
-    def choice(self, options: Sequence[T]) -> T:
+    def choice(self, options: Sequence[_Option]) -> _Option:
         """Return one of the options."""
         return options[int(self._random() * len(options))]
 
-    def weighted_choice(self, weights: Mapping[T, float]) -> T:
+    def weighted_choice(self, weights: Mapping[_Option, float]) -> _Option:
         """Return one of the keys, each with a probability in proportion to its value."""
         bounds = list(accumulate(weights.values()))
         number = bisect(bounds, self._random() * bounds[-1])
@@ -57,7 +57,7 @@ class StableRandom:
         """Return one of the two integers around a number, which is the mean of many draws."""
         return int(number) + self.happens(number % 1)
 
-    def shuffled(self, options: Sequence[T]) -> list[T]:
+    def shuffled(self, options: Sequence[_Option]) -> list[_Option]:
         """Return all of the options in random order."""
         shuffled, uniform = list(options), self._random
         for last in range(len(shuffled) - 1, 0, -1):
@@ -65,7 +65,7 @@ class StableRandom:
             shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
         return shuffled
 
-    def sample(self, options: Sequence[T], size: int) -> list[T]:
+    def sample(self, options: Sequence[_Option], size: int) -> list[_Option]:
         """Return `size` of the options without replacement, or all of them if there are fewer."""
         remaining, uniform = list(options), self._random
         drawn = []

@@ -11,7 +11,7 @@ from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.dialogues.compose import compose
 from pragworld_tasks.dialogues.questions import (
     EVERYDAY_FORMS,
-    FORMS,
+    QUESTION_FORMS,
     Question,
     QuestionForm,
     QuestionKind,
@@ -99,7 +99,7 @@ def _one_of_each_answer(
     forms: list[tuple[QuestionKind, QuestionForm]] = (
         [("other", form) for form in EVERYDAY_FORMS["other"] if form not in ("went", "told")]
         if is_everyday
-        else [(kind, form) for kind in _KINDS for form in FORMS[kind]]
+        else [(kind, form) for kind in _KINDS for form in QUESTION_FORMS[kind]]
     )
     things = rng.shuffled(names.things)
     for kind, form in rng.shuffled(forms):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import is_plural, number_forms, word_list
-from pragworld_tasks.text_alterations.noun_phrases import NEAR, PLURAL_VERBS, is_number
+from pragworld_tasks.text_alterations.noun_phrases import NEARBY, PLURAL_VERBS, is_number
 from pragworld_tasks.text_alterations.nouns import (
     head_noun,
     is_one_word,
@@ -325,7 +325,7 @@ def _is_contrasted(conversation: Conversation, first: _Site, second: _Site) -> b
     early, late = sorted(
         (first.mention, second.mention), key=lambda site: (site.utterance, site.start)
     )
-    if late.utterance - early.utterance > NEAR:
+    if late.utterance - early.utterance > NEARBY:
         return False
     lines = conversation.text.split("\n")[: late.utterance + 1]
     lines[-1] = lines[-1][: late.start]
@@ -350,7 +350,7 @@ def _is_told_alike(first: _Site, second: _Site) -> bool:
         return False
     verb, other = (site.sentence.after(site.last) for site in (early, late))
     is_verb = verb not in ("", *word_list("after_nouns"))
-    is_near = late.mention.utterance - early.mention.utterance <= NEAR
+    is_near = late.mention.utterance - early.mention.utterance <= NEARBY
     return is_near and is_verb and PLURAL_VERBS.get(verb, verb) == PLURAL_VERBS.get(other, other)
 
 
@@ -364,7 +364,7 @@ def _is_elsewhere(first: _Site, second: _Site) -> bool:
         # "Did you leave it in the den? / I left it there and went to the hall."
         late = max(first, second, key=lambda site: site.mention.utterance)
         return distance == 1 and "there" in late.others
-    are_located = distance <= NEAR and first.is_located and second.is_located
+    are_located = distance <= NEARBY and first.is_located and second.is_located
     if first.mention.kind == "agents" and not are_located:
         return False  # people go elsewhere
     return first.placement.contradicts(second.placement)

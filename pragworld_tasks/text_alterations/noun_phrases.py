@@ -14,7 +14,7 @@ from pragworld_tasks.text_alterations.tokens import EntityMention, Sentence
 PLURAL_VERBS: dict[str, str] = ENGLISH["plural_verbs"]
 SINGULAR_VERBS = {plural: singular for singular, plural in PLURAL_VERBS.items()}
 # The number of utterances before and after one that may speak of the same things.
-NEAR = 2
+NEARBY = 2
 
 
 def is_number(word: str) -> bool:

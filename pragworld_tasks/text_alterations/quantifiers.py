@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pragworld_tasks.text_alterations.entities import Conversation
 from pragworld_tasks.text_alterations.inflection import ENGLISH, is_plural, like_case, word_list
 from pragworld_tasks.text_alterations.noun_phrases import (
-    NEAR,
+    NEARBY,
     PLURAL_VERBS,
     SINGULAR_VERBS,
     counted_noun,
@@ -125,7 +125,7 @@ def _is_share(conversation: Conversation, sentence: Sentence, place: int) -> boo
     if word == "all" and "but" in sentence.all_after(place):
         return True  # "all of us but Noah"
     for other in conversation.sentences:
-        if abs(other.utterance - sentence.utterance) > NEAR:
+        if abs(other.utterance - sentence.utterance) > NEARBY:
             continue
         for spot, share in enumerate(word.lower for word in other.words):
             if (other is sentence and spot == place) or not is_share_word(other, spot):

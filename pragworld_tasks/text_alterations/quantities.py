@@ -21,7 +21,7 @@ from pragworld_tasks.text_alterations.inflection import (
     word_list,
 )
 from pragworld_tasks.text_alterations.noun_phrases import (
-    NEAR,
+    NEARBY,
     PLURAL_VERBS,
     SINGULAR_VERBS,
     counted_noun,
@@ -287,11 +287,11 @@ def _fresh_numbers(
             shared = counted_noun(conversation, other, end)
             if noun and noun == shared:
                 taken.add(number)
-            elif distance > NEAR or (noun and shared) or not _may_count(other, begin, end):
+            elif distance > NEARBY or (noun and shared) or not _may_count(other, begin, end):
                 continue
-            if other is sentence or (number == value and distance < NEAR):
+            if other is sentence or (number == value and distance < NEARBY):
                 return []
-            near += [number] * (distance <= NEAR)
+            near += [number] * (distance <= NEARBY)
     sums = {one + other for one, other in itertools.combinations(near, 2)}
     if value in sums or any(value + number in near for number in near):
         return []  # "We have four. Two are here. Two are there."
@@ -326,7 +326,7 @@ def _is_taken_up(
     pronouns = word_list("together" if plural else "single")
     first = conversation.sentences.index(sentence)
     for number, other in enumerate(conversation.sentences):
-        is_near = other.utterance <= sentence.utterance + NEAR if plural else number <= first + 1
+        is_near = other.utterance <= sentence.utterance + NEARBY if plural else number <= first + 1
         for place, word in enumerate(word.lower for word in other.words):
             is_later = (number, place) > (first, last)
             if word == noun and other.before(place) in word_list("definite_before"):
@@ -352,7 +352,7 @@ def _greatest_ordinal(conversation: Conversation, sentence: Sentence, last: int)
         (
             2 if word.lower == "last" else read_ordinal(word.lower) or 0
             for other in conversation.sentences
-            if abs(other.utterance - sentence.utterance) <= NEAR
+            if abs(other.utterance - sentence.utterance) <= NEARBY
             for place, word in enumerate(other.words)
             if other.before(place) in ("a", *word_list("definite_before"))
             and other.before(place - 1) != "on"  # a date

@@ -27,7 +27,7 @@ from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import Group, Variant, documents, generate, make_group
 from pragworld_tasks.dialogues.inconsistencies import inconsistent_sentence
 from pragworld_tasks.dialogues.plans import UNIVERSAL, draw_domain, draw_plan
-from pragworld_tasks.dialogues.questions import FORMS, Question, evaluate
+from pragworld_tasks.dialogues.questions import QUESTION_FORMS, Question, evaluate
 from pragworld_tasks.dialogues.scenes import SCENES, scene_text
 from pragworld_tasks.dialogues.settings import (
     ALTERATION_SHARES,
@@ -285,7 +285,7 @@ def test_yes_and_no_are_balanced_however_documents_are_broken_down(
 
 
 def test_all_types_of_questions_and_alterations_occur(all_documents: list[Document]) -> None:
-    assert {question_type(document) for document in all_documents} == set(FORMS)
+    assert {question_type(document) for document in all_documents} == set(QUESTION_FORMS)
     assert {document.alteration for document in all_documents} == {None, *ALTERATIONS}
 
 
@@ -534,7 +534,7 @@ def test_tracking_has_growing_contexts_and_balanced_answers() -> None:
         for document, after in pairwise(members):
             assert after.context.startswith(document.context)
     assert {document.row for document in tracking} == set(range(len(tracking)))
-    assert all(question_type(document) in FORMS for document in tracking)
+    assert all(question_type(document) in QUESTION_FORMS for document in tracking)
 
 
 @pytest.mark.parametrize(

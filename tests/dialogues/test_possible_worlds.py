@@ -12,7 +12,13 @@ from possible_worlds import PossibleWorlds
 from pragworld_tasks.data.documents import ALTERATIONS
 from pragworld_tasks.dialogues.alterations import edits
 from pragworld_tasks.dialogues.compose import Dialogue, compose
-from pragworld_tasks.dialogues.questions import FORMS, Question, basis, evaluate, question_text
+from pragworld_tasks.dialogues.questions import (
+    QUESTION_FORMS,
+    Question,
+    basis,
+    evaluate,
+    question_text,
+)
 from pragworld_tasks.dialogues.stable_random import StableRandom
 from pragworld_tasks.dialogues.vocabulary import DOMAINS, domain_vocabulary, is_event
 from pragworld_tasks.dialogues.world import (
@@ -137,7 +143,7 @@ def questions(dialogue: Dialogue) -> Iterator[Question]:
         places.update(exchange.places)
         claimed = exchange.claim.amount.numbers
         numbers.update(number - step for number in claimed for step in (0, 1))
-    for kind, forms in FORMS.items():
+    for kind, forms in QUESTION_FORMS.items():
         for form in forms:
             left = form.startswith("left")
             counted = form in ("exactly", "left exactly", "more than")
@@ -172,7 +178,7 @@ def test_the_answer_is_yes_if_what_is_asked_holds_in_all_possible_worlds(chunk: 
     understood: Counter[str] = Counter()
     bases: dict[str, Counter[str | None]] = defaultdict(Counter)
     answers: dict[tuple[str, str], Counter[bool | None]] = {
-        (kind, form): Counter() for kind, forms in FORMS.items() for form in forms
+        (kind, form): Counter() for kind, forms in QUESTION_FORMS.items() for form in forms
     }
     for seed in range(chunk * SEEDS, (chunk + 1) * SEEDS):
         for alteration, dialogue in versions(f"possible worlds {seed}"):
