@@ -96,11 +96,11 @@ class LayerReport:
 
     def __post_init__(self) -> None:
         """Check that each document has a probability for the plain run and each target."""
+        runs = 1 + len(self.targets)
         for document in self.documents:
-            if len(document.gold) != 1 + len(self.targets):
+            if len(document.gold) != runs:
                 raise ValueError(
-                    f"row {document.row} has {len(document.gold)} probabilities, and there are "
-                    f"{len(self.targets)} targets and the plain run"
+                    f"row {document.row} has {len(document.gold)} probabilities, not {runs}"
                 )
 
     @property

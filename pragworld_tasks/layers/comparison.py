@@ -128,7 +128,9 @@ class LayerComparison:
         return "\n".join(lines)
 
 
-def compare_reports(layer_reports: Mapping[str, LayerReport], by: By = "sign") -> LayerComparison:
+def compare_reports(
+    layer_reports: Mapping[str, LayerReport], by: By = "evidence"
+) -> LayerComparison:
     """Compare models by which of their layers are useful and harmful.
 
     Args:
@@ -143,8 +145,7 @@ def compare_reports(layer_reports: Mapping[str, LayerReport], by: By = "sign") -
         >>> from pragworld_tasks.layers import EXAMPLES
         >>> from pragworld_tasks.layers.ablation_report import read_layers
         >>> report = read_layers(EXAMPLES / "layers.json")
-        >>> compared = compare_reports({"before": report, "after": report})
-        >>> compared.pairs[0].correlation
+        >>> compare_reports({"before": report, "after": report}, "sign").pairs[0].correlation
         Similarity(value=1.0, p=0.2, holm=0.4)
     """
     check_choice("by", by, By)

@@ -1,7 +1,7 @@
 """The statistics of an ablation sweep: accuracies, their differences, tests and log-odds.
 
-Groups of documents are independent, documents of one group are not. Every interval and every test
-therefore draws, or flips the signs of, whole groups.
+Groups of documents are independent, documents of one group are not. Intervals therefore draw, and
+the test flips the signs of, whole groups.
 """
 
 import math

@@ -1,8 +1,7 @@
 """What the page of layers shows: ablation and patching sweeps of several models, as heat maps."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,46 +44,34 @@ class HeatRow(NamedTuple):
     cells: list[HeatCell]
 
 
-@dataclass(frozen=True)
-class LayerSweeps:
-    """Sweeps over layers; those in one set can be compared.
+def read_sweeps(paths: Sequence[Path]) -> dict[str, Any]:
+    """Read files of `pragworld-interp ablate` and `patch`, and return what the template needs.
 
-    Attributes:
-        ablations: sets of the same documents, prompts and intervention.
-        patchings: sets of the same documents, prompts and positions.
-    """
-
-    ablations: Sequence[Sequence[LayerReport]]
-    patchings: Sequence[Sequence[PatchingReport]]
-
-
-def read_sweeps(paths: Sequence[Path]) -> LayerSweeps:
-    """Read the files that `pragworld-interp ablate` and `pragworld-interp patch` wrote.
+    Reports that can be compared are together: of the same documents, prompts and intervention or
+    positions.
 
     Raises:
-        InputError: A file cannot be read, or is given twice.
+        InputError: A file cannot be read, is given twice, or is not of every layer.
     """
-    patchings = [path for path in paths if schema_of(path) == PATCHING]
-    ablations = {path: read_layers(path) for path in paths if path not in patchings}
-    for path, report in ablations.items():
-        if not report.is_whole:
+    ablations: dict[Hashable, list[LayerReport]] = {}
+    patchings: dict[Hashable, list[PatchingReport]] = {}
+    for path in paths:
+        if schema_of(path) == PATCHING:
+            patched = read_patching(path)
+            _add(patchings, (patched.data.fingerprint, patched.positions), patched)
+            continue
+        ablated = read_layers(path)
+        if not ablated.is_whole:
             raise InputError(f"{path}: not of every layer, each alone; sweep on all layers")
-    return LayerSweeps(
-        _comparable([*ablations.values()], lambda report: report.intervention.name),
-        _comparable([*map(read_patching, patchings)], lambda report: report.positions),
-    )
-
-
-def layers_content(sweeps: LayerSweeps) -> dict[str, Any]:
-    """Return what the template of the layers needs: titles, reports and rows of heat maps."""
+        _add(ablations, (ablated.data.fingerprint, ablated.intervention.name), ablated)
     return {
         "ablations": [
             [(title, report, _class_rows(report)) for title, report in _titled(reports)]
-            for reports in sweeps.ablations
+            for reports in ablations.values()
         ],
         "patchings": [
             [(title, report, *_patched_rows(report)) for title, report in _titled(reports)]
-            for reports in sweeps.patchings
+            for reports in patchings.values()
         ],
         "steps": STEPS,
         "difference_cells": difference_cells,
@@ -124,31 +111,24 @@ def color_of(points: float) -> str:
 
 def difference_cells(report: LayerReport, metric: str) -> list[HeatCell]:
     """Return a cell for each layer; those of the accuracy have its role by evidence."""
-    return [
-        _difference_cell(
-            layer, getattr(layer, metric), layer.evidence if metric == "accuracy" else "neutral"
+    cells = [_difference_cell(layer, getattr(layer, metric)) for layer in report.layers]
+    if metric != "accuracy":
+        return cells
+    roles = [layer.evidence for layer in report.layers]
+    return [cell._replace(mark=role) for cell, role in zip(cells, roles, strict=True)]
+
+
+def _add(sets: dict[Hashable, list[Report]], key: Hashable, report: Report) -> None:
+    together = sets.setdefault(key, [])
+    if any(other.model == report.model for other in together):
+        raise InputError(
+            f"{report.model.name}: two files are of the same sweep of this model; give one"
         )
-        for layer in report.layers
-    ]
+    together.append(report)
 
 
-def _titled(reports: Sequence[Report]) -> Iterable[tuple[str, Report]]:
+def _titled(reports: Sequence[Report]) -> Iterator[tuple[str, Report]]:
     return zip(model_titles([report.model for report in reports]), reports, strict=True)
-
-
-def _comparable(
-    reports: Sequence[Report], kind: Callable[[Report], Hashable]
-) -> list[list[Report]]:
-    """Return the reports in sets of the same documents and kind, in the order of the first ones."""
-    sets: dict[Hashable, list[Report]] = {}
-    for report in reports:
-        together = sets.setdefault((report.data.fingerprint, kind(report)), [])
-        if any(other.model == report.model for other in together):
-            raise InputError(
-                f"{report.model.name}: two files are of the same sweep of this model; give one"
-            )
-        together.append(report)
-    return list(sets.values())
 
 
 def _class_rows(report: LayerReport) -> list[HeatRow]:
@@ -159,11 +139,12 @@ def _class_rows(report: LayerReport) -> list[HeatRow]:
     return rows
 
 
-def _difference_cell(layer: LayerResult, outcome: Outcome, mark: Role = "neutral") -> HeatCell:
+def _difference_cell(layer: LayerResult, outcome: Outcome) -> HeatCell:
     points, interval = outcome.difference.points, format_interval(outcome.difference.interval)
     value = format_points(points)
-    text = f"layer {layer.target.name}: {value} points, {interval}"
-    return HeatCell(color_of(points), value, text, mark)
+    return HeatCell(
+        color_of(points), value, f"layer {layer.target.name}: {value} points, {interval}"
+    )
 
 
 def _patched_rows(report: PatchingReport) -> tuple[PatchedProbability | None, list[HeatRow]]:

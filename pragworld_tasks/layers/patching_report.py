@@ -86,11 +86,10 @@ class PatchingReport:
 
     def __post_init__(self) -> None:
         """Check that each pair has a probability for each layer."""
+        layers = self.model.layers
         for pair in self.pairs:
-            if len(pair.patched) != self.model.layers:
-                raise ValueError(
-                    f"row {pair.altered} has {len(pair.patched)} layers, not {self.model.layers}"
-                )
+            if len(pair.patched) != layers:
+                raise ValueError(f"row {pair.altered} has {len(pair.patched)} layers, not {layers}")
 
     @property
     def place(self) -> str:
@@ -120,11 +119,7 @@ class PatchingReport:
         )
 
     def write(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the report to a file, `patching.json`, that the commands read.
-
-        Raises:
-            InputError: The file exists and `overwrite` is false, or it cannot be written.
-        """
+        """Write the report to a file, `patching.json`; see `LayerReport.write`."""
         write_report(path, PATCHING, self, "pairs", overwrite)
 
     def to_text(self) -> str:
@@ -142,11 +137,9 @@ class PatchingReport:
         for layer, p in zip(total.layers, total.probability, strict=True):
             effect = format_number(p - total.original_run, "+.3f")
             rows.append([str(layer), f"{p:.3f}", interval_text(total, layer), effect])
-        by_layer = markdown_table(
-            f"{title}; OR {total.original_run:.3f}, AR {total.altered_run:.3f}",
-            ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"],
-            rows,
-        )
+        title += f"; OR {total.original_run:.3f}, AR {total.altered_run:.3f}"
+        headers = ["layer", "p patched", f"{LEVEL:.0%} interval", "direct effect"]
+        by_layer = markdown_table(title, headers, rows)
         rows = []
         for name, average in averages.items():
             runs = [f"{average.original_run:.3f}", f"{average.altered_run:.3f}"]
@@ -174,20 +167,16 @@ def read_patching(path: str | Path) -> PatchingReport:
     return read_report(path, PATCHING, PatchingReport)
 
 
-def average_effects(pairs: Sequence[PairEffect], seed: int = 0) -> PatchedProbability:
-    """Return the average over pairs, with intervals from the bootstrap over groups.
+def average_effects(pairs: Sequence[PairEffect]) -> PatchedProbability:
+    """Return the average over pairs, at least one, with intervals from the bootstrap over groups.
 
     Pairs of one group have no intervals.
-
-    Args:
-        pairs: The pairs, at least one.
-        seed: The seed of the bootstrap.
     """
     group = [pair.group for pair in pairs]
     everywhere = np.ones(len(pairs))
     patched = np.array([pair.patched for pair in pairs])
     tallies = {layer: tally(column, everywhere, group) for layer, column in enumerate(patched.T)}
-    intervals = bootstrap_intervals(tallies, seed=seed).values()
+    intervals = bootstrap_intervals(tallies).values()
     has_intervals = tallies[0].groups >= LEAST_GROUPS
     return PatchedProbability(
         layers=list(tallies),

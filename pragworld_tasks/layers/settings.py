@@ -37,8 +37,8 @@ class ModelIdentity:
     Attributes:
         name: The name on the Hugging Face hub, or the folder, as the user gave it.
         revision: The revision of the weights, if known.
-        adapter: The folder or the name of the PEFT adapter on top of the model, if any, and behind
-            an @ the first digits of a digest of its weights.
+        adapter: The folder or the name of the PEFT adapter, if any, and behind an @ the first
+            digits of a digest of its weights.
         dtype: The type of the weights during the sweep.
         layers: The number of blocks.
         labels: The tokens whose probabilities are compared: yes, then no; or the labels of all

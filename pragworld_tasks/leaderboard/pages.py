@@ -1,7 +1,7 @@
 """The pages of a leaderboard, rendered from templates with everything escaped."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
@@ -16,7 +16,7 @@ from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.metrics import Interval, tallies
 from pragworld_tasks.layers.ablation_report import p_text
-from pragworld_tasks.layers.page import LayerSweeps, layers_content, ranges
+from pragworld_tasks.layers.page import ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
 from pragworld_tasks.leaderboard.published_figures import published_rows
@@ -57,14 +57,14 @@ class Column(NamedTuple):
 
 def render_site(
     boards: Sequence[Board],
-    sweeps: LayerSweeps | None = None,
+    sweeps: Mapping[str, Any] | None = None,
     sensitivity: Sequence[SensitivityReport] = (),
 ) -> Iterator[tuple[str, str]]:
     """Yield name and content of each file of the site, the page to open first.
 
     Args:
         boards: the leaderboards, one for each set of documents.
-        sweeps: what a page of layers shows.
+        sweeps: what a page of layers shows; see `layers.page.read_sweeps`.
         sensitivity: what a page of sensitivity shows.
     """
     environment = _environment()
@@ -87,7 +87,7 @@ def render_site(
         for run in board.runs:
             yield board.run_pages[run.name], page("run.html", board, run=run, **run_content(run))
     if sweeps:
-        yield "layers.html", page("layers.html", None, **layers_content(sweeps))
+        yield "layers.html", page("layers.html", None, **sweeps)
     if sensitivity:
         yield "sensitivity.html", page("sensitivity.html", None, reports=sensitivity)
     yield "style.css", style_of("pragworld_tasks.leaderboard", _TEMPLATES)

@@ -246,7 +246,7 @@ def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
 @pytest.mark.parametrize(
     ("yes", "message"),
     [
-        (np.zeros((4, 3)), "row 0 has 3 probabilities, and there are 1 targets and the plain run"),
+        (np.zeros((4, 3)), "row 0 has 3 probabilities, not 2"),
         (np.zeros((3, 2)), "shorter"),
         (np.zeros((4, 2)) + 1.5, "not from 0 to 1"),
         (np.zeros((4, 2)) - 0.1, "not from 0 to 1"),
@@ -433,7 +433,7 @@ def content_of(report: LayerReport, path: Path) -> dict[str, Any]:
         (("settings", "level"), 95, "settings.level: Input should be less than or equal to 0.999"),
         (("documents", 3, "gold", 0), "x", "documents.3.gold.0: Input should be a valid number"),
         (("documents", 3, "gold", 0), 2, "documents.3.gold.0: Input should be less than or equal"),
-        (("documents", 3, "gold"), [0.5], "row 3 has 1 probabilities, and there are 3 targets"),
+        (("documents", 3, "gold"), [0.5], "row 3 has 1 probabilities, not 4"),
     ],
 )
 def test_files_that_are_refused(
