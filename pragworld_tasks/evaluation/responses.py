@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -76,23 +76,28 @@ class Predictions:
             responses=listed,
         )
 
-    def check_documents(self, name: str, documents: Sequence[Document]) -> None:
+    def check_documents(self, documents: Sequence[Document], name: str = "the run") -> None:
         """Refuse documents that are not those that were answered.
 
         Args:
-            name: the name of the run or its file, for the message.
             documents: the documents.
+            name: the name of the run or of its file, for the message.
+
+        Raises:
+            InputError: There are not as many, or they have other texts.
         """
-        if len(self.ours) != len(documents):
+        parts = (self.ours, self.released, self.responses, self.yes)
+        lengths = {len(part) for part in parts if part is not None}
+        if lengths != {len(documents)}:
             raise InputError(
-                f"{name}: {len(self.ours)} responses for {len(documents)} documents; pass a whole "
-                "run on this split, without --limit"
+                f"{name}: {min(lengths)} responses for {len(documents)} documents; pass a response "
+                "for each document, in their order: a whole run on this split, without --limit"
             )
         if self.texts_digest not in (None, texts_digest(documents)):
             raise InputError(
                 f"{name}: the responses are to other contexts and questions than those of the "
-                f"{documents[0].split} split; pass runs on the same documents: split, settings, "
-                "seeds or files may differ"
+                f"{documents[0].split} split here; pass runs on the same documents, in the same "
+                "order: split, settings, seeds or files may differ"
             )
 
 
@@ -103,19 +108,12 @@ class LoggedSample(BaseModel):
     filtered_resps: list[Any] = []
     resps: list[Any] = []
     filter: str = "none"
-    metrics: list[str] = []
     doc_hash: str | None = None
 
-    @property
-    def split(self) -> str | None:
-        """The split of the document; None for a sample of another benchmark's task."""
-        split = self.doc.get("split")
-        return split if isinstance(split, str) else None
 
-    @property
-    def answers_question(self) -> bool:
-        """Whether its task answers each question once: not in ten wordings, nor perplexity."""
-        return "wording" not in self.doc and "word_perplexity" not in self.metrics
+def answers_questions(sample: Mapping[str, Any]) -> bool:
+    """Return whether a sample's task answers each question once: no ten wordings or perplexity."""
+    return "wording" not in sample["doc"] and "word_perplexity" not in sample.get("metrics", [])
 
 
 class _AnswerLine(BaseModel):
@@ -127,12 +125,9 @@ class _AnswerLine(BaseModel):
 
 
 class _Response(NamedTuple):
-    """A response in a file.
+    """A response in a file: its answers and text, as `Predictions` has them.
 
     Attributes:
-        ours, released: the answer as both readers read it.
-        text: the response; None for likelihoods, and where an API refused to give one.
-        yes: the probability of yes among yes and no, where the likelier label answered.
         row: the row of its document; None where the file does not say.
         asked: the question that was answered, where the file says so; lm-eval's samples hold the
             whole document.
@@ -176,7 +171,7 @@ def read_predictions(
     if not files:
         raise InputError("there are no files of responses; pass one or more")
     predictions, _ = read_responses(files)
-    predictions.check_documents(", ".join(map(str, files)), documents)
+    predictions.check_documents(documents, ", ".join(map(str, files)))
     return replace(predictions, texts_digest=texts_digest(documents))
 
 
@@ -189,22 +184,17 @@ def sampled_documents(path: Path) -> list[Document]:
     predictions, documents = read_responses([path])
     if documents is None:
         raise InputError(f"{path}: not samples of a pragworld task; pass a file of lm-eval's")
+    check_whole(path, predictions, documents)
+    return documents
+
+
+def check_whole(path: Path, predictions: Predictions, documents: Sequence[Document]) -> None:
+    """Refuse samples of a part of a run, by the digest of all documents that lm-eval logged."""
     if predictions.documents_digest != documents_digest(documents):
         raise InputError(
             f"{path}: not all documents are there, or it holds two runs; pass a whole run, without "
             "--limit"
         )
-    return documents
-
-
-def read_logged_samples(path: Path) -> Iterator[tuple[Where, LoggedSample]]:
-    """Yield the samples in a file that lm-eval wrote, each with its place.
-
-    Raises:
-        InputError: The file cannot be read, or a line is no sample.
-    """
-    for where, record in read_json_lines(path):
-        yield where, validated(LoggedSample, record, where)
 
 
 def validated(kind: type[Record], content: Any, where: Where) -> Record:

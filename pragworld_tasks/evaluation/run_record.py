@@ -7,13 +7,13 @@ again from its answers; only `verify` compares.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from pragworld_tasks.data.documents import Answer, Document, Split, documents_digest
+from pragworld_tasks.data.documents import Answer, Split, texts_digest
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES
@@ -113,6 +113,7 @@ class DataRecord(_Part):
         digest: `documents_digest` of all documents in order.
         responses_digest: the same of the documents that the model was given. It differs from
             `digest` where gold answers differ.
+        texts_digest: `texts_digest` of the documents.
         generator: settings of generated documents.
     """
 
@@ -121,6 +122,7 @@ class DataRecord(_Part):
     groups: int
     digest: str
     responses_digest: str
+    texts_digest: str
     generator: dict[str, Any] | None = None
 
 
@@ -176,17 +178,8 @@ class RunRecord(_Part):
             self.data.responses_digest,
             [answer.response for answer in self.answers],
             [answer.yes for answer in self.answers],
+            self.data.texts_digest,
         )
-
-    def check_documents(self, documents: Sequence[Document]) -> None:
-        """Refuse documents that are not those of the record."""
-        digest = documents_digest(documents)
-        if digest != self.data.digest:
-            raise InputError(
-                f"{self.model.name}: the record is on other documents (digest "
-                f"{self.data.digest:.12}) than the split {self.data.split} here ({digest:.12}); "
-                "use the version of pragworld that wrote it"
-            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the record for JSON; null for what is not defined."""
@@ -225,6 +218,7 @@ def to_record(
             groups=report.groups,
             digest=report.documents_digest,
             responses_digest=report.responses_digest,
+            texts_digest=texts_digest(report.documents),
             generator=generator,
         ),
         metrics=report.metrics,

@@ -33,12 +33,13 @@ from pragworld_tasks.evaluation.published import (
 )
 from pragworld_tasks.evaluation.responses import (
     Predictions,
-    read_logged_samples,
+    answers_questions,
+    check_whole,
     read_predictions,
     read_responses,
-    sampled_documents,
 )
 from pragworld_tasks.evaluation.run_record import (
+    EnvironmentRecord,
     ModelRecord,
     RunKind,
     RunRecord,
@@ -60,40 +61,37 @@ class NamedRun:
         source: where its answers come from.
         split: the split that they are to; None where the files do not say.
         predictions: its answers.
+        model: the model that answered; the name of the run where that is not known.
         files: the files of its responses, or of its record.
         sampled: the documents that lm-eval logged with its answers.
-        record: the run's record.
-        task: the lm-eval task of its samples.
-        results: lm-eval's results beside the samples.
+        environment: how the model ran.
+        generator: settings of generated documents.
     """
 
     name: str
     source: RunKind
     split: Split | None
     predictions: Predictions
+    model: ModelRecord
     files: Sequence[Path] = ()
-    sampled: Sequence[Document] | None = None
-    record: RunRecord | None = None
-    task: str = ""
-    results: Mapping[str, Any] | None = None
+    sampled: list[Document] | None = None
+    environment: EnvironmentRecord | None = None
+    generator: dict[str, Any] | None = None
 
     def documents(self) -> list[Document] | None:
         """Return the documents that the run is on; None where it does not say.
 
         Raises:
-            InputError: The samples lack documents, or those of a record cannot be made here.
+            InputError: The samples lack documents, or the released split is not on this machine.
         """
         if self.split and is_released(self.split):
             return split_documents(self.split)
-        if self.record:
-            data = self.record.data
-            if not data.generator:
-                raise InputError(
-                    f"{self.name}: the record does not hold its documents; pass lm-eval's folder "
-                    "instead, or --documents with your own file"
-                )
-            return split_documents(data.split, data.generator)
-        return sampled_documents(self.files[0]) if self.sampled else None
+        if self.sampled:
+            check_whole(self.files[0], self.predictions, self.sampled)
+            return self.sampled
+        if self.split and self.generator:
+            return split_documents(self.split, self.generator)
+        return None
 
     def score(self, documents: Sequence[Document]) -> ScoreReport:
         """Return the run's metrics, and warn if it was given to other documents.
@@ -101,14 +99,12 @@ class NamedRun:
         Raises:
             InputError: The run is not a whole run on the documents.
         """
-        if self.record:
-            self.record.check_documents(documents)
-        self.predictions.check_documents(self.name, documents)
+        self.predictions.check_documents(documents, self.name)
         report = score(documents, self.predictions)
         if report.responses_digest != report.documents_digest:
             logger.warning(
-                "%s: given to other documents than these (digest %.12s instead of %.12s): texts or "
-                "gold answers differ",
+                "%s: given to other documents than these (digest %.12s instead of %.12s): gold "
+                "answers differ",
                 self.name,
                 report.responses_digest,
                 report.documents_digest,
@@ -116,28 +112,8 @@ class NamedRun:
         return report
 
     def to_record(self, report: ScoreReport) -> RunRecord:
-        """Return the record of the run, with the metrics of its report.
-
-        Raises:
-            InputError: The settings of its documents cannot be read from lm-eval's results.
-        """
-        if self.record:
-            known = self.record
-            return to_record(
-                report, known.model, known.source, known.environment, known.data.generator
-            )
-        if self.results:
-            generator = None
-            if report.split.startswith(GENERATED):
-                settings = self.results.get("configs", {}).get(self.task, {}).get("metadata", {})
-                generator = generator_settings(report.split, settings)
-            model = logged_model(self.results)
-            environment = logged_environment(self.results, self.task)
-            return to_record(report, model, self.source, environment, generator)
-        name = self.name.removesuffix(".jsonl").removeprefix("published:")
-        if self.source == "readings":
-            name = f"label readers ({name.removeprefix('readings:')})"
-        return to_record(report, ModelRecord(name=name), self.source)
+        """Return the record of the run, with the metrics of its report."""
+        return to_record(report, self.model, self.source, self.environment, self.generator)
 
 
 def find_runs(arguments: Sequence[str], split: str | None = None) -> list[NamedRun]:
@@ -191,7 +167,8 @@ def join_parts(runs: list[NamedRun], documents: Sequence[Document]) -> list[Name
         return runs
     name = " + ".join(run.name for run in runs)
     logger.warning("%s: each holds a part of the split; they count as one run", name)
-    return [NamedRun(name, "responses", None, read_predictions(files, documents), files)]
+    predictions = read_predictions(files, documents)
+    return [NamedRun(name, "responses", None, predictions, ModelRecord(name=name), files)]
 
 
 def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
@@ -204,7 +181,8 @@ def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
     if kind == "published":
         return _published_runs(name, split or "manual")
     if kind == "readings":
-        return [NamedRun(argument, "readings", "manual", reading_answers(name))]
+        readers = ModelRecord(name=f"label readers ({name})")
+        return [NamedRun(argument, "readings", "manual", reading_answers(name), readers)]
     if path.is_dir():
         record = path / RECORD
         return _recorded_runs(record) if record.is_file() else _runs_in_folder(path, split)
@@ -225,8 +203,10 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
             record.source,
             record.data.split,
             record.predictions,
+            record.model,
             [path],
-            record=record,
+            environment=record.environment,
+            generator=record.data.generator,
         )
         for name, record in read_run_records(path).items()
     ]
@@ -235,25 +215,35 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
     _, first = next(iter(read_json_lines(path)))
-    if "doc" not in first:
-        return NamedRun(path.name, "responses", None, read_responses([path])[0], [path])
-    _, sample = next(read_logged_samples(path))
-    if sample.split and not sample.answers_question:
+    if "doc" in first:
+        _check_samples(path, first)
+    predictions, documents = read_responses([path])
+    model = ModelRecord(name=path.stem)
+    run = NamedRun(name or path.name, "responses", None, predictions, model, [path], documents)
+    if documents:
+        run = replace(run, split=documents[0].split)
+    results, task = results_beside(path), task_and_date(path)[0]
+    if results is None or run.split is None:
+        return run
+    generator = None
+    if run.split.startswith(GENERATED):
+        settings = results.get("configs", {}).get(task, {}).get("metadata") or {}
+        generator = generator_settings(run.split, settings)
+    return replace(
+        run,
+        source="lm-eval",
+        model=logged_model(results),
+        environment=logged_environment(results, task),
+        generator=generator,
+    )
+
+
+def _check_samples(path: Path, first: Mapping[str, Any]) -> None:
+    """Refuse samples that do not answer each question once, and a part of a run."""
+    if "split" in first["doc"] and not answers_questions(first):
         raise _of_other_task(path)
     if part := part_of_run(path):
         raise InputError(f"{path}: {part}; pass a whole run")
-    predictions, documents = read_responses([path])
-    results = results_beside(path)
-    return NamedRun(
-        name or path.name,
-        "lm-eval" if results else "responses",
-        documents[0].split if documents else None,
-        predictions,
-        [path],
-        documents,
-        task=task_and_date(path)[0],
-        results=results,
-    )
 
 
 def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
@@ -263,10 +253,11 @@ def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
     """
     runs, parts, others = [], [], []
     for path in sorted(folder.rglob("samples_*.jsonl")):
-        _, sample = next(read_logged_samples(path))
-        if not sample.split or split not in (None, sample.split):
+        _, first = next(iter(read_json_lines(path)))
+        sampled = first.get("doc", {}).get("split")
+        if not sampled or split not in (None, sampled):
             continue
-        if not sample.answers_question:
+        if not answers_questions(first):
             others.append(path)
         elif part := part_of_run(path):
             parts.append(f"{path}: {part}")
@@ -293,7 +284,13 @@ def _published_runs(name: str, split: str) -> list[NamedRun]:
             f"published:{name}: there are no published answers to the split {split}; leave it out"
         )
     return [
-        NamedRun(f"published:{model}", "published", split, published_answers(model, split))
+        NamedRun(
+            f"published:{model}",
+            "published",
+            split,
+            published_answers(model, split),
+            ModelRecord(name=model),
+        )
         for model in (published_models(split) if name == "all" else [name])
     ]
 

@@ -22,7 +22,6 @@ from pragworld_tasks.data.documents import (
     Split,
     documents_digest,
     has_alterations,
-    texts_digest,
 )
 from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.data.sources import is_released
@@ -298,22 +297,8 @@ def score(
         _check_originals(documents)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
-    for name in ("ours", "released", "responses", "yes"):
-        part = getattr(responses, name)
-        if part is not None and len(part) != len(documents):
-            where = "" if name == "ours" else f", also in the predictions' {name!r}"
-            raise InputError(
-                f"{len(part)} responses for {len(documents)} documents; pass one response for each "
-                f"document, in their order{where}"
-            )
+    responses.check_documents(documents)
     _check_answers(documents, responses)
-    digest = texts_digest(documents)
-    if responses.texts_digest not in (None, digest):
-        raise InputError(
-            f"the responses are to other contexts and questions than those to score (digest "
-            f"{responses.texts_digest:.12} instead of {digest:.12}); pass the documents that they "
-            "answer, in the same order, or with texts_digest=None the responses to some of these"
-        )
     return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
 
 
