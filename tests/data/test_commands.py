@@ -78,17 +78,6 @@ def test_check_continues_after_a_bad_file_and_names_its_row(
     assert "entity_tracking: 5 documents in 2 groups" in output
 
 
-def test_labels_prints_what_the_readers_dispute_and_miss(
-    released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
-    main(["data", "labels"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "17 of 500 documents: disputed labels"
-    assert "21 of 500 documents: undetermined labels" in lines
-    assert sum(line.startswith("row ") for line in lines) == 38
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -20,47 +20,23 @@ ENTITY_TRACKING = SAMPLES / FILES["entity_tracking"].path
 # Quirks, on our own files -------------------------------------------------------------------------
 
 
-def test_tally_rows_below_the_manual_split_are_dropped() -> None:
-    assert [document.row for document in read_manual(MANUAL)] == list(range(10))
-
-
-def test_flags_with_stray_spaces_are_read_as_what_they_say() -> None:
+def test_the_manual_sample_is_read_with_its_quirks() -> None:
+    """Tally rows are dropped, stray spaces and line breaks in flags and categories settled."""
     documents = read_manual(MANUAL)
+    assert [document.row for document in documents] == list(range(10))
     assert [document.group for document in documents] == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     assert [document.row for document in documents if document.is_original] == [0, 4, 8]
-
-
-def test_released_grouping_takes_a_flag_with_a_space_for_an_original() -> None:
-    documents = read_manual(MANUAL)
+    # The released grouping takes a flag with a space for an original.
     assert [document.released_group for document in documents] == [0, 0, 0, 1, 2, 2, 2, 2, 3, 3]
-    released = [document.row for document in documents if document.released_is_original]
-    assert released == [0, 3, 4, 8]
-
-
-def test_categories_are_normalised() -> None:
-    assert [document.alteration for document in read_manual(MANUAL)] == [
-        None,
-        "Negation",
-        "Variable Substitution",
-        "Quantifier Change",
-        None,
-        "Quantity Change",
-        "Variable Swap",
-        "Injecting Inconsistent Data",
-        None,
-        "Logical Connective Change",
+    assert [one.row for one in documents if one.released_is_original] == [0, 3, 4, 8]
+    assert [document.alteration for document in documents] == [
+        *(None, "Negation", "Variable Substitution", "Quantifier Change"),
+        *(None, "Quantity Change", "Variable Swap", "Injecting Inconsistent Data"),
+        *(None, "Logical Connective Change"),
     ]
-
-
-def test_annotated_effects_are_kept_even_where_they_contradict_the_labels() -> None:
-    documents = read_manual(MANUAL)
-    assert documents[5].effect == "flip"
-    assert documents[5].answer == documents[4].answer
-    assert Counter(document.effect for document in documents) == {
-        "flip": 3,
-        "invariant": 4,
-        None: 3,
-    }
+    # Annotated effects are kept even where they contradict the labels.
+    assert (documents[5].effect, documents[5].answer) == ("flip", documents[4].answer)
+    assert Counter(one.effect for one in documents) == {"flip": 3, "invariant": 4, None: 3}
 
 
 def test_text_is_kept_as_it_is() -> None:
@@ -69,69 +45,43 @@ def test_text_is_kept_as_it_is() -> None:
     assert document.context.startswith('"A: Did you')
     assert document.context.endswith('Thanks!"')
     assert "I’ve posted two, and\na parcel." in document.context
+    synthetic = read_synthetic(SYNTHETIC)
+    assert synthetic[0].context.startswith("1: Alice: ")
+    assert synthetic[5].question == "1. Did the doctor sleep?"
 
 
-def test_line_breaks_inside_fields_become_lf(tmp_path: Path) -> None:
+def test_neither_line_breaks_nor_a_byte_order_mark_matter(tmp_path: Path) -> None:
     path = tmp_path / "manual.csv"
-    path.write_bytes(MANUAL.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"))
-    assert read_manual(path) == read_manual(MANUAL)
+    for content in (
+        b"\xef\xbb\xbf" + MANUAL.read_bytes(),
+        MANUAL.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n"),
+    ):
+        path.write_bytes(content)
+        assert read_manual(path) == read_manual(MANUAL)
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
-    path = tmp_path / "manual.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + MANUAL.read_bytes())
-    assert read_manual(path) == read_manual(MANUAL)
-
-
-def test_synthetic_answers_that_are_no_answer_count_as_no() -> None:
-    documents = read_synthetic(SYNTHETIC)
-    answers = [document.answer for document in documents]
-    assert answers == ["yes", "no", "no", "yes", "no", "yes", "no"]
-
-
-def test_synthetic_rows_without_an_answer_are_left_out() -> None:
+def test_the_synthetic_sample_is_read_with_its_quirks() -> None:
+    """What is no answer counts as no, a row without an answer is left out, targets are cut off."""
     documents = read_synthetic(SYNTHETIC)
     assert [document.row for document in documents] == list(range(7))
-    assert all(document.alteration != "Variable Swap" for document in documents)
-
-
-def test_synthetic_categories_lose_their_target() -> None:
-    assert [document.alteration for document in read_synthetic(SYNTHETIC)] == [
-        None,
-        "Variable Substitution",
-        "Quantity Change",
-        "Quantifier Change",
-        None,
-        None,
-        "Logical Connective Change",
+    answers = [document.answer for document in documents]
+    assert answers == ["yes", "no", "no", "yes", "no", "yes", "no"]
+    assert [document.alteration for document in documents] == [
+        *(None, "Variable Substitution", "Quantity Change", "Quantifier Change"),
+        *(None, None, "Logical Connective Change"),
     ]
-
-
-def test_synthetic_groups_follow_the_flags_though_seed_indices_repeat() -> None:
-    documents = read_synthetic(SYNTHETIC)
+    # By the flags, though seed indices repeat.
     assert [document.group for document in documents] == [0, 0, 0, 0, 1, 2, 2]
-
-
-def test_synthetic_effects_follow_from_the_labels_not_from_what_was_possible() -> None:
-    effects = [document.effect for document in read_synthetic(SYNTHETIC)]
+    # From the labels, not from what was possible.
+    effects = [document.effect for document in documents]
     assert effects == [None, "flip", "flip", "invariant", None, None, "flip"]
 
 
-def test_synthetic_numbers_stay_in_the_text() -> None:
-    documents = read_synthetic(SYNTHETIC)
-    assert documents[0].context.startswith("1: Alice: ")
-    assert documents[5].question == "1. Did the doctor sleep?"
-
-
-def test_run_file_gives_back_context_and_question() -> None:
-    document = read_entity_tracking(ENTITY_TRACKING)[2]
-    assert document.context.endswith("Alice: who did\nBob: Zoe")
-    assert document.question == "Did Zoe put the beets in the cellar?"
-    assert document.answer == "yes"
-
-
-def test_entity_tracking_documents_are_grouped_by_conversation() -> None:
+def test_the_run_file_gives_back_context_and_question() -> None:
     documents = read_entity_tracking(ENTITY_TRACKING)
+    assert documents[2].context.endswith("Alice: who did\nBob: Zoe")
+    assert documents[2].question == "Did Zoe put the beets in the cellar?"
+    assert documents[2].answer == "yes"
     assert [document.group for document in documents] == [0, 0, 0, 1, 1]
     assert all(document.is_original and document.effect is None for document in documents)
 

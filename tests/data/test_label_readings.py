@@ -127,31 +127,24 @@ def test_two_swapped_labels_are_not_the_released_file(documents: list[Document])
     assert "gold answers differ" in difference
 
 
-def test_the_disputed_labels_are_printed(
-    released: Path, documents: list[Document], capsys: pytest.CaptureFixture[str]
+def test_the_labels_are_printed_with_what_the_readers_said(
+    released: Path,
+    documents: list[Document],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRAGWORLD_DATA", str(released))
-        main(["data", "labels"])
-        disputed = capsys.readouterr().out
-        main(["data", "labels", "--undetermined"])
-        undetermined = capsys.readouterr().out
+    monkeypatch.setenv("PRAGWORLD_DATA", str(released))
+    main(["data", "labels"])
+    disputed, undetermined = capsys.readouterr().out.split("21 of 500 documents: undetermined")
     assert re.findall(r"^row (\d+),", disputed, re.MULTILINE) == [str(row) for row in DISPUTED]
-    assert "17 of 500 documents" in disputed
-    assert "Question: Is Dale a monkey?" in disputed
-    assert "Gold answer: no" in disputed
+    assert disputed.startswith("17 of 500 documents: disputed labels\n")
+    assert "Question: Is Dale a monkey?\n  Gold answer: no" in disputed
     shown = " ".join(disputed.split())
     for row in DISPUTED:
         assert " ".join(documents[row].context.split()) in shown
         for reason in (*label_readings()[row].reasons, label_readings()[row].dispute):
             assert reason in disputed
     assert len(re.findall(r"^row \d+,", undetermined, re.MULTILINE)) == 21
-
-
-def test_labels_that_are_not_the_released_ones_are_not_listed(
-    tmp_path: Path, documents: list[Document]
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-        with refused("no document was read by the readers of the labels"):
-            main(["data", "labels"])
+    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
+    with refused("no document was read by the readers of the labels"):
+        main(["data", "labels"])

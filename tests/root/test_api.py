@@ -123,18 +123,3 @@ def test_prompts_take_documents_and_records(manual: list[pt.Document]) -> None:
     record = {"context": document.context, "question": document.question}
     assert pt.evaluation_prompt(document) == pt.evaluation_prompt(record)
     assert pt.label_prompt(document) == pt.label_prompt(record)
-
-
-def test_generated_runs_are_scored_by_the_command(tmp_path: Path) -> None:
-    documents = pt.generate(groups=3, seed=5)
-    path = tmp_path / "responses.jsonl"
-    path.write_text("".join(json.dumps({"response": one.answer}) + "\n" for one in documents))
-    process = run_command(
-        *("score", "--split", "generated", "--metadata", '{"groups": 3, "seed": 5}'),
-        path,
-    )
-    assert process.returncode == 0, process.stderr
-    assert (
-        process.stdout
-        == pt.score(documents, pt.read_predictions([str(path)], documents)).to_text() + "\n"
-    )
