@@ -43,7 +43,7 @@ def clean_exit() -> Iterator[None]:
 def _ended_by_sigterm() -> Iterator[None]:
     """Let SIGTERM, which batch systems send, raise `SystemExit`, so that no partial file is left.
 
-    A launcher's processes end at once: one that waits for the others would never come to it.
+    Processes of a launcher end at once, as one that waits for the others would never raise it.
     """
     if launched_processes() > 1 or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,11 +1,9 @@
 """The style of all figures, and how they are written to files.
 
-Figures must be readable in print and by color-blind readers, so compared items differ by color
-(Okabe and Ito's palette), line style and marker. The same content gives the same file, byte for
-byte. Nothing here opens a window.
+Compared items differ by color (Okabe and Ito's palette), line style and marker, for print and for
+color-blind readers. The same content gives the same file, byte for byte.
 """
 
-import importlib
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_whole
+from pragworld_tasks.files import refusing, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,23 +59,6 @@ LOOKS = (
 )
 
 
-def check_figure(path: Path | None) -> None:
-    """Refuse a figure that cannot be drawn, before the work that it will show.
-
-    Args:
-        path: the file; None for a figure that a notebook shows.
-
-    Raises:
-        InputError: Matplotlib is not installed, or the suffix is not supported.
-    """
-    if path and path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
-    try:
-        importlib.import_module("matplotlib.figure")
-    except ModuleNotFoundError as error:
-        raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
-
-
 @contextmanager
 def figure_file(path: Path | None, width: float, height: float) -> Iterator["Figure"]:
     """Yield a figure to draw on, and write it to `path` afterwards.
@@ -91,26 +72,23 @@ def figure_file(path: Path | None, width: float, height: float) -> Iterator["Fig
         InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
             written.
     """
-    check_figure(path)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    if path and path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
 
     with rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
-        # Notebooks show the figure by this attribute, without pyplot's list of open windows. A
-        # class with such a method could only be pickled if this module imported matplotlib.
+        # Notebooks show the figure by this attribute, without pyplot's list of open windows.
         vars(figure)["_repr_png_"] = partial(_rendered, figure, ".png")
         yield figure
-    if not path:
-        return
-    content = _rendered(figure, path.suffix.lower())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise InputError(f"{path}: {path.parent} is a file; choose another place") from error
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; choose a file that can be written") from error
-    write_whole(path, content)
+    if path:
+        with refusing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, _rendered(figure, path.suffix.lower()))
 
 
 def _rendered(figure: "Figure", suffix: str) -> bytes:

@@ -1,8 +1,7 @@
-"""The commands `pragworld-tasks link` and `path`: how lm-eval finds the tasks.
+"""The commands `pragworld-tasks link` and `path`, by which lm-eval finds the tasks.
 
-lm-eval looks for tasks in its own folder only. `link` makes a folder `pragworld` there with a
-symbolic link to each task file. A link to the folder would not do: lm-eval's search does not enter
-linked folders. Files that a task file includes are found relative to the target of its link.
+lm-eval searches its own folder of tasks only, and enters no linked folders. `link` makes a folder
+there with a link to each task file. Files that one includes are found relative to its target.
 """
 
 import argparse
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import refusing
 
 
 def add_link(commands: Commands) -> None:
@@ -75,12 +75,9 @@ def task_files() -> list[Path]:
     return sorted(path for path in task_folder().glob("*.yaml") if not path.name.startswith("_"))
 
 
-def task_descriptions() -> dict[str, str]:
-    """Return the description of each task and group: the comment at the top of its file."""
-    return {
-        path.stem: path.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ")
-        for path in task_files()
-    }
+def task_names() -> set[str]:
+    """Return the names of all tasks and groups."""
+    return {path.stem for path in task_files()}
 
 
 def is_linked() -> bool:
@@ -92,7 +89,7 @@ def is_linked() -> bool:
 
 
 def link() -> str:
-    """Link the tasks into the installed lm-eval and return a report. May be repeated.
+    """Link the tasks into the installed lm-eval and return a report.
 
     Raises:
         InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
@@ -119,20 +116,16 @@ def link() -> str:
 
 
 def unlink() -> str:
-    """Remove the links and return a report. May be repeated.
+    """Remove the links and return a report.
 
     Raises:
         InputError: lm-eval is not installed, or its folder cannot be written or holds other files.
     """
     folder = _linked_folder()
     linked = _links(folder)
-    if not linked:
-        return f"no tasks are linked in {folder}"
-    try:
+    with refusing(folder):
         for name in linked:
             (folder / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; make it writable") from error
     with contextlib.suppress(OSError):  # somebody's hidden files stay, in their folder
         folder.rmdir()
     return f"unlinked {len(linked)} tasks and groups from {folder}"

@@ -11,7 +11,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import is_linked, task_descriptions, task_folder
+from pragworld_tasks.link import is_linked, task_folder, task_names
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import TaskChange, compare_tasks
@@ -83,7 +83,7 @@ def _tasks(script_args: TrainArguments) -> list[str]:
         )
     retain = script_args.retain
     tasks = [*tasks, *(["pragworld_generated_perplexity"] if retain is None else retain)]
-    if others := set(tasks) - set(task_descriptions()):
+    if others := set(tasks) - task_names():
         _check_other_tasks(sorted(others))
     return list(dict.fromkeys(tasks))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pragworld_interp.loading import Model
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import task_descriptions, task_folder
+from pragworld_tasks.link import task_folder, task_names
 
 # Variables by which launchers connect several processes. The commands here run on their own.
 _LAUNCHER_VARIABLES = (
@@ -42,7 +42,7 @@ def run_lm_eval(
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    ours = set(tasks) <= set(task_descriptions())  # which need no index of lm-eval's own tasks
+    ours = set(tasks) <= task_names()  # which need no index of lm-eval's own tasks
     program = "pragworld_train.lm_eval_ours" if ours else "lm_eval"
     command = [sys.executable, "-m", program, "--model", "hf"]
     command += ["--model_args", json.dumps(model_arguments(model))]

@@ -37,7 +37,7 @@ from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
 from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.submission import check_submittable
-from pragworld_tasks.link import task_descriptions, task_folder
+from pragworld_tasks.link import task_folder, task_names
 
 _MOST_GROUPS = 2000  # of generated documents, which take a second for each few hundred groups
 _RANDOM = ("low", "high")  # ends of intervals: NumPy's random numbers depend on its version
@@ -218,7 +218,7 @@ def _task_settings(record: RunRecord, samples: Path) -> dict[str, Any]:
     from lm_eval.tasks._yaml_loader import load_yaml
 
     task = record.environment.task
-    if task not in task_descriptions() or task != task_and_date(samples)[0]:
+    if task not in task_names() or task != task_and_date(samples)[0]:
         raise InputError(f"{samples}: not samples of the task {task!r:.80}, which {RECORD} names")
     settings: dict[str, Any] = load_yaml(task_folder() / f"{task}.yaml", resolve_func=True)
     if not callable(settings.get("doc_to_text")):

@@ -48,7 +48,7 @@ PATCHED = read_patching(PATCHING)
         (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
         (lambda: alterations_figure(TRACKING), "split entity_tracking has no alterations to show by category"),
         (lambda: alterations_figure(ONE, "f"), "f: unsupported figure format; end the name in .png, .svg, .pdf"),
-        (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".* is a file; choose another place"),
+        (lambda: accuracy_figure(ONE, Path(__file__) / "f.png"), ".*: File exists; choose a file that can be written"),
         (lambda: patching_figure({"a": PATCHED, "b": replace(PATCHED, positions="last")}), "b was patched on other documents or positions than a; patch all models on the same"),
         (lambda: patching_figure({"a": replace(PATCHED, pairs=())}), "a: no pair is kept, so there is nothing to show"),
         (lambda: read_layer_files([PATCHING]), ".*: written by `pragworld-interp patch`; give a file that `pragworld-interp ablate` wrote"),

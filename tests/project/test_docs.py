@@ -33,7 +33,7 @@ from warm_commands import MAINS, PARSE_ONLY
 import pragworld_interp
 import pragworld_tasks
 import pragworld_train
-from pragworld_tasks.link import task_descriptions, task_folder
+from pragworld_tasks.link import task_folder, task_names
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = ("bash", "python")
@@ -252,7 +252,7 @@ def test_tasks_exist() -> None:
     files = "\n".join(path.read_text() for path in task_folder().glob("*.yaml"))
     tags = ", ".join(re.findall(r"^tag: \[(.+)\]", files, re.MULTILINE)).split(", ")
     packages = [path.name for path in ROOT.iterdir()]
-    known = {*task_descriptions(), *tags, *packages, "pragworld_split"}
+    known = {*task_names(), *tags, *packages, "pragworld_split"}
     known |= {f"{task}_{metric}" for task in known for metric in ("acc", "robust_acc")}  # the Hub's
     name = re.compile(r"(?<![\w/])(?:pragworld|world_model)_\w+\b(?![./])")
     for page in PAGES:
