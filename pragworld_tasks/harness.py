@@ -45,6 +45,7 @@ from pragworld_tasks.sensitivity.articulations import (
     worded_records,
 )
 from pragworld_tasks.sensitivity.world_model_tasks import (
+    WORLD_MODEL_METRICS,
     all_responses,
     estimate,
     estimate_stderr,
@@ -52,8 +53,6 @@ from pragworld_tasks.sensitivity.world_model_tasks import (
     own_question_records,
     question_records,
     score_responses,
-    unreadable,
-    unreadable_stderr,
 )
 
 if TYPE_CHECKING:
@@ -197,9 +196,7 @@ class WorldModelTask(_MeasuredTask):
 
     def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
         """Return those of the components of the variance, and of unreadable responses."""
-        components = ("ps", "as", "mu", "mvs", "ps_unbiased", "as_unbiased", "mu_unbiased")
-        estimates = dict.fromkeys((*components, "variance"), (estimate, estimate_stderr))
-        return {**estimates, "unreadable": (unreadable, unreadable_stderr)}
+        return dict.fromkeys(WORLD_MODEL_METRICS, (estimate, estimate_stderr))
 
 
 class ZeroShotOnly(ContextSampler):

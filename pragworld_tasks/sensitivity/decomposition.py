@@ -95,10 +95,7 @@ class Decomposition(Shares, frozen=True):
 
 
 def redraw_responses(responses: Responses, draws: int = DRAWS, seed: int = 0) -> Cells:
-    """Resample the responses to each prompt, with replacement: [draws, paraphrases, intents].
-
-    This is the paper's stratified bootstrap, which leaves the prompts as they are.
-    """
+    """Resample the responses to each prompt, as in the paper: [draws, paraphrases, intents]."""
     generator = np.random.default_rng(seed)
     mean = np.empty((draws, responses.count.size))
     square = np.empty_like(mean)
@@ -142,13 +139,9 @@ def redraw_paraphrases(responses: Responses, draws: int = DRAWS, seed: int = 0) 
 def articulation_p(responses: Responses, permutations: int = PERMUTATIONS, seed: int = 0) -> float:
     """Return the p-value of a permutation test that wording has no effect (AS = 0).
 
-    Without an effect, an intent's responses might belong to any of its prompts, so they are
-    permuted among these.
-
-    Returns:
-        The share of permutations, with the identity among them, whose published AS is at least as
-        large. NaN if no intent has two prompts and more responses than prompts, if all values are
-        equal, or if there are no permutations.
+    An intent's responses are permuted among its prompts. The p-value is the share of permutations,
+    with the identity among them, whose published AS is at least as large; NaN if no intent has two
+    prompts and more responses than prompts, or if all values are equal.
     """
     prompts = np.bincount(responses.intent)
     several = (prompts > 1) & (np.bincount(responses.intent, responses.count) > prompts)
@@ -256,18 +249,15 @@ def estimates(
 ) -> dict[str, Estimate]:
     """Return each of `NAMES` with its percentile interval and its standard error.
 
-    The draws are shifted so that their mean is the estimate. Without that, they are centred on the
-    responses at hand, including chance: the published estimator adds the chance of the draws (its
-    interval would miss the estimate), and the unbiased one subtracts what it corrects for. Draws
-    that are all the same but for rounding, as those of one response to each prompt, do not show how
-    sure an estimate is, so it has no interval.
+    The draws are shifted so that their mean is the estimate: draws of the published estimator add
+    chance, and those of the unbiased one subtract what it corrects for. Draws that are all the same
+    but for rounding do not show how sure an estimate is, so it has no interval.
 
     Args:
         observed: The components of the responses.
         drawn: Those of draws.
         widened: Factor of intervals and standard errors.
-        bounded: Names whose intervals are cut at 0 and 1, where the estimates always lie: MVS, and
-            all shares by the published estimator.
+        bounded: Names of estimates that always lie from 0 to 1; their intervals are cut there.
     """
     by_name = {}
     for name, value, draws in zip(NAMES, _in_order(observed), _in_order(drawn), strict=True):
@@ -307,8 +297,7 @@ def small_sample(paraphrases: int) -> float:
 
 def _in_order(components: Components) -> tuple[Floats, ...]:
     """Return the components in the order of `NAMES`."""
-    names = ("variance", "ps", "as_", "mu", "mvs")
-    return tuple(getattr(components, name) for name in names)
+    return components.variance, components.ps, components.as_, components.mu, components.mvs
 
 
 def _undefined(responses: Responses) -> dict[str, str]:

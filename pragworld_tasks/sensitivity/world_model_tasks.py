@@ -15,7 +15,7 @@ from lm_eval.utils import warning_once
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
 
 from pragworld_tasks.errors import InputError, first_problem, logger, warn_of_misspelt
-from pragworld_tasks.evaluation.metrics import Tally, tally
+from pragworld_tasks.evaluation.metrics import tally
 from pragworld_tasks.evaluation.task_metrics import NotAvailable, shown_value
 from pragworld_tasks.sensitivity.components import nest_prompts
 from pragworld_tasks.sensitivity.decomposition import Decomposition, Estimate, decompose_responses
@@ -34,7 +34,7 @@ from pragworld_tasks.sensitivity.paraphrases import (
 if TYPE_CHECKING:
     from datasets import Dataset
 
-_METRICS = (
+WORLD_MODEL_METRICS = (
     *("ps", "as", "mu", "mvs"),
     *("ps_unbiased", "as_unbiased", "mu_unbiased"),
     *("variance", "unreadable"),
@@ -159,7 +159,7 @@ def score_responses(
         read_quantity(response, record["unit"], record["prompt"]) for response in responses
     )
     item = PromptItem(record["intent"], record["paraphrase"], values, len(set(responses)))
-    return {f"{name}{end}": (name, item) for name in _METRICS for end in ("", "_stderr")}
+    return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
 
 
 # Aggregations -------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def _decomposition(items: tuple[PromptItem, ...]) -> Decomposition:
 
 
 def estimate(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
-    """Return one of `_METRICS`, by the estimator that its name ends in; N/A if undefined."""
+    """Return a metric, by the estimator that its name ends in; N/A if undefined."""
     return shown_value(_estimate(items).value)
 
 
@@ -190,23 +190,11 @@ def estimate_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvail
 
 def _estimate(items: Sequence[tuple[str, PromptItem]]) -> Estimate:
     names, prompts = zip(*items, strict=True)
-    name, decomposition = names[0], _decomposition(prompts)
-    if name.endswith("_unbiased"):
-        return decomposition.unbiased[name.removesuffix("_unbiased")]
-    return decomposition.published[name]
-
-
-def unreadable(items: Sequence[tuple[str, PromptItem]]) -> float:
-    """Return the share of responses without a value."""
-    return _unreadable(items).share
-
-
-def unreadable_stderr(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
-    """Return the standard error of `unreadable`, for independent paraphrases; N/A if none."""
-    return shown_value(_unreadable(items).standard_error)
-
-
-def _unreadable(items: Sequence[tuple[str, PromptItem]]) -> Tally:
-    flat = [(value is None, item.paraphrase) for _, item in items for value in item.values]
-    missing, paraphrase = zip(*flat, strict=True)
-    return tally(missing, np.ones(len(missing)), paraphrase)
+    name = names[0]
+    if name == "unreadable":  # paraphrases are independent
+        flat = [(value is None, prompt.paraphrase) for prompt in prompts for value in prompt.values]
+        missing, paraphrases = zip(*flat, strict=True)
+        share = tally(missing, np.ones(len(missing)), paraphrases)
+        return Estimate(value=share.share, standard_error=share.standard_error)
+    estimator = "unbiased" if name.endswith("_unbiased") else "published"
+    return _decomposition(prompts).by(estimator)[name.removesuffix("_unbiased")]
