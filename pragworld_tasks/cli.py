@@ -9,8 +9,7 @@ from pragworld_tasks.data.commands import add_data
 from pragworld_tasks.dialogues.command import add_generate
 from pragworld_tasks.evaluation.score_command import add_score
 from pragworld_tasks.leaderboard.board_command import add_board
-from pragworld_tasks.leaderboard.submit_command import add_submit
-from pragworld_tasks.leaderboard.verify_command import add_verify
+from pragworld_tasks.leaderboard.submit_command import add_submit, add_verify
 from pragworld_tasks.link import add_link, add_path
 from pragworld_tasks.sensitivity.collect_command import add_collect
 from pragworld_tasks.sensitivity.decompose_command import add_decompose

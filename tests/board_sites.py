@@ -16,10 +16,9 @@ from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import write_json
 from pragworld_tasks.layers.ablation_report import LayerReport
 from pragworld_tasks.layers.page import read_sweeps
-from pragworld_tasks.leaderboard.boards import Board, make_boards
+from pragworld_tasks.leaderboard.board_command import write_site
+from pragworld_tasks.leaderboard.boards import Board, BoardRun, make_boards
 from pragworld_tasks.leaderboard.pages import render_site
-from pragworld_tasks.leaderboard.runs import BoardRun
-from pragworld_tasks.leaderboard.site_folder import write_site
 from pragworld_tasks.sensitivity.report import (
     SensitivityReport,
     decompose_samples,

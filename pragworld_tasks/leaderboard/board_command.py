@@ -1,10 +1,14 @@
 """The command `pragworld-tasks board`."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
+from pragworld_tasks.errors import InputError
+from pragworld_tasks.files import write_files
 
+_MARKER = "pragworld-board.txt"
 _DEMO = ("published:all", "readings:majority")
 
 
@@ -40,19 +44,14 @@ def add_board(commands: Commands) -> None:
             option, nargs="+", type=Path, default=[], metavar="FILE", help=description
         )
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write")
-    command.add_argument(
-        "--overwrite", action="store_true", help="replace --out, if it is a leaderboard"
-    )
+    command.add_argument("--overwrite", action="store_true", help="replace a leaderboard")
 
 
 def _board(options: argparse.Namespace) -> None:
-    from pragworld_tasks.errors import InputError
     from pragworld_tasks.layers import EXAMPLES
     from pragworld_tasks.layers.page import read_sweeps
-    from pragworld_tasks.leaderboard.boards import make_boards
+    from pragworld_tasks.leaderboard.boards import load_runs, make_boards
     from pragworld_tasks.leaderboard.pages import render_site
-    from pragworld_tasks.leaderboard.runs import load_runs
-    from pragworld_tasks.leaderboard.site_folder import write_site
     from pragworld_tasks.sensitivity.report import read_decompositions
     from pragworld_tasks.text import format_count
 
@@ -69,3 +68,21 @@ def _board(options: argparse.Namespace) -> None:
     size = write_site(site, options.out, options.overwrite)
     shown = [f"{format_count(len(board.runs), 'run')} on {board.title}" for board in boards]
     print(f"{options.out / 'index.html'}: {', '.join([*shown, f'{size / 1e6:.1f} MB'])}")
+
+
+def write_site(files: Iterable[tuple[str, str]], folder: Path, overwrite: bool) -> int:
+    """Write a site, in place of the pages of an older one, and return its size in bytes.
+
+    Raises:
+        InputError: The folder exists, and may not be overwritten or holds no site.
+    """
+    if folder.exists() and not overwrite:
+        raise InputError(f"{folder} exists; pass --overwrite, or another folder")
+    if folder.exists() and not (folder / _MARKER).is_file():
+        raise InputError(f"{folder} is no site that `board` wrote; pass another folder")
+    contents = {folder / name: content.encode() for name, content in files}
+    for page in folder.glob("*.html"):
+        page.unlink()
+    marker = b"`pragworld-tasks board --overwrite` may replace this site.\n"
+    write_files({**contents, folder / _MARKER: marker}, overwrite=True)
+    return sum(map(len, contents.values()))

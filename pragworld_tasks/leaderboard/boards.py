@@ -2,18 +2,43 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
 from pragworld_tasks.data.documents import Document
+from pragworld_tasks.data.sources import is_released, load_split
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import Comparison, compare_scores
 from pragworld_tasks.evaluation.items import Item, analyze_items
 from pragworld_tasks.evaluation.metrics import Rank, rank_runs, tallies
-from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.evaluation.run_record import RunRecord
+from pragworld_tasks.evaluation.runs import common_split, find_runs
+from pragworld_tasks.evaluation.scoring import ScoreReport
 
 SIGNIFICANT = 0.05
+
+
+@dataclass(frozen=True)
+class BoardRun:
+    """A run under a name that no other run on the same documents has, and its files."""
+
+    name: str
+    record: RunRecord
+    report: ScoreReport
+    files: Sequence[Path] = ()
+
+    @property
+    def documents(self) -> Sequence[Document]:
+        """The documents that were answered."""
+        return self.report.documents
+
+    @property
+    def main_metric(self) -> str:
+        """The metric that ranks the run: robust accuracy, or accuracy without alterations."""
+        return "robust_acc" if self.report.has_alterations else "acc"
 
 
 @dataclass(frozen=True)
@@ -95,6 +120,33 @@ class Board:
     def items(self) -> list[Item]:
         """How the models answer each document; the readers where there is no model."""
         return analyze_items({run.name: run.report for run in self.models or self.runs})
+
+
+def load_runs(arguments: Sequence[str]) -> list[BoardRun]:
+    """Return the runs that `find_runs` finds, the second of a name as `NAME (2)`.
+
+    Raises:
+        InputError: A run cannot be read or is not whole.
+    """
+    released = cache(load_split)
+    times: Counter[tuple[str, str]] = Counter()
+    runs = []
+    for run in find_runs(arguments):
+        on = run.split or common_split([run])
+        documents = released(on) if is_released(on) else run.documents()
+        if documents is None:
+            raise InputError(f"{run.name}: the responses do not hold their documents")
+        report = run.score(documents)
+        if report.responses_digest != report.documents_digest:
+            raise InputError(f"{run.name}: texts or gold answers are not those of the split {on}")
+        record = run.to_record(report)
+        names = filter(None, (record.model.name, record.model.adapter))
+        name = " + ".join(name.rpartition("/")[2] for name in names)
+        key = (name, record.data.digest)
+        times[key] += 1
+        name = f"{name} ({times[key]})" if times[key] > 1 else name
+        runs.append(BoardRun(name, record, report, run.files))
+    return runs
 
 
 def make_boards(runs: Iterable[BoardRun]) -> list[Board]:

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.data.label_readings import LabelReadings, readings_of
 from pragworld_tasks.evaluation.items import Item
-from pragworld_tasks.leaderboard.boards import Board
-from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.boards import Board, BoardRun
 from pragworld_tasks.text import Piece, diff_lines
 
 # Bytes of a response that are shown: its beginning and its end, where answers stand.
@@ -55,8 +54,7 @@ def _views(items: Sequence[tuple[Item, LabelReadings | None]]) -> list[DocumentV
     original = items[0][0].document
     for item, readings in items:
         document = item.document
-        if document.is_original:
-            original = document
+        original = document if document.is_original else original
         context = diff_lines(original.context.strip(), document.context.strip())
         question = diff_lines(*(" ".join(one.question.split()) for one in (original, document)))
         views.append(DocumentView(document, item, context, question, readings))

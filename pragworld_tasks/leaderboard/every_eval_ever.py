@@ -33,7 +33,7 @@ def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict
     """Return the files of a run by their paths in the datastore; the same run gives the same.
 
     Raises:
-        InputError: The run does not say when it was made, or nobody who made it is named.
+        InputError: Nobody who evaluated the model is named, or no date.
     """
     summary = _summary(submission, evaluator)
     content = json.dumps([summary, submission.record.to_json()], sort_keys=True)
@@ -62,9 +62,8 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
         relationship, organization = "third_party", submission.source_name
     if relationship not in RELATIONSHIPS or not organization or submission.date is None:
         raise InputError(
-            f"{submission.run.name}: Every Eval Ever asks who evaluated the model, and when: pass "
-            f"--evaluator RELATIONSHIP:NAME (RELATIONSHIP is {', '.join(RELATIONSHIPS)}), and "
-            "--date if the run does not say it"
+            f"{submission.run.name}: who evaluated the model, and when? Pass --date, and "
+            f"--evaluator RELATIONSHIP:NAME, where RELATIONSHIP is {', '.join(RELATIONSHIPS)}"
         )
     timestamp = str(int(submission.date.timestamp()))
     return {
@@ -77,11 +76,7 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
             "evaluator_relationship": relationship,
             "additional_details": _strings({"source_url": submission.source_url}),
         },
-        "eval_library": {
-            "name": "pragworld",
-            "version": version("pragworld"),
-            "additional_details": submission.record.environment.packages,
-        },
+        "eval_library": {"name": "pragworld", "version": version("pragworld")},
         "model_info": {
             "name": submission.model.rpartition("/")[2],
             "id": submission.model,
@@ -103,15 +98,14 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
         ends = {"lower": share.low / 100, "upper": share.high / 100, "confidence_level": LEVEL}
         uncertainty["standard_error"] = {"value": share.stderr / 100, "method": "by group"}
         uncertainty["confidence_interval"] = {**ends, "method": submission.record.intervals}
-    generation = environment.generation
-    details = _strings(data.model_dump())
+    details, generation = _strings(data.model_dump()), environment.generation
     return {
         "evaluation_result_id": f"{submission.task}/{metric.name}",
         "evaluation_name": submission.task,
         "source_data": {"dataset_name": "PragWorld", "additional_details": details, **source},
         "metric_config": {
-            "evaluation_description": f"Share of {metric.description}",
             "metric_name": metric.name,
+            "evaluation_description": f"Share of {metric.description}",
             "lower_is_better": metric.name.startswith("unreadable"),
             **{"score_type": "continuous", "min_score": 0.0, "max_score": 1.0},
         },
@@ -128,21 +122,13 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
 def _sample(
     submission: Submission, evaluation_id: str, document: Document, answer: AnswerRecord
 ) -> dict[str, Any]:
-    """Return the line of a document: the question, the response and how it was read.
-
-    A line belongs to one metric, `acc`; the others follow from the metadata.
-    """
-    is_likelier = answer.yes is not None
-    output = answer.answer if is_likelier else answer.response
-    right = answer.answer == document.answer
-    question = f"{document.context}\n\n{document.question}"
-    attribution = {
-        "turn_idx": 0,
-        "source": "output.raw",
-        "extracted_value": answer.answer or "",
-        "extraction_method": "likelier label" if is_likelier else "pragworld.read_answer",
-        "is_terminal": True,
-    }
+    """Return the line of a document, which belongs to `acc`: others follow from its metadata."""
+    output, method = answer.response, "pragworld.read_answer"
+    if answer.yes is not None:
+        output, method = answer.answer, "likelier label"
+    attribution = {"turn_idx": 0, "source": "output.raw", "is_terminal": True}
+    extracted = {"extracted_value": answer.answer or "", "extraction_method": method}
+    right, reference = answer.answer == document.answer, [document.answer]
     return {
         "schema_version": EEE_VERSION,
         "evaluation_id": evaluation_id,
@@ -151,9 +137,9 @@ def _sample(
         "evaluation_result_id": f"{submission.task}/acc",
         "sample_id": f"{document.split}/{document.row}",
         "interaction_type": "single_turn",
-        "input": {"raw": question, "reference": [document.answer]},
+        "input": {"raw": f"{document.context}\n\n{document.question}", "reference": reference},
         "output": {"raw": [] if output is None else [output]},
-        "answer_attribution": [attribution],
+        "answer_attribution": [{**attribution, **extracted}],
         "evaluation": {"score": float(right), "is_correct": right},
         "metadata": _strings(asdict(document) | {"probability_of_yes": answer.yes}),
     }

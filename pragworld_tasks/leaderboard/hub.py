@@ -1,9 +1,7 @@
 """Results on the Hugging Face Hub: evaluation results, and the metadata of a model card.
 
-A file `.eval_results/*.yaml` in the model's repository holds an entry for each benchmark task, and
-the Hub shows it on the model's page and on the leaderboard of the benchmark's dataset. It takes
-those tasks only that the `eval.yaml` of the dataset's repository defines
-(https://huggingface.co/docs/hub/eval-results).
+The Hub shows what `.eval_results/*.yaml` in a model's repository says of those tasks that the
+`eval.yaml` of a dataset's repository defines (https://huggingface.co/docs/hub/eval-results).
 """
 
 from collections.abc import Sequence
@@ -27,14 +25,11 @@ RESULTS_PATH = ".eval_results/pragworld.yaml"
 def hub_task_ids(task: str) -> dict[str, str]:
     """Return the ids of an lm-eval task in the `eval.yaml` of the benchmark's dataset, by metric.
 
-    A task on the Hub has one value, so each metric is a task of its own. There are such tasks for
-    the paper's evaluation of each released split, and none for other prompts.
+    There, each metric is a task, and only the paper's evaluation of a released split has any.
 
     Examples:
         >>> hub_task_ids("pragworld_manual")["robust_acc"]
         'pragworld_manual_robust_acc'
-        >>> hub_task_ids("pragworld_manual_label")
-        {}
     """
     split = next((split for split in FILES if task == f"pragworld_{split}"), None)
     if split is None:
@@ -94,8 +89,7 @@ def push_results(repository: str, content: bytes) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
-    # A lost connection raises one of the bases, whichever HTTP library huggingface_hub builds upon;
-    # pages that are not JSON raise a ValueError.
+    # A lost connection raises one of the bases, pages that are not JSON a ValueError.
     failures: tuple[type[BaseException], ...] = (*HfHubHTTPError.__bases__, ValueError)
     try:
         commit = HfApi().upload_file(
@@ -114,14 +108,12 @@ def push_results(repository: str, content: bytes) -> str:
 
 
 def card_with_results(path: Path, submissions: Sequence[Submission], dataset: str) -> bytes:
-    """Return the model card in a file with the results of runs among its metadata.
+    """Return the model card in a file, or a new one, with the results of runs in its metadata.
 
     Results of the same metric, task, documents and source that the card has already are replaced.
-    If there is no such file, the card is a new one.
 
     Raises:
-        InputError: The metadata of the card cannot be read, or has results of several models, which
-            huggingface_hub would join.
+        InputError: The metadata cannot be read, or huggingface_hub would join several models in it.
     """
     from huggingface_hub import ModelCard
     from huggingface_hub.repocard import REGEX_YAML_BLOCK

@@ -1,5 +1,6 @@
 """The pages of a leaderboard, rendered from templates with everything escaped."""
 
+import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -19,9 +20,7 @@ from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import ranges
 from pragworld_tasks.leaderboard.boards import SIGNIFICANT, Board
 from pragworld_tasks.leaderboard.dialogues_page import dialogues_content
-from pragworld_tasks.leaderboard.published_figures import published_rows
-from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.run_page import run_content
+from pragworld_tasks.leaderboard.run_page import lm_eval_command, run_content
 from pragworld_tasks.sensitivity.report import SensitivityReport, share_text
 from pragworld_tasks.text import (
     format_count,
@@ -40,19 +39,24 @@ _RELEASED = "as the released code groups documents and reads responses, for the 
 _SHOWN_AT_FIRST = ("robust_acc", "robust_acc_undisputed", "acc", "unreadable")
 
 
+class PublishedRow(NamedTuple):
+    """A row of one of the paper's tables, with the figures by metric as they are printed."""
+
+    table: int
+    model: str
+    fine_tuned: bool
+    percents: dict[str, str]
+
+
 class Column(NamedTuple):
     """A column of a leaderboard: a metric, by our scoring or the released one."""
 
+    key: str
     metric: str
     label: str
     meaning: str
     shown: bool
-    is_released: bool = False
-
-    @property
-    def key(self) -> str:
-        """What the page's script calls it."""
-        return f"{self.metric}-released" if self.is_released else self.metric
+    is_released: bool
 
 
 def render_site(
@@ -126,10 +130,11 @@ def _columns(board: Board) -> list[Column]:
     columns = []
     for metric in (name for name in _LABELS if name in report.metrics):
         shown = metric in _SHOWN_AT_FIRST
-        columns.append(Column(metric, _LABELS[metric], _MEANINGS[metric], shown))
+        label, meaning = _LABELS[metric], _MEANINGS[metric]
+        columns.append(Column(metric, metric, label, meaning, shown, False))
         if metric == board.main_metric and metric in report.shown_published:
-            label = f"{_LABELS[metric]}, released scoring"
-            columns.append(Column(metric, label, _RELEASED, True, is_released=True))
+            key, label = f"{metric}-released", f"{label}, released scoring"
+            columns.append(Column(key, metric, label, _RELEASED, True, True))
     return columns
 
 
@@ -139,11 +144,25 @@ def _published(split: str) -> dict[str, Any]:
     return {"split": split, "metrics": [name for name in _LABELS if name in named], "rows": rows}
 
 
+def published_rows(split: str) -> list[PublishedRow]:
+    """Return the rows of Tables 1, 2, 3 and 15 of the paper that are on a split, in their order.
+
+    All figures on the manual split are by the released grouping (98 groups).
+    """
+    rows: dict[tuple[int, str, bool], PublishedRow] = {}
+    text = (files("pragworld_tasks.data") / "published_results.csv").read_text(encoding="utf-8")
+    for line in csv.DictReader(text.splitlines()):
+        if line["split"] == split:
+            key = (int(line["table"]), line["model"], line["fine_tuned"] == "yes")
+            row = rows.setdefault(key, PublishedRow(*key, {}))
+            row.percents[line["metric"]] = line["percent"]
+    return list(rows.values())
+
+
 def _pairs(board: Board) -> dict[str, Any]:
     """Return what the page of two runs shows, with all figures as text.
 
-    Which groups two runs differ in follows from which of them each gets right; a split without
-    alterations has no groups that are right or wrong, and its documents stand in their place.
+    A split without alterations has no groups that are right as a whole: documents take their place.
     """
     metrics = list(board.runs[0].report.metrics)
     place = {run.name: number for number, run in enumerate(board.runs)}

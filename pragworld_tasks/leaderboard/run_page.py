@@ -1,5 +1,7 @@
-"""What the page of one run shows besides its metrics: conventions, calibration, broken groups."""
+"""What the page of one run shows besides metrics: its command, calibration and broken groups."""
 
+import json
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pragworld_tasks.data.documents import Answer
+from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.scoring import ScoreReport
-from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.boards import BoardRun
 
 _EDGES = (50, 60, 70, 80, 90, 100)
 
@@ -53,10 +56,35 @@ def run_content(run: BoardRun) -> dict[str, Any]:
     }
 
 
-def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
-    """Return the calibration of probabilities of yes.
+def lm_eval_command(record: RunRecord) -> str | None:
+    """Return the `lm_eval` command of a run, or None where the record does not say how it ran.
 
-    An answer of 50 % is neither yes nor no, and so wrong.
+    Settings that cannot change an answer, such as the batch size, are not in a record.
+    """
+    environment = record.environment
+    if environment.task is None or environment.backend is None:
+        return None
+    # Until a version of lm-eval reads entry points, `pragworld-interp lm_eval` knows these alone.
+    program = ["pragworld-interp"] if environment.backend in ("hf-tree", "hf-ablated") else []
+    parts = [*program, "lm_eval", "--model", environment.backend]
+    if arguments := environment.model_args:
+        pairs = ",".join(f"{name}={value}" for name, value in arguments.items())
+        is_plain = pairs.count(",") < len(arguments) and "{" not in pairs and "[" not in pairs
+        parts += ["--model_args", pairs if is_plain else json.dumps(arguments)]
+    parts += ["--tasks", environment.task]
+    if record.data.generator:
+        parts += ["--metadata", json.dumps(record.data.generator)]
+    if environment.generation:
+        parts += ["--gen_kwargs", json.dumps(environment.generation)]
+    if environment.system_instruction:
+        parts += ["--system_instruction", environment.system_instruction]
+    if record.model.chat_template:
+        parts.append("--apply_chat_template")
+    return shlex.join([*parts, "--log_samples", "--output_path", "results"])
+
+
+def calibrate(yes: Sequence[float], gold: Sequence[Answer]) -> Calibration:
+    """Return the calibration of probabilities of yes. One of 50 % is neither answer: wrong.
 
     Examples:
         >>> calibrate([0.75, 0.75, 0.75, 0.75], ["yes", "yes", "yes", "no"]).error

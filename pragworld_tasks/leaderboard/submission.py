@@ -10,7 +10,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metric_texts import METRIC_TEXTS
 from pragworld_tasks.evaluation.run_record import RunRecord
 from pragworld_tasks.evaluation.scoring import Share
-from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.boards import BoardRun
 
 PAPER_URL = "https://arxiv.org/abs/2511.13021"
 PAPER_NAME = "PragWorld paper (arXiv 2511.13021), released run"
@@ -27,13 +27,9 @@ class SubmittedMetric(NamedTuple):
 
 @dataclass(frozen=True)
 class Submission:
-    """A run to submit, under the name that its model is known by.
+    """A run to submit, with the name of its model, DEVELOPER/MODEL, and when it began.
 
-    Attributes:
-        run: the run.
-        model: name of the model, as DEVELOPER/MODEL.
-        date: when the run began, where that is known.
-        source_url: where the run can be read; for a released run of the paper, the paper.
+    The source is where it can be read: for a released run, the paper.
     """
 
     run: BoardRun
@@ -120,14 +116,15 @@ def check_submittable(record: RunRecord) -> None:
     Raises:
         InputError: The run is one.
     """
-    reason = ""
     if record.data.split == OWN:
-        reason = "a run on documents of your own, which nobody else can be compared on; submit one "
-        reason += "on a released or generated split"
-    elif record.source == "readings" or record.environment.backend in _CHANGED:
-        reason = "not what a model answers; submit a run of the model as it is"
-    if reason:
-        raise InputError(f"{record.model.name}: {reason}")
+        raise InputError(
+            f"{record.model.name}: a run on documents of your own, which nobody else can be "
+            "compared on; submit a run on a released or generated split"
+        )
+    if record.source == "readings" or record.environment.backend in _CHANGED:
+        raise InputError(
+            f"{record.model.name}: not what a model answers; submit a run of the model as it is"
+        )
 
 
 def is_repository(name: str) -> bool:

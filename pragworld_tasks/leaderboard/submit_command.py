@@ -1,4 +1,4 @@
-"""The command `pragworld-tasks submit`."""
+"""The commands `pragworld-tasks submit` and `pragworld-tasks verify`."""
 
 import argparse
 from datetime import datetime
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.data.sources import HUB_DATASET
+from pragworld_tasks.errors import InputError
 
-_DESTINATIONS = ("leaderboard", "hub", "model-card", "every-eval-ever")
+_SITES = ("leaderboard", "hub", "model-card", "every-eval-ever")
 
 
 def add_submit(commands: Commands) -> None:
@@ -24,12 +25,9 @@ def add_submit(commands: Commands) -> None:
         "pragworld-tasks submit results/ --to hub --out model --push",
     )
     command.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="what `score` takes; all of one model, one for each task",
+        "runs", nargs="+", metavar="RUN", help="what `score` takes: of one model, one a task"
     )
-    command.add_argument("--to", required=True, choices=_DESTINATIONS, help="the form")
+    command.add_argument("--to", required=True, choices=_SITES, help="the form")
     command.add_argument(
         "--out",
         required=True,
@@ -46,12 +44,7 @@ def add_submit(commands: Commands) -> None:
     for option, value, description in (
         ("--model", "DEVELOPER/MODEL", "the model's name; default: the one it was loaded by"),
         ("--source-url", "URL", "where others can read your run, such as a repository"),
-        (
-            "--evaluator",
-            "RELATIONSHIP:NAME",
-            "every-eval-ever: who evaluated the model, behind what they are to its developer: "
-            "first_party, third_party, collaborative or other",
-        ),
+        ("--evaluator", "RELATIONSHIP:NAME", "every-eval-ever: you, as in 'third_party:My lab'"),
     ):
         command.add_argument(option, metavar=value, help=description)
     command.add_argument(
@@ -68,11 +61,10 @@ def add_submit(commands: Commands) -> None:
 
 
 def _submit(options: argparse.Namespace) -> None:
-    from pragworld_tasks.errors import InputError
-    from pragworld_tasks.files import check_output, write_whole
+    from pragworld_tasks.files import write_files
     from pragworld_tasks.leaderboard import hub
+    from pragworld_tasks.leaderboard.boards import load_runs
     from pragworld_tasks.leaderboard.every_eval_ever import every_eval_ever_files
-    from pragworld_tasks.leaderboard.runs import load_runs
     from pragworld_tasks.leaderboard.submission import to_submissions
     from pragworld_tasks.leaderboard.verify import submission_files
 
@@ -92,11 +84,42 @@ def _submit(options: argparse.Namespace) -> None:
     elif options.to == "every-eval-ever":
         for submission in submissions:
             files |= every_eval_ever_files(submission, options.evaluator)
-    for path in files:
-        (options.out / path).parent.mkdir(parents=True, exist_ok=True)
-        check_output(options.out / path, options.overwrite)
-    for path, content in files.items():
-        write_whole(options.out / path, content)
-        print(options.out / path)
+    written = {options.out / path: content for path, content in files.items()}
+    write_files(written, options.overwrite)
+    print(*written, sep="\n")
     if options.push:
         print(hub.push_results(submissions[0].model, *files.values()))
+
+
+def add_verify(commands: Commands) -> None:
+    """Add the command `verify`."""
+    command = add_command(
+        commands,
+        "verify",
+        _verify,
+        "check submissions to the leaderboard",
+        description="Computes every metric again from the samples, and checks that documents, "
+        "prompts, answers and settings are those of the record. Exits with 2 and names the row "
+        "where something differs.",
+        example="pragworld-tasks verify leaderboard/submissions/*",
+    )
+    command.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="submissions")
+
+
+def _verify(options: argparse.Namespace) -> None:
+    from pragworld_tasks.leaderboard.verify import verify
+
+    failed = 0
+    for folder in options.folders:
+        try:
+            run = verify(folder)
+        except (ValueError, RecursionError) as error:  # of a stranger's JSON, or an `InputError`
+            failed += 1
+            print(f"{folder}: refused: {' '.join(str(error).split())}")
+        else:
+            percent = run.report.metrics[run.main_metric].percent
+            print(
+                f"{folder}: {run.name}, {run.record.data.split}: {run.main_metric} {percent:.2f} %"
+            )
+    if failed:
+        raise InputError(f"{failed} of {len(options.folders)} submissions are refused; see above")

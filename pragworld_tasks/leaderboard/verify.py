@@ -1,8 +1,7 @@
 """Submissions to the leaderboard: a folder with a run record and the samples it was made from.
 
-Whoever submits writes the folder with `pragworld-tasks submit`. Anyone can check it with `verify`:
-the record is computed again from the samples and compared, and each sample has to hold the
-document, the prompt and the settings of generation that the record's task and settings give.
+`verify` computes the record again from the samples and compares the two, and each sample with what
+the record's task and settings give: its document, prompt, settings of generation, and scores.
 """
 
 import json
@@ -35,7 +34,7 @@ from pragworld_tasks.evaluation.run_record import (
 from pragworld_tasks.evaluation.runs import RECORD
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
-from pragworld_tasks.leaderboard.runs import BoardRun
+from pragworld_tasks.leaderboard.boards import BoardRun
 from pragworld_tasks.leaderboard.submission import check_submittable
 from pragworld_tasks.link import task_folder, task_names
 
@@ -44,10 +43,7 @@ _RANDOM = ("low", "high")  # ends of intervals: NumPy's random numbers depend on
 
 
 class _Request(BaseModel):
-    """A request as lm-eval logs it: the prompt, and the continuation or settings of generation.
-
-    The messages of a chat are logged as JSON in a list of one.
-    """
+    """A prompt, and its continuation or settings; of a chat, its messages as JSON in a list."""
 
     arg_0: str | list[str]
     arg_1: str | dict[str, Any]
@@ -63,18 +59,14 @@ class _Sample(LoggedSample):
 
 
 def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
-    """Return the files of a submission to the leaderboard, by their names.
-
-    Args:
-        runs: the one run to submit.
+    """Return the files of a submission to the leaderboard, by their names; `runs` has one run.
 
     Raises:
         InputError: The run has no results of lm-eval, or is not one that others can repeat.
     """
-    if len(runs) != 1:
-        names = ", ".join(run.name for run in runs)
-        raise InputError(f"{len(runs)} runs ({names}); pass the samples_*.jsonl of one")
-    (run,) = runs
+    run, *others = runs
+    if others:
+        raise InputError(f"{len(runs)} runs, of {run.name} first; pass the samples_*.jsonl of one")
     _check_repeatable(run.record)
     if not run.files or run.files[0].suffix != ".jsonl":
         raise InputError(f"{run.name}: no samples of lm-eval; pass the folder that it wrote")
@@ -85,10 +77,7 @@ def submission_files(runs: Sequence[BoardRun]) -> dict[Path, bytes]:
 
 
 def verify(folder: Path) -> BoardRun:
-    """Check a submission and return its run.
-
-    Args:
-        folder: a folder with `record.json` and one file of samples.
+    """Check the submission in a folder and return its run.
 
     Raises:
         InputError: Something is missing, contradicts the rest, or is not what our task asks for.
@@ -108,9 +97,9 @@ def verify(folder: Path) -> BoardRun:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator)
     report = score(documents, read_predictions(samples, documents))
-    arguments = record.environment.model_args
-    name, adapter = model_and_adapter(arguments)
-    loaded = {"name": name, "adapter": adapter, "quantization": quantization_of(arguments)}
+    name, adapter = model_and_adapter(record.environment.model_args)
+    loaded = {"name": name, "adapter": adapter}
+    loaded["quantization"] = quantization_of(record.environment.model_args)
     model = record.model.model_copy(update=loaded)
     computed = to_record(report, model, "lm-eval", record.environment, generator)
     if differences := [*_differences(read_json(path), computed.to_json())]:
@@ -210,10 +199,9 @@ def _around_prompt(
 
 
 def _task_settings(record: RunRecord, samples: Path) -> dict[str, Any]:
-    """Return the settings of the record's task, from the task's own file.
+    """Return the settings of the record's task, which a stranger names, from its own file.
 
-    The name comes from a stranger. Only one of our tasks is ever loaded: reading a task's file runs
-    the code that it names.
+    It must be one of ours: reading a task's file runs the code that it names.
     """
     from lm_eval.tasks._yaml_loader import load_yaml
 

@@ -43,14 +43,11 @@ from pragworld_tasks.layers.ablation_report import p_text
 from pragworld_tasks.layers.page import color_of
 from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.leaderboard import pages
-from pragworld_tasks.leaderboard.boards import Board, make_boards
+from pragworld_tasks.leaderboard.board_command import write_site
+from pragworld_tasks.leaderboard.boards import Board, BoardRun, load_runs, make_boards
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
-from pragworld_tasks.leaderboard.pages import render_site
-from pragworld_tasks.leaderboard.published_figures import published_rows
-from pragworld_tasks.leaderboard.rebuilt_command import lm_eval_command
-from pragworld_tasks.leaderboard.run_page import calibrate
-from pragworld_tasks.leaderboard.runs import BoardRun, load_runs
-from pragworld_tasks.leaderboard.site_folder import write_site
+from pragworld_tasks.leaderboard.pages import published_rows, render_site
+from pragworld_tasks.leaderboard.run_page import calibrate, lm_eval_command
 from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
 
 

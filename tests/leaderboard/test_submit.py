@@ -37,9 +37,9 @@ from pragworld_tasks.evaluation.run_record import (
     to_record,
 )
 from pragworld_tasks.evaluation.scoring import score
+from pragworld_tasks.leaderboard.boards import BoardRun
 from pragworld_tasks.leaderboard.every_eval_ever import RELATIONSHIPS, every_eval_ever_files
 from pragworld_tasks.leaderboard.hub import card_with_results, hub_results
-from pragworld_tasks.leaderboard.runs import BoardRun
 from pragworld_tasks.leaderboard.submission import Submission, to_submissions
 
 TOKEN = "hf_never_shown_anywhere"
@@ -417,9 +417,9 @@ def test_the_likelier_label_is_the_output() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ("--to every-eval-ever", "pass --evaluator RELATIONSHIP:NAME"),
+        ("--to every-eval-ever", "--evaluator RELATIONSHIP:NAME, where"),
         ("--to hub --date soon", "invalid fromisoformat value: 'soon'"),
-        ("--to every-eval-ever --evaluator Lab", "pass --evaluator RELATIONSHIP:NAME"),
+        ("--to every-eval-ever --evaluator Lab", "--evaluator RELATIONSHIP:NAME, where"),
         ("--to model-card --push", "--push is an option of --to hub"),
         ("--to leaderboard", "no samples of lm-eval; pass the folder that it wrote"),
     ],

@@ -17,7 +17,7 @@ from pragworld_tasks.data.prompts import evaluation_prompt, label_prompt
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
 from pragworld_tasks.evaluation.task_metrics import score_likelihoods, score_response, to_records
-from pragworld_tasks.leaderboard.runs import load_runs
+from pragworld_tasks.leaderboard.boards import load_runs
 
 SETTINGS = {"groups": 3, "seed": 5}
 DATE = "2026-01-02T03-04-05.678"
@@ -340,7 +340,7 @@ def test_what_is_no_submission_is_refused(
 ) -> None:
     to = ["--to", "leaderboard", "--out", str(tmp_path / "out" / "new")]
     for runs, expected in (
-        ([folder, folder], r"2 runs \(.*\); pass the samples_\*.jsonl of one"),
+        ([folder, folder], r"2 runs, of base . adapter first; pass the samples_\*.jsonl of one"),
         ([submission], "no samples of lm-eval; pass the folder that it wrote"),
     ):
         with refused(expected):
