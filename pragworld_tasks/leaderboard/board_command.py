@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pragworld_tasks.command_line import Commands, add_command
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.files import write_files
+from pragworld_tasks.files import refusing
 
 _MARKER = "pragworld-board.txt"
 _DEMO = ("published:all", "readings:majority")
@@ -80,9 +80,12 @@ def write_site(files: Iterable[tuple[str, str]], folder: Path, overwrite: bool) 
         raise InputError(f"{folder} exists; pass --overwrite, or another folder")
     if folder.exists() and not (folder / _MARKER).is_file():
         raise InputError(f"{folder} is no site that `board` wrote; pass another folder")
-    contents = {folder / name: content.encode() for name, content in files}
-    for page in folder.glob("*.html"):
-        page.unlink()
+    contents = {name: content.encode() for name, content in files}
     marker = b"`pragworld-tasks board --overwrite` may replace this site.\n"
-    write_files({**contents, folder / _MARKER: marker}, overwrite=True)
+    with refusing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for page in folder.glob("*.html"):
+            page.unlink()
+        for name, content in {**contents, _MARKER: marker}.items():
+            (folder / name).write_bytes(content)
     return sum(map(len, contents.values()))

@@ -74,11 +74,6 @@ class Board:
         return self.runs[0].report.has_alterations
 
     @property
-    def main_metric(self) -> str:
-        """The metric that ranks the runs."""
-        return self.runs[0].main_metric
-
-    @property
     def models(self) -> list[BoardRun]:
         """The runs of models: all but those of the readers of the labels."""
         return [run for run in self.runs if run.record.source != "readings"]
@@ -86,7 +81,7 @@ class Board:
     @cached_property
     def ranks(self) -> dict[str, Rank]:
         """The rank of each model by the main metric; readers of the labels have none."""
-        metric = self.main_metric
+        metric = self.runs[0].main_metric
         return rank_runs({run.name: tallies(run.report.run)[metric] for run in self.models})
 
     @cached_property

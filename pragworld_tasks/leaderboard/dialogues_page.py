@@ -9,8 +9,7 @@ from pragworld_tasks.evaluation.items import Item
 from pragworld_tasks.leaderboard.boards import Board, BoardRun
 from pragworld_tasks.text import Piece, diff_lines
 
-# Bytes of a response that are shown: its beginning and its end, where answers stand.
-LONGEST_RESPONSE = 500
+LONGEST_RESPONSE = 500  # bytes that are shown; of a longer one, both ends, where answers stand
 _HEAD, _TAIL = 300, 150
 _LETTERS: dict[Answer | None, str] = {"yes": "y", "no": "n", None: "-"}
 

@@ -132,7 +132,7 @@ def _columns(board: Board) -> list[Column]:
         shown = metric in _SHOWN_AT_FIRST
         label, meaning = _LABELS[metric], _MEANINGS[metric]
         columns.append(Column(metric, metric, label, meaning, shown, False))
-        if metric == board.main_metric and metric in report.shown_published:
+        if metric == board.runs[0].main_metric and metric in report.shown_published:
             key, label = f"{metric}-released", f"{label}, released scoring"
             columns.append(Column(key, metric, label, _RELEASED, True, True))
     return columns

@@ -80,8 +80,7 @@ def verify(folder: Path) -> BoardRun:
     """Check the submission in a folder and return its run.
 
     Raises:
-        InputError: Something is missing, contradicts the rest, or is not what our task asks for.
-            The message names the row where there is one.
+        InputError: Something is missing, or not what the samples and our task give.
     """
     path, samples = folder / RECORD, sorted(folder.glob("samples_*.jsonl"))
     if not path.is_file() or len(samples) != 1 or len([*folder.iterdir()]) != 2:
@@ -91,15 +90,14 @@ def verify(folder: Path) -> BoardRun:
         )
     (record,) = read_run_records(path).values()
     _check_repeatable(record)
-    data = record.data
+    data, arguments = record.data, record.environment.model_args
     generator = data.generator and generator_settings(data.split, data.generator)
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator)
     report = score(documents, read_predictions(samples, documents))
-    name, adapter = model_and_adapter(record.environment.model_args)
-    loaded = {"name": name, "adapter": adapter}
-    loaded["quantization"] = quantization_of(record.environment.model_args)
+    (name, adapter), weights = model_and_adapter(arguments), quantization_of(arguments)
+    loaded = {"name": name, "adapter": adapter, "quantization": weights}
     model = record.model.model_copy(update=loaded)
     computed = to_record(report, model, "lm-eval", record.environment, generator)
     if differences := [*_differences(read_json(path), computed.to_json())]:
