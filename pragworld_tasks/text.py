@@ -176,12 +176,10 @@ class Piece(NamedTuple):
     Attributes:
         text: the words, with the spaces between them.
         change: which of the texts has them.
-        quoted: whether somebody quotes them from the altered text.
     """
 
     text: str
     change: Literal["same", "removed", "added"]
-    quoted: bool = False
 
 
 def diff_lines(original: str, altered: str) -> list[list[Piece]]:

@@ -2,10 +2,10 @@
 
     python tests/authoring_server.py --log requests.jsonl --wrong 0.1 --malformed 0.05
 
-It prints its address once it listens. It finds out what is asked by the wording of our prompts,
-writes conversations in the style of `plain_talk`, and answers questions by what they establish. A
-reply depends on the request and on how many equal ones were answered before it, so samples differ,
-and the order in which different requests come in does not matter.
+It prints its address once it listens. It finds out what is asked by the wording of our prompts. What
+is true of a document is drawn from its texts alone, so it is known after every alteration. A reply
+depends on the request and on how many equal ones were answered before it, so samples differ, and
+the order in which different requests come in does not matter.
 
 The log has a line for each request and one for each that was answered.
 """
@@ -18,135 +18,212 @@ import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any
 
-import plain_talk
 from servers import JsonHandler, LocalServer
 
 from pragworld_tasks.authoring.stages import read_prompts
-from pragworld_tasks.dialogues.sentences import NUMBERS
-from pragworld_tasks.dialogues.vocabulary import Names
 
-# Neither in the vocabulary of the generator nor in its small talk.
-INVENTED = Names(("Zebulon", "Xanthippe"), ("zithers", "astrolabes"), ("planetarium", "catacombs"))
-EDITED_TOO = "Hm, well."  # what a careless alteration puts before another line
+KINDS = ("agents", "objects", "locations")
+NAMES = (
+    ("Noah", "Mia", "Owen", "Zoe", "Liam", "Emma", "Lucas", "Nora", "Paul", "Clara", "Hugo"),
+    ("plums", "pears", "lamps", "cups", "books", "keys", "shoes", "plates", "coats", "chairs"),
+    ("attic", "hall", "kitchen", "cellar", "garden", "garage", "pantry", "library", "shed"),
+)
+# None of them is in the lists above.
+INVENTED = (("Zebulon", "Xanthippe"), ("zithers", "astrolabes"), ("planetarium", "catacombs"))
+NUMBERS = ("two", "three", "four", "five", "six")
+TALK = [
+    "about",
+    "after",
+    "again",
+    "almost",
+    "always",
+    "away",
+    "back",
+    "before",
+    "better",
+    "early",
+    "enough",
+    "ever",
+    "far",
+    "fast",
+    "first",
+    "gladly",
+    "hardly",
+    "here",
+    "high",
+    "indeed",
+    "just",
+    "late",
+    "later",
+    "long",
+    "maybe",
+    "more",
+    "much",
+    "near",
+    "never",
+    "now",
+    "often",
+    "once",
+    "only",
+    "perhaps",
+    "quickly",
+    "quite",
+    "rarely",
+    "rather",
+    "really",
+    "seldom",
+    "simply",
+    "slowly",
+    "so",
+    "sometimes",
+    "soon",
+    "still",
+    "then",
+    "there",
+    "today",
+    "together",
+    "tomorrow",
+    "tonight",
+    "too",
+    "twice",
+    "usually",
+    "very",
+    "well",
+    "yesterday",
+    "yet",
+]
+SHARES = {
+    "wrong": "labels that are wrong",
+    "malformed": "replies that are not the JSON that was asked for",
+    "invented": "replies with an entity, or a quotation, that does not occur",
+    "careless": "alterations that change another line, too",
+    "busy": "requests that are answered with 429",
+    "drop": "requests whose connection breaks",
+}
 
-Slots = Mapping[str, str]
+
+def truth(context: str, question: str) -> str:
+    """Return the answer that is true of a document: of two in five, yes."""
+    drawn = random.Random(f"{context} {question}").choice("yynnu")
+    return {"y": "yes", "n": "no", "u": "undetermined"}[drawn]
+
+
+def write_seed(speakers: tuple[str, str], draw: random.Random) -> str:
+    """Return a conversation about people, things and places."""
+    lines = [
+        line
+        for agent, things, place in zip(*(draw.sample(names, 6) for names in NAMES), strict=True)
+        for line in (f"Did you see {agent} with the {things}?", f"Yes, near the {place}.")
+    ]
+    return "\n".join(f"{speakers[number % 2]}: {line}" for number, line in enumerate(lines))
+
+
+def _named(text: str) -> list[list[str]]:
+    """Return the people, things and places that a text names, without the speakers' labels."""
+    words = set(re.findall(r"\w+", re.sub(r"^[^:\n]+: ", "", text, flags=re.MULTILINE)))
+    return [[name for name in names if name in words] for names in NAMES]
 
 
 class PlayedModel:
-    """What a model replies, apart from failures of transport.
+    """What a model replies to each prompt, with some shares of faults."""
 
-    Attributes:
-        wrong, malformed, invented, careless: Shares of replies with such a fault.
-    """
+    def __init__(self, shares: Mapping[str, float], draw: random.Random) -> None:
+        self.draw = draw
+        self.fails = {name: draw.random() < share for name, share in shares.items()}
 
-    def __init__(self, wrong: float, malformed: float, invented: float, careless: float) -> None:
-        self.wrong, self.malformed = wrong, malformed
-        self.invented, self.careless = invented, careless
+    def reply(self, name: str, slots: Mapping[str, str]) -> str:
+        """Return the reply to a prompt."""
+        play = getattr(self, name if name == "entities_new" else name.partition("_")[0])
+        text = json.dumps(play(slots))
+        if self.fails["malformed"]:
+            return self.draw.choice((text[: len(text) * 2 // 3], "I cannot do that."))
+        return self.draw.choice(("{}", "```json\n{}\n```", "Here: {}")).replace("{}", text)
 
-    def reply(self, user: str, draw: random.Random) -> str:
-        """Return the reply to a message."""
-        name, slots = read_prompt(user)
-        play: Callable[[Slots, random.Random], dict[str, Any]]
-        play = next(
-            play
-            for start, play in {
-                "entities_new": self._new_entities,
-                "entities": self._entities,
-                "conversation": self._conversation,
-                "alteration": self._alteration,
-                "question": self._question,
-                "label": self._label,
-            }.items()
-            if name.startswith(start)
-        )
-        reply = play(slots, draw)
-        text = json.dumps(reply)
-        if draw.random() < self.malformed:
-            return draw.choice((text[: len(text) * 2 // 3], f"[{text[1:-1]}]", "I cannot do that."))
-        return draw.choice(("{}", "{}", "```json\n{}\n```", "Here you are: {}")).replace("{}", text)
-
-    def _entities(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        lists = _lists(_names_in(slots["conversation"]))
-        if draw.random() < self.invented:
-            _invent(lists, draw)
+    def entities(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        lists = dict(zip(KINDS, _named(slots["conversation"]), strict=True))
+        if self.fails["invented"]:
+            kind = self.draw.randrange(len(KINDS))
+            lists[KINDS[kind]].append(INVENTED[kind][0])
         return lists
 
-    def _new_entities(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        have = _names_in(slots["conversation"])
-        pairs = zip(have, plain_talk.all_names(), strict=True)
-        new = [
-            draw.sample([name for name in known if name not in had], 2) if len(had) < 2 else []
-            for had, known in pairs
-        ]
-        return _lists(Names(*map(tuple, new)))
+    def entities_new(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        return {kind: self.draw.sample(names, 2) for kind, names in zip(KINDS, NAMES, strict=True)}
 
-    def _conversation(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        triplets = [_triplet(slots[f"triplet_{number}"]) for number in (1, 2)]
-        speakers = re.split(" and |, ", slots["speakers"])
-        first = slots["first"]
-        (second,) = set(speakers) - {first}
-        turns = plain_talk.write(triplets, int(slots["turns"]) // 2, (first, second), draw)
-        lists = _lists(Names(*map(tuple, zip(*triplets, strict=True))))
-        if draw.random() < self.invented:
-            if draw.random() < 0.5:
-                _invent(lists, draw)
-            else:  # mentions somebody whom the lists do not have
-                spot = draw.randrange(1, len(turns), 2)
-                speaker, text = turns[spot]
-                name = draw.choice(INVENTED.agents)
-                turns[spot] = (speaker, f"{text} But {name} may know more about it.")
-        said = [{"speaker": speaker, "text": text} for speaker, text in turns]
-        return {"turns": said, **lists}
+    def conversation(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        draw, turns = self.draw, int(slots["turns"])
+        triplets = [slots[f"triplet_{number}"].split(", ") for number in (1, 2)]
+        first, second = re.split(" and ", slots["speakers"])
+        pairs = []
+        for (agent, things, place), (other, *_) in (triplets, triplets[::-1]):
+            told = f"{agent} left {draw.choice(NUMBERS)} of the {things} in the {place}."
+            pairs.append((f"Where are the {things}?", told))
+            amount = draw.choice(("All", "Some"))
+            amounts = (
+                f"Is any of the {things} gone?",
+                f"{amount} of the {things} are in the {place}.",
+            )
+            did = f"Did {other} leave the {things} in the {place}?", f"No, {other} did not."
+            pairs.append(draw.choice((amounts, did)))
+        while len(pairs) < turns // 2:
+            ask, told = (" ".join(draw.sample(TALK, 7)) for _ in range(2))
+            pairs.insert(draw.randrange(len(pairs)), (f"I came {ask}.", f"We sat {told}."))
+        texts = [text for pair in pairs for text in pair]
+        if self.fails["invented"]:
+            texts[-1] += f" But {draw.choice(INVENTED[0])} may know more about it."
+        said = [{"speaker": (first, second)[n % 2], "text": text} for n, text in enumerate(texts)]
+        named = [list(names) for names in zip(*triplets, strict=True)]
+        return {"turns": said, **dict(zip(KINDS, named, strict=True))}
 
-    def _alteration(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        numbered = dict(_numbered_lines(slots["conversation"]))
-        lines = list(numbered.values())
-        invented = draw.random() < self.invented
-        new = list(_altered(lines, slots["alteration"], invented, draw))
-        if draw.random() < self.careless:
-            spot = draw.choice([spot for spot, line in enumerate(new) if line == lines[spot]])
-            new[spot] = new[spot].replace(": ", f": {EDITED_TOO} ", 1)
+    def alteration(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        lines = [line.partition(": ")[2] for line in slots["conversation"].split("\n")]
+        new = self._altered(lines, slots["alteration"])
+        if self.fails["careless"]:
+            new[0] = new[0].replace(": ", ": Hm, well. ", 1)
         edits = [
             {"line": number, "old": old, "new": altered}
-            for (number, old), altered in zip(numbered.items(), new, strict=True)
+            for number, (old, altered) in enumerate(zip(lines, new, strict=True), 1)
             if old != altered
         ]
         return {"edits": edits}
 
-    def _question(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        context, kind = slots["conversation"], slots["type"]
-        other = {"yes": "no", "no": "yes"}[slots["answer"]]
-        questions = (
-            plain_talk.ask(context, kind, answer, _names_in(context), draw)
-            for answer in (slots["answer"], other)
-        )
-        question = next(filter(None, questions))
-        if draw.random() < self.invented:
-            agent, things, place = (draw.choice(slot) for slot in INVENTED)
-            question = draw.choice(
-                (
-                    f"Did {agent} leave any {things} in the {place}?",
-                    f"Does {agent} know where the {draw.choice(_names_in(context).things)} are?",
-                )
-            )
-        return {"question": question}
+    def _altered(self, lines: Sequence[str], alteration: str) -> list[str]:
+        agents, _, places = _named("\n".join(lines))
+        place = self.draw.choice(INVENTED[2] if self.fails["invented"] else places)
+        pattern, word = {
+            "Negation": (" are in the", " are not in the"),
+            "Quantity Change": (rf"\b({'|'.join(NUMBERS)})\b", "seven"),
+            "Quantifier Change": (r"\bAll\b", "Some"),
+            "Variable Substitution": (r"(?<=in the )\w+(?=\.)", place),
+        }.get(alteration, ("$^", ""))
+        new = list(lines)
+        if spots := [spot for spot, line in enumerate(lines) if re.search(pattern, line)]:
+            spot = self.draw.choice(spots)
+            new[spot] = re.sub(pattern, word, lines[spot], count=1)
+        if alteration == "Variable Swap" and len(agents) > 1:
+            swapped = dict(zip(agents[:2], agents[1::-1], strict=True))
+            new = [re.sub(r"\b\w+\b", lambda m: swapped.get(m[0], m[0]), line) for line in lines]
+        return new
 
-    def _label(self, slots: Slots, draw: random.Random) -> dict[str, Any]:
-        context, question = slots["conversation"], slots["question"]
-        answer = plain_talk.truth(context, question)
-        if draw.random() < self.wrong:
-            answer = draw.choice(("no", "undetermined")) if answer == "yes" else "yes"
-        quote = plain_talk.utterance_about(context, question)
-        if draw.random() < self.invented:
-            quote = f"{draw.choice(INVENTED.agents)} said so."
-        elif answer == "undetermined" and draw.random() < 0.5:
-            quote = ""
+    def question(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        agents, things, places = (
+            INVENTED if self.fails["invented"] else _named(slots["conversation"])
+        )
+        agent, thing, place = (self.draw.choice(names) for names in (agents, things, places))
+        return {"question": f"Does {agent} know that the {thing} were never in the {place}?"}
+
+    def label(self, slots: Mapping[str, str]) -> dict[str, Any]:
+        answer = truth(slots["conversation"], slots["question"])
+        if self.fails["wrong"]:
+            answer = "no" if answer == "yes" else "yes"
+        quote = self.draw.choice(slots["conversation"].split("\n"))
+        if self.fails["invented"]:
+            quote = f"{self.draw.choice(INVENTED[0])} said so."
         return {"answer": answer, "quote": quote}
 
 
@@ -166,114 +243,27 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     return patterns
 
 
-def read_prompt(user: str) -> tuple[str, Slots]:
-    """Return the name of the prompt that a message is from, and what is in its slots.
-
-    Raises:
-        ValueError: It is from none of our prompts.
-    """
-    for name, pattern in _patterns():
-        if match := pattern.fullmatch(user):
-            return name, match.groupdict()
-    raise ValueError(f"not one of our prompts: {user}")
-
-
-def _names_in(text: str) -> Names:
-    """Return the names of the vocabulary in a text, without the speakers' labels."""
-    said = re.sub(r"^[^:\n]+: ", "", text, flags=re.MULTILINE)
-    found = set(_any_name().findall(said))
-    return Names(
-        *(tuple(name for name in slot if name in found) for slot in plain_talk.all_names())
-    )
-
-
-@cache
-def _any_name() -> re.Pattern[str]:
-    """Return a pattern for names of the vocabulary; a "back office" is no "office"."""
-    every = sorted((name for slot in plain_talk.all_names() for name in slot), key=len)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, reversed(every)))})(?!\w)")
-
-
-def _triplet(text: str) -> plain_talk.Who:
-    """Return the agent, the things and the place of a triplet."""
-    (agent,), (things,), (place,) = _names_in(text)
-    return agent, things, place
-
-
-def _lists(names: Names) -> dict[str, list[str]]:
-    return {
-        "agents": list(names.agents),
-        "objects": list(names.things),
-        "locations": list(names.places),
-    }
-
-
-def _invent(lists: dict[str, list[str]], draw: random.Random) -> None:
-    """Add a name that does not occur to one of the lists."""
-    kind = draw.randrange(len(INVENTED))
-    list(lists.values())[kind].append(draw.choice(INVENTED[kind]))
-
-
-def _numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the number and the text of each line."""
-    for line in text.split("\n"):
-        number, _, said = re.split(r"(\W+)", line, maxsplit=1)
-        yield int(number), said
-
-
-def _altered(
-    lines: list[str], alteration: str, invented: bool, draw: random.Random
-) -> Iterator[str]:
-    """Yield lines altered as a model does it, or as they are if there is nothing to alter."""
-    statements = [spot for spot, line in enumerate(lines) if re.search(r"in the .*\.$", line)]
-    named = _names_in("\n".join(lines))
-    spot = draw.choice(statements) if statements else -1
-    things = _names_in(lines[spot]).things
-    place = draw.choice(INVENTED.places if invented else named.places)
-    for number, line in enumerate(lines):
-        if alteration == "Injecting Inconsistent Data" and number == spot and things:
-            line += f" {plain_talk.inconsistent(things[0], place, draw)}"
-        elif alteration == "Variable Substitution" and number == spot:
-            line = re.sub(r"in the .*\.$", f"in the {place}.", line)
-        elif alteration == "Quantity Change" and number == spot:
-            others = draw.sample(NUMBERS[2:7], 2)
-            line = re.sub(rf"\b({'|'.join(NUMBERS[2:7])})\b", others[0], line)
-        elif alteration == "Negation" and number == spot:
-            line = line.replace(" are in the", " are not in the")
-        elif alteration == "Variable Swap" and len(named.agents) > 1:
-            first, second = named.agents[:2]
-            label, colon, said = line.partition(": ")
-            parts = re.split(rf"\b({first}|{second})\b", said)
-            swapped = {first: second, second: first}
-            line = label + colon + "".join(swapped.get(part, part) for part in parts)
-        yield line
+def read_prompt(user: str) -> tuple[str, Mapping[str, str]]:
+    """Return the name of the prompt that a message is from, and what is in its slots."""
+    matches = ((name, pattern.fullmatch(user)) for name, pattern in _patterns())
+    return next((name, match.groupdict()) for name, match in matches if match)
 
 
 class Server(LocalServer):
-    """The server and its log.
+    """The server, its log, and how often each request was asked and answered."""
 
-    Attributes:
-        model: What it replies.
-        options: The options of the command line.
-        answered: The number of answered requests by their content.
-        asked: The number of requests by their content.
-    """
-
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, log: Path, **shares: float) -> None:
         super().__init__(Handler)
-        self.options = options
-        self.model = PlayedModel(
-            options.wrong, options.malformed, options.invented, options.careless
-        )
+        self.shares = {**dict.fromkeys(SHARES, 0.0), **shares}
         self.answered: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.lock = threading.Lock()
-        self.log_stream = options.log.open("a", encoding="utf-8")
+        self._stream = log.open("a", encoding="utf-8")
 
     def log(self, **record: Any) -> None:
         """Add a line to the log."""
-        self.log_stream.write(json.dumps(record) + "\n")
-        self.log_stream.flush()
+        self._stream.write(json.dumps(record) + "\n")
+        self._stream.flush()
 
     def handle_error(self, *_: Any) -> None:
         """Print nothing when a killed client leaves a connection."""
@@ -286,51 +276,38 @@ class Handler(JsonHandler):
 
     def post(self, body: Any) -> None:
         """Reply to a request for a chat completion, or fail."""
-        server, model = self.server, body["model"]
-        _, user = (message["content"] for message in body["messages"])
+        server = self.server
+        user = body["messages"][-1]["content"]
         content = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        name = read_prompt(user)[0]
+        name, slots = read_prompt(user)
         with server.lock:
-            attempt = server.asked[content]
+            chance = random.Random(f"{content} {server.asked[content]}").random()
+            is_busy = chance < server.shares["busy"]
+            is_dropped = not is_busy and chance < server.shares["busy"] + server.shares["drop"]
             server.asked[content] += 1
-            failure = self._failure(random.Random(f"{content} {attempt}").random())
-            server.log(request=content, prompt=name, model=model, failure=failure)
-            if not failure:
-                number = server.answered[content]
-                server.answered[content] += 1
-        if failure == "429":
+            server.log(request=content, prompt=name)
+            number = server.answered[content]
+            server.answered[content] += not is_busy and not is_dropped
+        if is_busy:
             self.reply(429, {"error": {"message": "Slow down"}}, Retry_After="0.05")
-        elif failure == "drop":
+        elif is_dropped:
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
         else:
-            text = server.model.reply(user, random.Random(f"{content} draw {number}"))
+            model = PlayedModel(server.shares, random.Random(f"{content} draw {number}"))
+            text = model.reply(name, slots)
             with server.lock:
-                server.log(answered=content, number=number, text=text)
+                server.log(answered=content)
             self.complete(text, len(user.split()))
-
-    def _failure(self, chance: float) -> str:
-        options = self.server.options
-        if chance < options.busy:
-            return "429"
-        return "drop" if chance < options.busy + options.drop else ""
 
 
 def main() -> None:
     """Serve until the process is killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, required=True)
-    shares = {
-        "wrong": "labels that are wrong",
-        "malformed": "replies that are not the JSON that was asked for",
-        "invented": "replies with an entity, or a quotation, that does not occur",
-        "careless": "alterations that change another line, too",
-        "busy": "requests that are answered with 429",
-        "drop": "requests whose connection breaks",
-    }
-    for name, what in shares.items():
+    for name, what in SHARES.items():
         parser.add_argument(f"--{name}", type=float, default=0.0, help=f"share of {what}")
-    Server(parser.parse_args()).run("/v1")
+    Server(**vars(parser.parse_args())).run("/v1")
 
 
 if __name__ == "__main__":

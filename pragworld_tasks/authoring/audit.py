@@ -136,15 +136,15 @@ def _classes(documents: Sequence[Document]) -> dict[str, dict[str, list[Document
         **BREAKDOWNS,
         "effect": (lambda document: document.effect, ("flip", "invariant")),
     }
-    return {
+    classes = {
         breakdown: {
             name: members
             for name in names
             if (members := [document for document in documents if class_of(document) == name])
         }
         for breakdown, (class_of, names) in breakdowns.items()
-        if documents
     }
+    return {breakdown: members for breakdown, members in classes.items() if members}
 
 
 def _balance(breakdown: str, classes: dict[str, list[Document]]) -> str:

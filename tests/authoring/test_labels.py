@@ -25,7 +25,6 @@ from pragworld_tasks.authoring.labels import (
     labelled_groups,
     panel_label,
     poll,
-    proposal,
     votes_needed,
 )
 from pragworld_tasks.authoring.pipeline import unvoted
@@ -77,12 +76,8 @@ def chances(
 ) -> tuple[Fraction, Fraction]:
     """Return the exact shares of right labels among the settled ones, and of what goes to review.
 
-    Every pattern of errors of the honest members is weighted by its probability; half of the
-    documents are to be answered yes.
-
-    Args:
-        honest: the number of honest members, who err independently.
-        others: returns the votes of the others from those of the honest ones.
+    Every pattern of errors of the honest members, who err independently, is weighted by its
+    probability; half of the documents are to be answered yes.
     """
     right = wrong = Fraction(0)
     truths: tuple[VoteAnswer, VoteAnswer] = ("yes", "no")
@@ -176,25 +171,11 @@ def test_a_given_label_that_the_panel_contradicts_goes_to_review() -> None:
     assert labelled_groups(labelled) == {2}
 
 
-@pytest.mark.parametrize(
-    ("answers", "proposed"),
-    [
-        (("yes", "yes", "no"), "yes"),
-        (("yes", "no"), None),
-        ((None, "no", "no", "undetermined"), "no"),
-        (("undetermined", "undetermined", "no"), "undetermined"),
-        ((None, None), None),
-    ],
-)
-def test_the_panel_proposes_what_most_votes_say(answers: Answers, proposed: str | None) -> None:
-    assert proposal(voted(answers)) == proposed
-
-
 # Quotes --------------------------------------------------------------------------------------------
 
 CONTEXT = (
     "Alice: Where\u2019s the tea, Bob?\n"
-    "Bob: Noah said: \u201cIt is in the hall\u201d\u2026 I think.\n"
+    "Bob: Ren\u00e9e said: \u201cIt is in the hall\u201d\u2026 I think.\n"
     "Alice: Sure?\n"
     "12: Person 1: No."
 )
@@ -206,7 +187,7 @@ MISSING = "the quoted utterance does not occur in the conversation"
     [
         ("Where's the tea, Bob?", ""),
         ("alice:  WHERE'S   the tea bob", ""),
-        ("Alice: Sure", ""),
+        ("Ren\u00e9e said", ""),
         ('"It is in the hall"', ""),
         ("the hall\u201d... I think.", ""),
         ("It is in the hall\u2014I think", ""),
@@ -216,22 +197,17 @@ MISSING = "the quoted utterance does not occur in the conversation"
         ("t is in the hal", MISSING),
         ("It is not in the hall", MISSING),
         ("Bob: Sure?", MISSING),  # somebody else said that
-        ("tea, Bob? Noah said", MISSING),  # of two utterances in one line
+        ("tea, Bob? Ren\u00e9e said", MISSING),  # of two utterances in one line
         ("Alice: Sure?\nPerson 1: Yes.", MISSING),
         ("", "it answers no and quotes nothing"),
         (" \u2014 ", "it answers no and quotes nothing"),
     ],
 )
-def test_a_quote_has_to_occur(quote: str, problem: str) -> None:
-    assert find_quote_problem("no", quote, CONTEXT) == problem
-    assert find_quote_problem("undetermined", quote, CONTEXT) in ("", MISSING)
-
-
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
-def test_an_accent_may_be_a_character_of_its_own(form: Any) -> None:
-    context = unicodedata.normalize("NFD", "Ren\u00e9e: The caf\u00e9\u2014and the ma\u00eetre.")
-    quote = unicodedata.normalize(form, "The caf\u00e9 and the ma\u00eetre")
-    assert not find_quote_problem("yes", quote, context)
+def test_a_quote_has_to_occur(quote: str, problem: str, form: Any) -> None:
+    context = unicodedata.normalize(form, CONTEXT)  # an accent may be a character of its own
+    assert find_quote_problem("no", quote, context) == problem
+    assert find_quote_problem("undetermined", quote, context) in ("", MISSING)
 
 
 def test_each_member_votes_or_abstains_with_the_reason() -> None:

