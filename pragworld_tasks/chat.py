@@ -10,13 +10,13 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,6 +46,7 @@ class Request:
     Attributes:
         label: For people who read a journal, such as `translation 17 to Polish`.
         draw: Tells apart equal requests that are to be answered separately.
+        response_format: As the OpenAI library takes it; `Connection.ask_structured` sets it.
     """
 
     label: str
@@ -54,6 +55,7 @@ class Request:
     user: str
     temperature: float
     draw: int = 0
+    response_format: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> str:
@@ -64,12 +66,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model on a server.
-
-    Attributes:
-        concurrency: The most requests in flight at a time.
-        timeout: Seconds of silence after which a request is retried.
-    """
+    """A model on a server; after `timeout` seconds of silence, a request is sent again."""
 
     url: str
     model: str
@@ -77,8 +74,7 @@ class Endpoint:
     timeout: float = 60.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in self.url:
+        if not re.fullmatch(r"https?://[^/@]+(/[^@]*)?", self.url):
             raise InputError(
                 f"base URL {self.url.rpartition('@')[2]}: must look like http://host:8000/v1, "
                 "without a user name"
@@ -117,20 +113,20 @@ class Connection:
     """A connection to an endpoint, as `connect` opens it."""
 
     def __init__(
-        self, endpoint: Endpoint, client: "AsyncOpenAI", journal: Journal[tuple[str, str]] | None
+        self, endpoint: Endpoint, client: "AsyncOpenAI", journal: Journal[tuple[str, str]]
     ) -> None:
         self.endpoint = endpoint
         self.usage = Usage()
         self._client = client
         self._journal = journal
-        self._replies = dict(journal.records if journal else ())
+        self._replies = dict(journal.records)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._failures = 0  # in a row
         self._dead: InputError | None = None
         self._not_accepted: defaultdict[str, set[str]] = defaultdict(set)  # options, by model
 
-    async def ask(self, request: Request, response_format: dict[str, Any] | None = None) -> str:
+    async def ask(self, request: Request) -> str:
         """Return the text of the reply, without reasoning; never empty.
 
         A known reply is not asked for again, and equal requests wait for the first one's reply.
@@ -145,9 +141,8 @@ class Connection:
                 self.usage.reused += 1
                 return self._replies[key]
             async with self._slots:
-                text = await self._send(request, response_format)
-            if self._journal:
-                self._journal.append({"key": key, "request": request.label, "answer": text})
+                text = await self._send(request)
+            self._journal.append({"key": key, "request": request.label, "answer": text})
             self._replies[key] = text
             return text
 
@@ -162,15 +157,16 @@ class Connection:
             "Reply with one JSON object that fits this JSON schema, and nothing else:\n"
             + json.dumps(schema["schema"], ensure_ascii=False)
         )
-        request = replace(request, system=f"{request.system}\n\n{instruction}")
-        text = await self.ask(request, {"type": "json_schema", "json_schema": schema})
+        system = f"{request.system}\n\n{instruction}"
+        response_format = {"type": "json_schema", "json_schema": schema}
+        text = await self.ask(replace(request, system=system, response_format=response_format))
         try:  # models like to put words or a fence around the object
             return form.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
         except ValidationError as error:
             problem = f"the reply is malformed ({self._shown(first_problem(error))})"
             raise UnansweredError(problem, text) from None
 
-    async def _send(self, request: Request, response_format: dict[str, Any] | None) -> str:
+    async def _send(self, request: Request) -> str:
         """Send a request and return the text of the reply."""
         import openai
 
@@ -178,7 +174,7 @@ class Connection:
             raise self._dead
         known = len(self._replies)
         try:
-            completion = await self._complete(request, response_format)
+            completion = await self._complete(request)
             if not getattr(completion, "choices", None):  # an error or a web page, with status 200
                 raise ValueError(f"no completion: {completion}")
         except (openai.OpenAIError, ValueError) as error:
@@ -196,16 +192,14 @@ class Connection:
         problem = self._shown(f"the reply is empty, cut off or refused ({reason})")
         raise UnansweredError(problem, text)
 
-    async def _complete(
-        self, request: Request, response_format: dict[str, Any] | None
-    ) -> "ChatCompletion":
+    async def _complete(self, request: Request) -> "ChatCompletion":
         """Send a request, without the options that its model turns out not to accept."""
         import openai
 
         left_out = self._not_accepted[request.model]
         options: dict[str, Any] = {"temperature": request.temperature}
-        if response_format:
-            options["response_format"] = response_format
+        if request.response_format:
+            options["response_format"] = request.response_format
         options = {name: options[name] for name in options.keys() - left_out}
         try:
             completion: ChatCompletion = await self._client.chat.completions.create(
@@ -221,29 +215,21 @@ class Connection:
             refused = {name for name in options if any(word in said for word in _OPTIONS[name])}
             if not refused:
                 raise
-            if not refused <= left_out:  # another request may have found out
-                names = " and ".join(sorted(refused))
-                logger.warning("%s doesn't accept %s, so none is sent", request.model, names)
-                left_out |= refused
-            return await self._complete(request, response_format)
+            for name in refused - left_out:  # another request may have found out
+                logger.warning("%s doesn't accept %s, so none is sent", request.model, name)
+            left_out |= refused
+            return await self._complete(request)
         return completion
 
     def _failure(self, error: Exception, known: int) -> UnansweredError | InputError:
-        """Return what to raise for a request without a response; the endpoint may be dead.
-
-        Args:
-            error: The library's error.
-            known: How many replies were known when the request was sent.
-        """
-        import openai
-
+        """Return what to raise for a request that was sent when so many replies were known."""
         problem = self._shown(f"{type(error).__name__}: {error} {error.__cause__ or ''}")
         status = getattr(error, "status_code", None)
         if status in _REFUSED:
             return UnansweredError(problem)
         # Failing takes longest. What others were sent meanwhile shows that the endpoint lives.
         self._failures += len(self._replies) == known
-        is_unreached = type(error) is openai.APIConnectionError and not self.usage.answered
+        is_unreached = type(error).__name__ == "APIConnectionError" and not self.usage.answered
         if status not in _DEAD and not is_unreached:
             if self._failures < FAILURES_IN_A_ROW:
                 return UnansweredError(problem)
@@ -262,14 +248,11 @@ class Connection:
 
 @contextlib.asynccontextmanager
 async def connect(
-    endpoint: Endpoint, journal: Path | None, settings: Mapping[str, Any]
+    endpoint: Endpoint, journal: Path, settings: Mapping[str, Any]
 ) -> AsyncIterator[Connection]:
     """Open a connection to an endpoint, within one event loop.
 
-    Args:
-        endpoint: The model and its server.
-        journal: File of replies, to resume from and to append to; None keeps them in memory.
-        settings: What the requests depend on, as JSON values. A journal of others is refused.
+    Replies are kept in the journal, which refuses other settings than it was begun with.
     """
     try:
         import openai
@@ -287,15 +270,13 @@ async def connect(
         timeout=endpoint.timeout,
         max_retries=RETRIES,
     )
-    opened: contextlib.AbstractContextManager[Journal[tuple[str, str]] | None]
-    opened = contextlib.nullcontext()
-    if journal:
-        opened = open_journal(
-            journal, settings, lambda record: (record["key"], record["answer"]), lock=True
-        )
-    with opened as kept:
+    with open_journal(journal, settings, _read_record, lock=True) as kept:
         async with client:
             yield Connection(endpoint, client, kept)
+
+
+def _read_record(record: Mapping[str, str]) -> tuple[str, str]:
+    return record["key"], record["answer"]
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:

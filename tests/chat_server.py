@@ -58,7 +58,6 @@ class ChatServer(LocalServer):
         bodies: The requests, in the order in which they came in.
         times: When they came in.
         keys: Their keys.
-        path: A part of the URL that does not belong there.
     """
 
     def __init__(
@@ -82,12 +81,11 @@ class ChatServer(LocalServer):
         self.bodies: list[Body] = []
         self.times: list[float] = []
         self.keys: list[str] = []
-        self.path = ""
 
     @property
     def url(self) -> str:
         """The base URL."""
-        return f"http://127.0.0.1:{self.server_port}/v1{self.path}"
+        return f"http://127.0.0.1:{self.server_port}/v1"
 
     @contextlib.contextmanager
     def running(self) -> Iterator["ChatServer"]:
@@ -115,8 +113,6 @@ class ChatHandler(JsonHandler):
         server.keys.append(key := self.headers["Authorization"].removeprefix("Bearer "))
         if server.key and key != server.key:
             self.reply(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
-        elif self.path != "/v1/chat/completions":
-            self.send(404, b"<!DOCTYPE html><p>Not here</p>", "text/html")
         elif refusal := server.refuses(body):
             self.reply(400, refusal)
         elif failure == "hang":

@@ -48,10 +48,7 @@ def read_extracted(reply: str) -> float | None:
 
 
 def extract(
-    endpoint: Endpoint,
-    question: OpenQuestion,
-    responses: Sequence[str],
-    journal: Path | None = None,
+    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path
 ) -> list[float | None]:
     """Return the value of each response, as the endpoint's model reads it at temperature 0.
 
@@ -82,7 +79,7 @@ def extract(
 
 
 async def _extract(
-    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path | None
+    endpoint: Endpoint, question: OpenQuestion, responses: Sequence[str], journal: Path
 ) -> tuple[list[float | None], list[str]]:
     """Return the value of each response, and why there is none where a reply cannot be used."""
     from tqdm import tqdm

@@ -120,7 +120,7 @@ def test_a_run_and_its_resumption(
 
 def test_what_translator_and_judge_are_asked(tmp_path: Path) -> None:
     with ChatServer(play).running() as server:
-        gather(server, MIAMI.prompt, 1)
+        gather(server, tmp_path / "journal", 1)
         first, second, third, judge = server.bodies
     languages = [*language_chain(0), "English"]
     for body, language in zip((first, second, third), languages, strict=True):
@@ -195,12 +195,12 @@ def test_a_chain_goes_through_two_languages_one_of_them_distant() -> None:
     ]
 
 
-def gather(server: ChatServer, prompt: str, wanted: int) -> tuple[list[Paraphrase], Counter[str]]:
+def gather(server: ChatServer, journal: Path, wanted: int) -> tuple[list[Paraphrase], Counter[str]]:
     """Gather candidates at a server."""
 
     async def work() -> tuple[list[Paraphrase], Counter[str]]:
-        async with connect(Endpoint(server.url, "small"), None, {}) as connection:
-            return await gather_candidates(connection, prompt, "large", wanted)
+        async with connect(Endpoint(server.url, "small"), journal, {}) as connection:
+            return await gather_candidates(connection, MIAMI.prompt, "large", wanted)
 
     return run_async(work())
 
@@ -375,15 +375,20 @@ def test_extraction(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
             extract(Endpoint(server.url, "large"), MIAMI, RESPONSES, journal)
     # If all replies are known, no server is needed.
     assert extract(endpoint, MIAMI, RESPONSES, journal) == VALUES
-    assert extract(endpoint, MIAMI, []) == []
+    assert extract(endpoint, MIAMI, [], journal) == []
 
 
-def test_an_extraction_without_any_value() -> None:
+def test_an_extraction_without_any_value(tmp_path: Path) -> None:
     with (
         ChatServer(play, dict.fromkeys(range(9), "400")).running() as server,
         pytest.raises(InputError, match=r"/v1: no reply can be used, the last one because .*Oops"),
     ):
-        extract(Endpoint(server.url, "m"), MIAMI, [f"=> {number}" for number in range(9)])
+        extract(
+            Endpoint(server.url, "m"),
+            MIAMI,
+            [f"=> {number}" for number in range(9)],
+            tmp_path / "journal",
+        )
 
 
 # Checking -----------------------------------------------------------------------------------------
