@@ -16,7 +16,7 @@ LAYERS, PATCHING, TOKENS = "pragworld-layers", "pragworld-patching", "pragworld-
 WRITERS = {  # the commands that write the files of each schema
     LAYERS: "pragworld-interp ablate",
     PATCHING: "pragworld-interp patch",
-    TOKENS: "pragworld-interp trace",
+    TOKENS: "pragworld-interp patch --row",
 }
 VERSION = 3
 DIGITS = 6  # of the probabilities in a file

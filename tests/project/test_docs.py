@@ -277,7 +277,8 @@ def helps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     while waiting:
         command = waiting.pop()
         texts[command] = shell.run(f"{command} --help", command, COLUMNS="200")
-        found = re.findall(r"^ {4}([a-z-]+)(?:  |$)", texts[command], re.MULTILINE)
+        indents = "{2}|^ {4}" if command in MAINS else "{4}"  # argparse's, or those of our lists
+        found = re.findall(rf"(?:^ {indents})([a-z][a-z-]+)(?:  |$)", texts[command], re.MULTILINE)
         found += re.findall(rf"^ +{command} ([a-z-]+)  ", texts[command], re.MULTILINE)
         waiting += [f"{command} {name}" for name in dict.fromkeys(found)]
     return texts
@@ -285,7 +286,7 @@ def helps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_every_command_is_described(helps: dict[str, str]) -> None:
     pages = "\n".join(page.read_text() for page in PAGES)
-    assert {"pragworld-tasks data fetch", "pragworld-train"} <= set(helps)
+    assert {"pragworld-tasks score", "pragworld-interp patch", "pragworld-train"} <= set(helps)
     assert [command for command in helps if command not in pages] == []
 
 
@@ -293,7 +294,7 @@ def test_options_exist(helps: dict[str, str], shell: Shell) -> None:
     more = [shell.run(name, name) for name in ("lm_eval run --help", "pragworld-train --help-all")]
     known = set(re.findall(r"--[a-z][\w-]*", "\n".join([*helps.values(), *more])))
     known |= {"--nproc_per_node", "--config_file"}  # torchrun's and accelerate's
-    known |= {"--array", "--requeue"}  # sbatch's
+    known |= {"--array", "--requeue", "--dry-run"}  # of sbatch and hf jobs
     known |= {"--generation-config", "--host", "--no-enable-prefix-caching"}  # vllm's
     for page in PAGES:
         for code in _INLINE_CODE.findall(prose(page)):
