@@ -25,7 +25,7 @@ from pragworld_tasks.sensitivity.components import (
 )
 from pragworld_tasks.text import null_if_nan
 
-DRAWS = 500  # as many as in the paper
+REDRAWS = 500  # as many as in the paper
 PERMUTATIONS = 1_000
 
 # JSON has no NaN: undefined numbers are null in files.
@@ -94,7 +94,7 @@ class Decomposition(Shares, frozen=True):
 # Draws --------------------------------------------------------------------------------------------
 
 
-def redraw_responses(responses: Responses, draws: int = DRAWS, seed: int = 0) -> Cells:
+def redraw_responses(responses: Responses, draws: int = REDRAWS, seed: int = 0) -> Cells:
     """Resample the responses to each prompt, as in the paper: [draws, paraphrases, intents]."""
     generator = np.random.default_rng(seed)
     mean = np.empty((draws, responses.count.size))
@@ -117,7 +117,7 @@ def redraw_responses(responses: Responses, draws: int = DRAWS, seed: int = 0) ->
     )
 
 
-def redraw_paraphrases(responses: Responses, draws: int = DRAWS, seed: int = 0) -> Cells:
+def redraw_paraphrases(responses: Responses, draws: int = REDRAWS, seed: int = 0) -> Cells:
     """Resample the paraphrases, each with all its responses: [draws, paraphrases, intents].
 
     The paraphrases are a sample of possible wordings. The chance in a prompt's responses shows
@@ -170,7 +170,7 @@ def decompose(
     values: Sequence[float | None],
     intents: Sequence[int | str],
     paraphrases: Sequence[int | str],
-    draws: int = DRAWS,
+    draws: int = REDRAWS,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> Decomposition:
@@ -209,7 +209,7 @@ def decompose(
 
 
 def decompose_responses(
-    responses: Responses, draws: int = DRAWS, permutations: int = PERMUTATIONS, seed: int = 0
+    responses: Responses, draws: int = REDRAWS, permutations: int = PERMUTATIONS, seed: int = 0
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
     undefined = _undefined(responses)

@@ -17,7 +17,7 @@ from pragworld_tasks.evaluation.metrics import LEVEL
 from pragworld_tasks.files import read_json
 from pragworld_tasks.sensitivity.components import NAMES, Scale, rescale
 from pragworld_tasks.sensitivity.decomposition import (
-    DRAWS,
+    REDRAWS,
     UNDEFINED,
     Decomposition,
     Estimate,
@@ -177,7 +177,7 @@ class SensitivityReport(BaseModel):
 def decompose_samples(
     samples: Sequence[ModelSamples],
     scale: Scale = "raw",
-    draws: int = DRAWS,
+    draws: int = REDRAWS,
     seed: int = 0,
     agreements: Mapping[Path, ReaderAgreement] | None = None,
 ) -> SensitivityReport:
