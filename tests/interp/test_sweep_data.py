@@ -1,11 +1,13 @@
 """The layers that a user chooses, and what is refused."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+from layer_reports import make_documents
 
-from pragworld_interp.sweep_data import choose_targets, parse_layers
+from pragworld_interp.sweep_data import choose_targets, fingerprint, parse_layers
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.layers.settings import Target
 
@@ -29,3 +31,28 @@ def test_what_is_no_layer_is_named(layers: Any) -> None:
 def test_texts_that_do_not_name_layers(text: str) -> None:
     with pytest.raises(InputError, match="must be numbers"):
         parse_layers(text)
+
+
+def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
+    documents = make_documents([2, 2])
+    prompts = ["a", "b", "c", "d"]
+    found = {
+        fingerprint(documents, prompts),
+        fingerprint(documents, ["a", "b", "c", "e"]),
+        fingerprint(documents, ["ab", "", "c", "d"]),
+        fingerprint(documents[:3], prompts[:3]),
+        *(
+            fingerprint([*documents[:3], dataclasses.replace(documents[3], **change)], prompts)
+            for change in (
+                {"row": 9},
+                {"group": 9},
+                {"alteration": "other"},
+                {"effect": "other"},
+                {"answer": "other"},
+                {"split": "synthetic"},
+            )
+        ),
+    }
+    assert len(found) == 10
+    assert fingerprint(documents, prompts) == fingerprint(make_documents([2, 2]), prompts)
+    assert all(len(one) == 64 for one in found)

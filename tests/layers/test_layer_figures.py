@@ -2,8 +2,6 @@
 
 import dataclasses
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -161,16 +159,9 @@ def test_accuracy_by_layer() -> None:
         f"always the most frequent answer: {constant:.2f} %",
         "95% band of all differences",
     }
-    assert {line.get_color() for line in top.lines if len(np.asarray(line.get_xdata())) > 2}
-
-
-@pytest.mark.parametrize(("labels", "count"), [((" A", " B"), 2), ((" A", " B", " C"), 1)])
-def test_what_one_answer_reaches_is_shown_if_it_is_known(
-    labels: tuple[str, ...], count: int
-) -> None:
-    report = MODELS["small"]
-    report = dataclasses.replace(report, model=dataclasses.replace(report.model, labels=labels))
-    assert len(levels(accuracy_figure({"m": report}).axes[0])) == count
+    three = dataclasses.replace(MODELS["small"].model, labels=(" A", " B", " C"))
+    report = dataclasses.replace(MODELS["small"], model=three)
+    assert len(levels(accuracy_figure({"m": report}).axes[0])) == 1  # which labels is unknown
 
 
 def test_a_collapsed_layer_leaves_the_others_apart() -> None:
@@ -230,16 +221,6 @@ def test_many_models_are_rows_of_a_heat_map() -> None:
         assert all(edges[n] <= depth <= edges[n + 1] for n, depth in enumerate(depths))
     title = str(figure.get_suptitle())
     assert "models of 1, 6, 8, 9, 12 and 15 layers, aligned by relative depth" in title
-
-
-def test_layers_are_numbered_if_models_have_as_many() -> None:
-    report = MODELS["small"]
-    figure = accuracy_figure({str(number): report for number in range(8)})
-    (axes,) = panels_of(figure)
-    edges, _ = cells(axes)[f"7, {report.plain.accuracy.percent:.2f} %"]
-    assert edges == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
-    assert axes.get_xticks().tolist() == list(range(6))
-    assert "relative depth" not in f"{figure.get_suptitle()} {axes.get_xlabel()}"
 
 
 def test_chosen_layers_stand_side_by_side_and_heads_below_each_other() -> None:
@@ -335,15 +316,3 @@ def test_figures_are_pickled_and_files_are_the_same_each_time(name: str, tmp_pat
     first, second = (path.read_bytes() for path in sorted(tmp_path.iterdir()))
     assert first == second
     assert first.startswith(b"<?xml")
-
-
-def test_matplotlib_is_imported_only_to_draw() -> None:
-    code = """
-import sys
-import pragworld_tasks.layers.comparison, pragworld_tasks.layers.token_report
-print({"matplotlib", "torch"} & set(sys.modules))
-"""
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert output.stdout == "set()\n"

@@ -16,7 +16,7 @@ from layer_reports import QUICK, make_documents, make_report, random_report, to_
 from pydantic import TypeAdapter
 from scipy.stats import binomtest, ttest_1samp
 
-from pragworld_interp.sweep_data import build_report, fingerprint
+from pragworld_interp.sweep_data import build_report
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
@@ -98,17 +98,6 @@ def test_metrics_against_a_plain_loop(sweep: Sweep) -> None:
         )
 
 
-def test_the_test_of_single_documents_is_mcnemars() -> None:
-    documents = make_documents([1] * 60)
-    yes = np.random.default_rng(3).random((60, 5))
-    gold = np.array([document.answer == "yes" for document in documents])[:, None]
-    correct = np.where(gold, yes > 0.5, yes < 0.5)
-    for number, layer in enumerate(make_report(documents, yes).layers, start=1):
-        lost = int((correct[:, 0] & ~correct[:, number]).sum())
-        won = int((~correct[:, 0] & correct[:, number]).sum())
-        assert layer.p == pytest.approx(binomtest(lost, lost + won).pvalue)
-
-
 def test_intervals_are_those_of_the_paired_bootstrap_over_groups() -> None:
     documents = make_documents([3, 6, 2, 4, 5] * 8)
     yes = np.random.default_rng(1).random((len(documents), 3))
@@ -151,8 +140,7 @@ def test_classes_of_few_groups_have_no_intervals(groups: int) -> None:
 
 
 def test_one_group_has_no_intervals() -> None:
-    documents = make_documents([8])
-    report = make_report(documents, np.random.default_rng(0).random((8, 3)))
+    report = make_report(make_documents([8]), np.random.default_rng(0).random((8, 3)))
     for layer in report.layers:
         assert layer.robust_accuracy
         for outcome in (layer.accuracy, layer.robust_accuracy):
@@ -160,9 +148,7 @@ def test_one_group_has_no_intervals() -> None:
             assert np.isnan(outcome.band).all()
             assert not np.isnan([outcome.share.percent, outcome.difference.points]).any()
     assert np.isnan(report.plain.accuracy.interval).all()
-    rows = [line.split("|") for line in report.to_text().splitlines() if line.startswith("|")]
-    column = [cell.strip() for cell in rows[0]].index("95% interval")
-    assert [row[column].strip() for row in rows[2:4]] == ["-", "-"]
+    assert " | - " in re.sub(" +", " ", report.to_text())
     assert len(accuracy_figure({"model": report}).axes) > 1
 
 
@@ -225,13 +211,6 @@ def test_rounding_makes_no_tie_and_a_tie_is_wrong() -> None:
     assert report.plain.accuracy.right == 8
     assert [layer.accuracy.share.right for layer in report.layers] == [0]
     assert {value for one in report.documents for value in one.gold[:1]} <= {0.499999, 0.500001}
-
-
-def test_groups_left_out_of_a_split_change_nothing() -> None:
-    documents = make_documents([3] * 12)
-    yes = np.random.default_rng(2).random((36, 4))
-    apart = [dataclasses.replace(document, group=7 * document.group + 3) for document in documents]
-    assert repr(make_report(apart, yes).layers) == repr(make_report(documents, yes).layers)
 
 
 def test_a_split_without_alterations_has_no_robust_accuracy() -> None:
@@ -325,32 +304,7 @@ def test_log_odds_see_what_no_answer_shows() -> None:
     assert 0 < saturated.log_odds < 20  # a probability of 1 has no infinite log-odds
 
 
-# Identities ---------------------------------------------------------------------------------------
-
-
-def test_a_fingerprint_is_of_everything_in_the_prompts() -> None:
-    documents = make_documents([2, 2])
-    prompts = ["a", "b", "c", "d"]
-    found = {
-        fingerprint(documents, prompts),
-        fingerprint(documents, ["a", "b", "c", "e"]),
-        fingerprint(documents, ["ab", "", "c", "d"]),
-        fingerprint(documents[:3], prompts[:3]),
-        *(
-            fingerprint([*documents[:3], dataclasses.replace(documents[3], **change)], prompts)
-            for change in (
-                {"row": 9},
-                {"group": 9},
-                {"alteration": "other"},
-                {"effect": "other"},
-                {"answer": "other"},
-                {"split": "synthetic"},
-            )
-        ),
-    }
-    assert len(found) == 10
-    assert fingerprint(documents, prompts) == fingerprint(make_documents([2, 2]), prompts)
-    assert all(len(one) == 64 for one in found)
+# Files --------------------------------------------------------------------------------------------
 
 
 def test_titles_are_short_and_differ() -> None:
@@ -359,9 +313,6 @@ def test_titles_are_short_and_differ() -> None:
     models = [make_report(documents, yes, name, adapter).model for name, adapter in names]
     models.append(dataclasses.replace(models[0], quantization="4bit"))
     assert model_titles(models) == ["model", "model (2)", "model + ula", "other", "model + 4bit"]
-
-
-# The file -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -414,24 +365,14 @@ def changed(content: dict[str, Any], *place: str | int, value: Any) -> dict[str,
     return content
 
 
-def content_of(report: LayerReport, path: Path) -> dict[str, Any]:
-    """Return the content of the file of a report."""
-    report.write(path, overwrite=True)
-    content: dict[str, Any] = json.loads(path.read_text())
-    return content
-
-
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
         (("model",), ..., "model: Field required"),
         (("model", "labels"), ["a"], "model.labels: Tuple should have at least 2 items"),
-        (("model", "layers"), "many", "model.layers: Input should be a valid integer"),
-        (("data", "split"), "x", "data.split: Input should be 'manual'"),
         (("targets",), [], "targets: Tuple should have at least 1 item"),
         (("intervention", "module"), "mlps", "intervention.module: Input should be 'mlp', 'atten"),
         (("settings", "level"), 95, "settings.level: Input should be less than or equal to 0.999"),
-        (("documents", 3, "gold", 0), "x", "documents.3.gold.0: Input should be a valid number"),
         (("documents", 3, "gold", 0), 2, "documents.3.gold.0: Input should be less than or equal"),
         (("documents", 3, "gold"), [0.5], "row 3 has 1 probabilities, not 4"),
     ],
@@ -440,42 +381,37 @@ def test_files_that_are_refused(
     place: tuple[Any, ...], value: Any, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "layers.json"
-    path.write_text(json.dumps(changed(content_of(random_report(3), path), *place, value=value)))
+    random_report(3).write(path)
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), *place, value=value)))
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")) as refused:
         read_layers(path)
     assert "\n" not in str(refused.value)
 
 
-def test_reports_of_other_versions_and_commands_name_the_command_that_helps(tmp_path: Path) -> None:
-    layers, patching = EXAMPLES / "layers.json", EXAMPLES / "patching.json"
-    path = tmp_path / "old.json"
-    for own, read, command in ((layers, read_layers, "ablate"), (patching, read_patching, "patch")):
-        path.write_text(own.read_text().replace('"version": 3', '"version": 2'))
-        with pytest.raises(
-            InputError,
-            match=f"this pragworld reads version 3; make it anew with `pragworld-interp {command}`",
-        ):
-            read(path)
-        other = {layers: patching, patching: layers}[own]
-        with pytest.raises(
-            InputError, match=f"; give a file that `pragworld-interp {command}` wrote"
-        ):
-            read(other)
-    for text, message in (("{", "give a file that"), ("<!doctype html>", "a web page")):
-        path.write_text(text)
-        with pytest.raises(InputError, match=message):
-            read_layers(path)
-    with pytest.raises(InputError, match=r"nowhere\.json: No such file"):
-        read_layers(tmp_path / "nowhere.json")
+@pytest.mark.parametrize(
+    ("name", "read", "other"),
+    [("layers", read_layers, "patching"), ("patching", read_patching, "layers")],
+)
+def test_reports_of_other_versions_and_commands_name_the_command_that_helps(
+    name: str, read: Any, other: str, tmp_path: Path
+) -> None:
+    command = f"`pragworld-interp {'ablate' if name == 'layers' else 'patch'}`"
+    path, text = tmp_path / "old.json", (EXAMPLES / f"{name}.json").read_text()
+    path.write_text(text.replace('"version": 3', '"version": 2'))
+    with pytest.raises(InputError, match=f"reads version 3; make it anew with {command}"):
+        read(path)
+    with pytest.raises(InputError, match=f"; give a file that {command} wrote"):
+        read(EXAMPLES / f"{other}.json")
+    path.write_text("{")
+    with pytest.raises(InputError, match=f"{path}: give a file that {command} wrote"):
+        read(path)
 
 
-def test_pairs_without_a_layer_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "patching.json"
-    path.write_text(
-        (EXAMPLES / "patching.json").read_text().replace('"patched": [', '"patched": [0.5, ', 1)
-    )
+def test_pairs_with_another_number_of_layers_are_refused(tmp_path: Path) -> None:
+    text = (EXAMPLES / "patching.json").read_text().replace('"patched": [', '"patched": [0.5, ', 1)
+    (tmp_path / "patching.json").write_text(text)
     with pytest.raises(InputError, match="row 1 has 6 layers, not 5; write the file again"):
-        read_patching(path)
+        read_patching(tmp_path / "patching.json")
 
 
 SMALL = json.loads(
