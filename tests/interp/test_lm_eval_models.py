@@ -283,7 +283,7 @@ def test_a_model_in_memory_is_ablated_in_lm_eval_alone() -> None:
         ({"ablate": "mlp:2-1"}, "ablate=mlp:2-1: must name"),
         ({"ablate": "mlp:0", "1": ""}, "lm_eval divided it at a comma; write ablate=mlp:[0,1]"),
         ({"ablate": "mlp:3"}, "layer 3 does not exist; the model has layers 0 to 2"),
-        ({"layers": str(EXAMPLES / "layers.json"), "role": "bad"}, "'bad' does not exist; choose"),
+        ({"layers": str(EXAMPLES / "layers.json"), "role": "bad"}, "role='bad': must be one of"),
         (
             {"layers": str(EXAMPLES / "layers.json"), "by": "evidence", "role": "useful"},
             "layers.json: no layer is useful by evidence; choose another role=, or by=",
