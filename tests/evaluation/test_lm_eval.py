@@ -127,14 +127,6 @@ def test_metrics_without_documents_are_not_available(lm_eval: LmEval, tmp_path: 
     assert re.search(r"robust_acc *\|↑ *\|N/A *\|± *\| *N/A", evaluation.stdout)
 
 
-def test_few_shot_examples_are_refused(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None:
-    evaluation = lm_eval(*model_arguments, "--tasks", "pragworld_manual", "--num_fewshot", "2")
-    assert evaluation.returncode == 1
-    assert "Traceback" not in evaluation.log
-    last = evaluation.log.splitlines()[-1]
-    assert last == "--num_fewshot 2: the pragworld tasks are zero-shot; leave the option out"
-
-
 def test_data_that_cannot_be_had_is_one_line(
     lm_eval: LmEval, model_arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
