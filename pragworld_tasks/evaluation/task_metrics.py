@@ -31,7 +31,6 @@ from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, rea
 from pragworld_tasks.evaluation.metrics import Tally, robust_tally, tallies, tally
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
 
-LACKS_DOCUMENTS = "groups lack documents"  # of a warning that concerns whole runs only
 PUBLISHED = ("robust_acc", "original_acc", "altered_acc")  # the released grouping changes them
 
 # Accuracy in generated entity tracking, by the number of turns since the question's subject.
@@ -212,8 +211,8 @@ def robust_share(items: Sequence[InGroup]) -> float | NotAvailable:
     if whole_groups < groups:
         warning_once(
             logger,
-            f"robust accuracy: {groups - whole_groups} of {groups} {LACKS_DOCUMENTS} (--limit or "
-            f"--samples) and do not count; {whole_groups} are complete",
+            f"robust accuracy: {groups - whole_groups} of {groups} groups lack documents (--limit "
+            f"or --samples) and do not count; {whole_groups} are complete",
         )
     return shown_value(_robust_tally(whole).share)
 
