@@ -290,3 +290,24 @@ def test_sums_of_signs_against_all_signs(sizes: list[int]) -> None:
     for signs in itertools.product((1, -1), repeat=len(sizes)):
         expected[reach + sum(map(operator.mul, signs, sizes))] += 0.5 ** len(sizes)
     np.testing.assert_allclose(sums_of_signs(sizes), expected, atol=1e-12)
+
+
+def test_ranks_and_their_intervals_are_those_of_counting() -> None:
+    groups, resamples = 7, 200
+    random = np.random.default_rng(5)
+    right = {name: random.integers(0, 2, groups) for name in "abcd"}
+    right["e"] = right["a"]  # as good as another run in every draw
+    ranks = rank_runs(
+        {name: tally(values, np.ones(groups), np.arange(groups)) for name, values in right.items()},
+        resamples=resamples,
+    )
+    draws = np.random.default_rng(0).integers(groups, size=(resamples, groups))
+    for name, values in right.items():
+        places = sorted(
+            1 + sum(other[draw].sum() > values[draw].sum() for other in right.values())
+            for draw in draws
+        )
+        better = sum(other.sum() > values.sum() for other in right.values())
+        # The smallest places that at least 2.5 % and 97.5 % of the draws do not exceed.
+        assert ranks[name] == (1 + better, places[4], places[194])
+    assert ranks["a"] == ranks["e"]

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -34,8 +34,6 @@ from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.dialogues.tracking import tracking_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import compare_scores
-from pragworld_tasks.evaluation.metrics import rank_runs, tally
-from pragworld_tasks.evaluation.responses import Predictions
 from pragworld_tasks.evaluation.run_record import EnvironmentRecord, ModelRecord, to_record
 from pragworld_tasks.evaluation.scoring import Share, score
 from pragworld_tasks.evaluation.task_metrics import to_records
@@ -48,7 +46,7 @@ from pragworld_tasks.leaderboard.boards import Board, BoardRun, load_runs, make_
 from pragworld_tasks.leaderboard.dialogues_page import LONGEST_RESPONSE, dialogues_content
 from pragworld_tasks.leaderboard.pages import published_rows, render_site
 from pragworld_tasks.leaderboard.run_page import calibrate, lm_eval_command
-from pragworld_tasks.text import diff_lines, format_interval, format_percent, format_points
+from pragworld_tasks.text import format_interval, format_percent, format_points
 
 
 @pytest.fixture(scope="module")
@@ -210,19 +208,20 @@ def test_ranks_and_the_models_that_are_not_told_apart_are_shown(board: Board, si
             assert f"<bdi>{html.escape(name)}</bdi> (p&nbsp;=&nbsp;{p:.3g})" in text
 
 
+def make_run(name: str, documents: Sequence[Document], responses: Sequence[str | None]) -> BoardRun:
+    """A run that gives these responses."""
+    report = score(documents, responses)
+    return BoardRun(name, to_record(report, ModelRecord(name=name)), report)
+
+
 def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
     documents = [
         replace(document, group=10 * document.group - 7)
         for document in generate_documents(groups=3)
     ]
-    runs = []
-    for name, wrong in (("all right", None), ("third wrong", 13)):
-        answers = [
-            document.answer if document.group != wrong else "unclear" for document in documents
-        ]
-        report = score(documents, Predictions.from_responses(answers))
-        record = to_record(report, ModelRecord(name=name))
-        runs.append(BoardRun(name, record, score(documents, record.predictions)))
+    right = [document.answer for document in documents]
+    wrong = [document.answer if document.group != 13 else "unclear" for document in documents]
+    runs = [make_run("all right", documents, right), make_run("third wrong", documents, wrong)]
     (board,) = make_boards(runs)
     write_site(render_site([board]), tmp_path / "site", overwrite=False)
     data = _Page(tmp_path / "site" / f"{board.slug}-compare.html").data()
@@ -237,9 +236,7 @@ def test_groups_of_any_numbers_are_linked_by_their_own(tmp_path: Path) -> None:
 def test_a_group_is_shown_once_whatever_the_order_of_its_documents() -> None:
     mixed = sorted(generate_documents(groups=2), key=lambda document: document.is_original)
     documents = [replace(document, row=row) for row, document in enumerate(mixed)]
-    report = score(documents, Predictions.from_responses([one.answer for one in documents]))
-    record = to_record(report, ModelRecord(name="one"))
-    (board,) = make_boards([BoardRun("one", record, score(documents, record.predictions))])
+    (board,) = make_boards([make_run("one", documents, [one.answer for one in documents])])
     groups = dialogues_content(board)["groups"]
     assert len(groups) == 2
     for number, views in groups:
@@ -256,34 +253,24 @@ def test_runs_on_the_same_texts_share_a_board_only_if_they_share_groups() -> Non
     documents = generate_documents(groups=2)
     own = [replace(document, split="own") for document in documents]
     moved = [replace(document, group=9 - document.group) for document in own]
-
-    def run(name: str, answered: list[Document]) -> BoardRun:
-        answers = Predictions.from_responses([document.answer for document in answered])
-        record = to_record(score(answered, answers), ModelRecord(name=name))
-        return BoardRun(name, record, score(answered, record.predictions))
-
-    boards = make_boards([run("a", documents), run("b", own), run("c", own)])
+    gold = [document.answer for document in documents]
+    first, second = make_run("a", documents, gold), make_run("b", own, gold)
+    boards = make_boards([first, second, make_run("c", own, gold)])
     assert [[one.name for one in board.runs] for board in boards] == [["a"], ["b", "c"]]
     assert [board.title for board in boards] == ["generated", "own"]
     with pytest.raises(InputError, match=r"^c and b: the same texts, but other groups"):
-        make_boards([run("b", own), run("c", moved)])
+        make_boards([second, make_run("c", moved, gold)])
 
 
 def test_runs_on_a_split_without_alterations_are_told_apart_by_conversations() -> None:
     documents = list(tracking_documents(GeneratorSettings(groups=12)))
     gold = [document.answer for document in documents]
-    turned: list[Answer] = ["no" if answer == "yes" else "yes" for answer in gold]
     # Five conversations wrong as a whole: many documents, but few that are independent.
     some = [
-        wrong if document.group < 5 else right
-        for document, right, wrong in zip(documents, gold, turned, strict=True)
+        {"yes": "no", "no": "yes"}[document.answer] if document.group < 5 else document.answer
+        for document in documents
     ]
-    runs = []
-    for name, answers in (("all right", gold), ("five wrong", some)):
-        record = to_record(
-            score(documents, Predictions.from_responses(answers)), ModelRecord(name=name)
-        )
-        runs.append(BoardRun(name, record, score(documents, record.predictions)))
+    runs = [make_run("all right", documents, gold), make_run("five wrong", documents, some)]
     (board,) = make_boards(runs)
     (comparison,) = board.comparisons.values()
     assert comparison.on_documents.p < 1e-6
@@ -382,49 +369,18 @@ def test_hostile_text_opens_and_closes_no_tag(site: Path, board: Board) -> None:
     }
 
 
-def test_a_long_response_is_cut() -> None:
+def test_a_long_response_is_cut_between_characters() -> None:
     documents = generate_documents(groups=1)
-    predictions = Predictions.from_responses(["no " + 1000 * "x" + " so: yes" for _ in documents])
-    record = to_record(score(documents, predictions), ModelRecord(name="run"))
-    (board,) = make_boards([BoardRun("run", record, score(documents, record.predictions))])
-    (run,) = dialogues_content(board)["data"]["runs"]
-    assert set(run["responses"]) == {f"no {297 * 'x'} … (1011 characters) … {142 * 'x'} so: yes"}
-
-
-def test_a_response_in_any_script_is_cut_between_characters() -> None:
-    response = "是" * LONGEST_RESPONSE
-    documents = generate_documents(groups=1)
-    answered = Predictions.from_responses([response for _ in documents])
-    report = score(documents, answered)
-    record = to_record(report, ModelRecord(name="run"))
-    (board,) = make_boards([BoardRun("run", record, report)])
-    shown = dialogues_content(board)["data"]["runs"][0]["responses"][0]
-    assert set(shown) <= set("是 … (500 characters)")
-    assert len(shown.encode()) < LONGEST_RESPONSE
+    responses = ["no " + 1000 * "x" + " so: yes", "是" * LONGEST_RESPONSE]
+    given = [responses[document.row % 2] for document in documents]
+    (board,) = make_boards([make_run("run", documents, given)])
+    long, chinese = dialogues_content(board)["data"]["runs"][0]["responses"][:2]
+    assert long == f"no {297 * 'x'} … (1011 characters) … {142 * 'x'} so: yes"
+    assert set(chinese) <= set("是 … (500 characters)")
+    assert len(chinese.encode()) < LONGEST_RESPONSE
 
 
 # Pure functions -----------------------------------------------------------------------------------
-
-
-def test_ranks_and_their_intervals_are_those_of_counting() -> None:
-    groups, resamples = 7, 200
-    random = np.random.default_rng(5)
-    right = {name: random.integers(0, 2, groups) for name in "abcd"}
-    right["e"] = right["a"]  # as good as another run in every draw
-    ranks = rank_runs(
-        {name: tally(values, np.ones(groups), np.arange(groups)) for name, values in right.items()},
-        resamples=resamples,
-    )
-    draws = np.random.default_rng(0).integers(groups, size=(resamples, groups))
-    for name, values in right.items():
-        places = sorted(
-            1 + sum(other[draw].sum() > values[draw].sum() for other in right.values())
-            for draw in draws
-        )
-        better = sum(other.sum() > values.sum() for other in right.values())
-        # The smallest places that at least 2.5 % and 97.5 % of the draws do not exceed.
-        assert ranks[name] == (1 + better, places[4], places[194])
-    assert ranks["a"] == ranks["e"]
 
 
 def test_calibration_is_that_of_counting() -> None:
@@ -447,25 +403,6 @@ def test_calibration_is_that_of_counting() -> None:
     assert calibration.error == pytest.approx(error)
     squares = [(share - (answer == "yes")) ** 2 for share, answer in zip(yes, gold, strict=True)]
     assert calibration.brier == pytest.approx(sum(squares) / len(yes))
-
-
-@pytest.mark.parametrize(
-    ("original", "altered"),
-    [
-        ("Alice: all of them\nBob: yes", "Alice: some of them\nBob: yes"),
-        ("one\ntwo\nthree", "one\nthree"),
-        ("one\nthree", "one\na quite different line\nand another\nthree"),
-        ("", "anything"),
-        ("the same", "the same"),
-    ],
-)
-def test_a_word_diff_holds_both_texts(original: str, altered: str) -> None:
-    lines = diff_lines(original, altered)
-    for text, change in ((altered, "removed"), (original, "added")):
-        kept = ["".join(piece.text for piece in line if piece.change != change) for line in lines]
-        assert [line for line in kept if line] == [line for line in text.split("\n") if line]
-    marked = [piece for line in lines for piece in line if piece.change != "same"]
-    assert bool(marked) == (original != altered)
 
 
 def test_published_rows_are_those_of_the_tables() -> None:
@@ -495,8 +432,7 @@ def test_turns_ago_count_every_document_once() -> None:
 
 def test_the_rebuilt_command_is_one_that_lm_eval_reads(tmp_path: Path) -> None:
     documents = generate_documents(groups=3, seed=5)
-    gold = Predictions.from_responses([document.answer for document in documents])
-    record = to_record(score(documents, gold), ModelRecord(name="run"))
+    record = make_run("run", documents, [document.answer for document in documents]).record
     assert lm_eval_command(record) is None
     ran = record.model_copy(
         update={

@@ -1,26 +1,22 @@
 """Submissions to the sites of others: what they say equals the run, and their formats hold."""
 
-import base64
 import hashlib
 import json
 import sys
-import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import huggingface_hub.constants
 import jsonschema
 import pytest
 import yaml
 from command_runs import refused
 from hub_dataset import dataset_files
-from huggingface_hub import EvalResult, ModelCard, parse_eval_result_entries
+from huggingface_hub import EvalResult, HfApi, ModelCard, parse_eval_result_entries
 from places import SAMPLES
-from servers import JsonHandler, LocalServer
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
@@ -42,7 +38,6 @@ from pragworld_tasks.leaderboard.every_eval_ever import RELATIONSHIPS, every_eva
 from pragworld_tasks.leaderboard.hub import card_with_results, hub_results
 from pragworld_tasks.leaderboard.submission import Submission, to_submissions
 
-TOKEN = "hf_never_shown_anywhere"
 DATASET = "someone/pragworld"
 EVALUATOR = "third_party:A lab"
 DOCUMENTS = FILES["manual"].read(SAMPLES / FILES["manual"].path)
@@ -204,57 +199,6 @@ def test_released_runs_are_marked_as_the_papers() -> None:
 # Pushing ------------------------------------------------------------------------------------------
 
 
-class Hub(LocalServer):
-    """What a Hub does when a pull request is opened; `commits` are the operations of each."""
-
-    def __init__(self) -> None:
-        super().__init__(_HubHandler)
-        self.commits: list[tuple[str, str, list[dict[str, Any]]]] = []
-        self.refuses = False
-
-
-class _HubHandler(JsonHandler):
-    server: Hub
-
-    def read_body(self) -> Any:
-        """Return the lines of a request as JSON."""
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        return [json.loads(line) for line in body.splitlines()]
-
-    def post(self, body: list[Any]) -> None:
-        """Take part in a commit."""
-        if "/preupload/" in self.path:
-            modes = [
-                {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
-                for file in body[0]["files"]
-            ]
-            self.reply(200, {"files": modes})
-        elif self.server.refuses:
-            self.reply(403, {"error": "not allowed"})
-        else:
-            self.server.commits.append((self.path, self.headers["Authorization"], body))
-            url = f"{huggingface_hub.constants.ENDPOINT}/someone/model"
-            commit = {"commitUrl": f"{url}/commit/{'0' * 40}", "commitOid": "0" * 40}
-            self.reply(200, {**commit, "pullRequestUrl": f"{url}/discussions/1"})
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A Hub that huggingface_hub uses in this process."""
-    with Hub() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", url)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        # Without telemetry its requests do not name the version of torch, which takes an import.
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_TELEMETRY", True)
-        monkeypatch.setenv("HF_TOKEN", TOKEN)
-        yield server
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The path of a run record."""
@@ -264,26 +208,29 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def test_push_opens_a_pull_request_and_shows_no_token(
-    record: str, hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_push_opens_a_pull_request(
+    record: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    uploads: list[dict[str, Any]] = []
+
+    def upload(_: HfApi, **settings: Any) -> SimpleNamespace:
+        if uploads:
+            raise ConnectionError("no Hub")
+        uploads.append(settings)
+        return SimpleNamespace(pr_url="https://hub/discussions/1")
+
+    monkeypatch.setattr(HfApi, "upload_file", upload)
     path = tmp_path / "out" / ".eval_results" / "pragworld.yaml"
     command = ["submit", record, "--to", "hub", "--push", "--out", str(tmp_path / "out")]
     main(command)
-    assert capsys.readouterr().out.splitlines() == [
-        str(path),
-        f"{huggingface_hub.constants.ENDPOINT}/someone/model/discussions/1",
-    ]
-    ((commit_path, authorization, (header, file)),) = hub.commits
-    assert commit_path == "/api/models/someone/model/commit/main?create_pr=1"
-    assert authorization == f"Bearer {TOKEN}"
-    assert header["value"]["summary"] == "Add PragWorld evaluation results"
-    assert file["value"]["path"] == ".eval_results/pragworld.yaml"
-    assert base64.b64decode(file["value"]["content"]) == path.read_bytes()
-    hub.refuses = True
-    with refused("--push: the pull request to someone/model could not be opened .*403") as stderr:
+    assert capsys.readouterr().out == f"{path}\nhttps://hub/discussions/1\n"
+    (upload_settings,) = uploads
+    assert upload_settings["repo_id"] == "someone/model"
+    assert upload_settings["path_in_repo"] == ".eval_results/pragworld.yaml"
+    assert upload_settings["path_or_fileobj"] == path.read_bytes()
+    assert upload_settings["create_pr"]
+    with refused("--push: the pull request to someone/model could not be opened .*no Hub"):
         main([*command, "--overwrite"])
-    assert TOKEN not in stderr.getvalue()
 
 
 # Model card ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reasoning is stripped in one way: neither reader of answers takes a thought for an answer."""
+"""Reasoning is stripped in one way, as no reader takes a thought for an answer; word by word diffs."""
 
 import pytest
 from hypothesis import example, given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pragworld_tasks.evaluation.answers import read_answer
 from pragworld_tasks.quantities import read_quantity
-from pragworld_tasks.text import strip_reasoning
+from pragworld_tasks.text import diff_lines, strip_reasoning
 
 MARKS = [
     ("<think>", "</think>"),
@@ -71,3 +71,22 @@ def test_what_is_behind_the_reasoning_is_kept(
 @pytest.mark.parametrize("unit", ["<think>", "</think>", "<think></think>"])
 def test_time_is_proportional_to_length(unit: str) -> None:
     assert strip_reasoning(unit * 200_000) == ""  # would take hours if it were quadratic
+
+
+@pytest.mark.parametrize(
+    ("original", "altered"),
+    [
+        ("Alice: all of them\nBob: yes", "Alice: some of them\nBob: yes"),
+        ("one\ntwo\nthree", "one\nthree"),
+        ("one\nthree", "one\na quite different line\nand another\nthree"),
+        ("", "anything"),
+        ("the same", "the same"),
+    ],
+)
+def test_a_word_diff_holds_both_texts(original: str, altered: str) -> None:
+    lines = diff_lines(original, altered)
+    for text, change in ((altered, "removed"), (original, "added")):
+        kept = ["".join(piece.text for piece in line if piece.change != change) for line in lines]
+        assert [line for line in kept if line] == [line for line in text.split("\n") if line]
+    marked = [piece for line in lines for piece in line if piece.change != "same"]
+    assert bool(marked) == (original != altered)
