@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -106,24 +107,16 @@ def add_command(
         example: one command line, or several on a line each.
         description: more sentences, for the command's own help.
     """
+    whole = f"{summary[0].upper()}{summary[1:]}. {description}"
     command = commands.add_parser(
         name,
         help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}. {description}".strip(),
-        epilog="example:\n" + "\n".join(f"  {line}" for line in example.splitlines()),
-        formatter_class=_HelpFormatter,
+        description=textwrap.fill(whole, 80),
+        epilog="example:\n" + textwrap.indent(example, "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.set_defaults(run=run, summary=summary)
     return command
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Wraps the description and leaves the example's lines alone."""
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("example:"):
-            return super()._fill_text(text, width, indent)
-        return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
 def run_command(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:

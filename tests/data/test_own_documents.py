@@ -25,7 +25,6 @@ from pragworld_tasks.dialogues.export import write_groups
 from pragworld_tasks.dialogues.generate import generate
 from pragworld_tasks.dialogues.settings import GeneratorSettings
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation import task_metrics
 from pragworld_tasks.evaluation.items import items_csv
 from pragworld_tasks.layers.ablation_report import read_layers
 from pragworld_tasks.tiny import tiny_folder
@@ -99,20 +98,6 @@ def test_groups_keep_their_numbers_whatever_these_are(tmp_path: Path, file: Path
     plain, kept = (pt.score(own, answers) for own in (read_documents(file), documents))
     assert kept.metrics == plain.metrics
     assert kept.groups == 5
-    for aggregate, name in (
-        (task_metrics.share, "acc"),
-        (task_metrics.share_stderr, "acc_stderr"),
-        (task_metrics.robust_share, "robust_acc"),
-        (task_metrics.robust_share_stderr, "robust_acc_stderr"),
-    ):
-        of_lm_eval = [
-            aggregate([
-                task_metrics.score_response(record, [answer])[name]
-                for record, answer in zip(task_metrics.own_records(own), answers, strict=True)
-            ])
-            for own in (read_documents(file), documents)
-        ]  # fmt: skip
-        assert of_lm_eval[0] == of_lm_eval[1] != "N/A"
     table = csv.DictReader(items_csv(pt.analyze_items({"run": kept})).splitlines())
     assert [int(item["group"]) for item in table] == [line["group"] for line in numbered]
 
@@ -324,23 +309,6 @@ def test_the_metrics_are_those_counted_by_hand(both: Evaluation, file: Path) -> 
     assert {name: shown[name] for name in expected} == pytest.approx(expected)
 
 
-def metric_names(evaluation: Evaluation, task: str) -> set[str]:
-    return {name for name in evaluation.metrics(task) if "_stderr" not in name}
-
-
-def test_the_table_has_the_metrics_that_the_documents_allow(
-    lm_eval: LmEval, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine").mkdir()
-    write(Path("mine/documents.jsonl"), [TEA, MILK])
-    plain = lm_eval(
-        *TINY, "--tasks", "pragworld_own_mc", "--metadata", '{"documents": "mine/documents.jsonl"}'
-    )
-    assert plain.returncode == 0, plain.log
-    assert metric_names(plain, "pragworld_own_mc") == WITHOUT_ALTERATIONS
-
-
 @pytest.mark.parametrize(
     ("records", "names"),
     [
@@ -370,14 +338,11 @@ def test_every_document_is_counted_in_the_same_metrics(
         ({"documents": "gone.jsonl"}, "gone.jsonl: No such file or directory"),
     ],
 )
-def test_lm_eval_ends_with_one_line(
-    lm_eval: LmEval, metadata: dict[str, object], message: str
+def test_a_task_without_a_file_ends_with_one_line(
+    metadata: dict[str, object], message: str
 ) -> None:
-    arguments = ("--model", "dummy", "--tasks", "pragworld_own", "--metadata", json.dumps(metadata))
-    evaluation = lm_eval(*arguments)
-    assert evaluation.returncode == 1
-    assert re.fullmatch(message, evaluation.log.splitlines()[-1])
-    assert "Traceback" not in evaluation.log
+    with pytest.raises(SystemExit, match=f"^{message}$"):
+        harness.split_dataset("own", **metadata)
 
 
 # The other commands -------------------------------------------------------------------------------

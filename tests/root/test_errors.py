@@ -52,7 +52,7 @@ def test_a_misspelt_setting_is_named(
 
 
 def test_a_misspelt_setting_of_an_own_question_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(SystemExit, match="needs"):
+    with pytest.raises(SystemExit, match="unit: Field required"):
         own_question_dataset(paraphrases="mine.jsonl", values=["A", "B"], units="hour")
     assert "'units' is not a setting and has no effect; did you mean 'unit'?" in caplog.text
 
