@@ -158,7 +158,7 @@ def check_run(out: Path, log: Path, groups: int, kills: int) -> None:
 
 
 def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
-    seeds, out, server = write_seeds(tmp_path / "s", 4), tmp_path / "mine", played(tmp_path)
+    seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
     server = played(tmp_path, **FAULTS, **BREAKDOWNS)
     with listening(server) as url:
         five = ("--panel", *["writer"] * 5)
@@ -206,9 +206,9 @@ def test_files_do_not_depend_on_the_order_in_which_replies_come(
 
 
 def test_a_folder_grows_and_never_takes_another_runs_replies(
-    seeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, out = played(tmp_path), tmp_path / "mine"
+    seeds, server, out = write_seeds(tmp_path / "s", 9), played(tmp_path), tmp_path / "mine"
     with listening(server) as url:
         with monkeypatch.context() as killing:
             killing.setattr(results, "review_page", None)  # as if killed while files are written
@@ -220,16 +220,10 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
             main(authoring(seeds, url, "--turns", "12"))
         main(authoring(seeds, url, "--groups", "4"))
     assert len(groups_in(out)) == 4
+    prompts = [line.get("prompt", "") for line in read_lines(tmp_path / "requests.jsonl")]
+    assert sum(name.startswith("entities") for name in prompts) < 9  # no more than groups need
     assert (out / "replies.jsonl").read_bytes().startswith(journal)
     assert set(server.answered.values()) == {1}
-
-
-def test_no_more_seeds_are_read_than_groups_need(tmp_path: Path) -> None:
-    seeds = write_seeds(tmp_path / "seeds.jsonl", 9)
-    with listening(played(tmp_path)) as url:
-        main(authoring(seeds, url))
-    prompts = Counter(line.get("prompt", "") for line in read_lines(tmp_path / "requests.jsonl"))
-    assert sum(times for name, times in prompts.items() if name.startswith("entities")) < 5
 
 
 def test_groups_that_reviewers_reject_are_made_up_for(seeds: Path, tmp_path: Path) -> None:
