@@ -18,7 +18,7 @@ import re
 import socket
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from string import Formatter
@@ -102,7 +102,6 @@ SHARES = {
     "wrong": "labels that are wrong",
     "malformed": "replies that are not the JSON that was asked for",
     "invented": "replies with an entity, or a quotation, that does not occur",
-    "careless": "alterations that change another line, too",
     "busy": "requests that are answered with 429",
     "drop": "requests whose connection breaks",
 }
@@ -181,34 +180,7 @@ class PlayedModel:
         return {"turns": said, **dict(zip(KINDS, named, strict=True))}
 
     def alteration(self, slots: Mapping[str, str]) -> dict[str, Any]:
-        lines = [line.partition(": ")[2] for line in slots["conversation"].split("\n")]
-        new = self._altered(lines, slots["alteration"])
-        if self.fails["careless"]:
-            new[0] = new[0].replace(": ", ": Hm, well. ", 1)
-        edits = [
-            {"line": number, "old": old, "new": altered}
-            for number, (old, altered) in enumerate(zip(lines, new, strict=True), 1)
-            if old != altered
-        ]
-        return {"edits": edits}
-
-    def _altered(self, lines: Sequence[str], alteration: str) -> list[str]:
-        agents, _, places = _named("\n".join(lines))
-        place = self.draw.choice(INVENTED[2] if self.fails["invented"] else places)
-        pattern, word = {
-            "Negation": (" are in the", " are not in the"),
-            "Quantity Change": (rf"\b({'|'.join(NUMBERS)})\b", "seven"),
-            "Quantifier Change": (r"\bAll\b", "Some"),
-            "Variable Substitution": (r"(?<=in the )\w+(?=\.)", place),
-        }.get(alteration, ("$^", ""))
-        new = list(lines)
-        if spots := [spot for spot, line in enumerate(lines) if re.search(pattern, line)]:
-            spot = self.draw.choice(spots)
-            new[spot] = re.sub(pattern, word, lines[spot], count=1)
-        if alteration == "Variable Swap" and len(agents) > 1:
-            swapped = dict(zip(agents[:2], agents[1::-1], strict=True))
-            new = [re.sub(r"\b\w+\b", lambda m: swapped.get(m[0], m[0]), line) for line in lines]
-        return new
+        return {"edits": []}  # nothing that the rules leave over
 
     def question(self, slots: Mapping[str, str]) -> dict[str, Any]:
         agents, things, places = (
