@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate.utils import gather_object
 from accelerate.utils.memory import clear_device_cache
 from torch import Tensor
 from tqdm import tqdm
@@ -129,12 +129,6 @@ def own_share(count: int) -> range:
     """Return the numbers of what this process does of `count` things."""
     state = process_state()
     return range(state.process_index, count, state.num_processes)
-
-
-def from_first(value: Value) -> Value:
-    """Return the value that the first process has, in all processes."""
-    result: Value = broadcast_object_list([value])[0]
-    return result
 
 
 def from_all(value: Value) -> list[Value]:

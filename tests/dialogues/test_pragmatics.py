@@ -68,16 +68,8 @@ CASES: list[tuple[list[Exchange], Question, Basis | None]] = [
     ([did(Claim(places=("den",)))], LEFT._replace(place="den"), "entailed"),
     # An alibi: she was in the den instead.
     ([did(Claim(denied=True, then="den", source="Mia"))], LEFT, "excluded"),
-    (
-        [did(Claim(denied=True, then="den"))],
-        Question("went", "other", "Mia", place="den"),
-        "entailed",
-    ),
-    (
-        [did(Claim(denied=True, then="hall"))],
-        Question("went", "other", "Mia", place="hall"),
-        "excluded",
-    ),
+    ([did(Claim(denied=True, then="den"))], Question("went", "other", "Mia", place="den"), "entailed"),
+    ([did(Claim(denied=True, then="hall"))], Question("went", "other", "Mia", place="hall"), "excluded"),
     # She left them there and walked to the den.
     ([did(Claim(then="den"))], LEFT, "entailed"),
     ([did(Claim(then="den"))], Question("went", "other", "Mia", place="den"), "entailed"),
@@ -91,22 +83,10 @@ CASES: list[tuple[list[Exchange], Question, Basis | None]] = [
     ([where(Claim(places=("hall",))), Exchange("sure", reply="no")], ANY_IN_HALL, None),
     ([where(Claim(places=("hall",))), Exchange("sure", reply="no")], SURE_OF_ANY, "excluded"),
     # A correction takes the place of what it corrects.
-    (
-        [where(Claim(places=("den",))), Exchange("sure", reply=Claim(places=("hall",)))],
-        ANY_IN_HALL,
-        "entailed",
-    ),
-    (
-        [where(Claim(places=("hall",))), Exchange("sure", reply=Claim(places=("den",)))],
-        ANY_IN_HALL,
-        "excluded",
-    ),
+    ([where(Claim(places=("den",))), Exchange("sure", reply=Claim(places=("hall",)))], ANY_IN_HALL, "entailed"),
+    ([where(Claim(places=("hall",))), Exchange("sure", reply=Claim(places=("den",)))], ANY_IN_HALL, "excluded"),
     # Hearsay at second hand: both know.
-    (
-        [where(Claim(places=("hall",), source="Mia", origin="Noah"))],
-        Question("agent knows", "know", "Noah", "pears"),
-        "entailed",
-    ),
+    ([where(Claim(places=("hall",), source="Mia", origin="Noah"))], Question("agent knows", "know", "Noah", "pears"), "entailed"),
     # "Are some of the pears there?" "Yes." All of them? That is disputable.
     ([Exchange("amount", None, "pears", "hall", SOME, "yes")], ALL_IN_HALL, None),
     # What is agreed on is settled, what is proposed is not.
@@ -117,12 +97,8 @@ CASES: list[tuple[list[Exchange], Question, Basis | None]] = [
     ([shall("unknown")], PICNIC._replace(kind="sure"), "excluded"),
     ([shall(Claim(places=("Friday morning",)))], PICNIC, "excluded"),
     ([shall(Claim(places=("Friday morning",)))], PICNIC._replace(place="Friday morning"), None),
-    (
-        [shall("no", "Friday morning"), shall("yes")],
-        PICNIC,
-        "entailed",
-    ),
-]
+    ([shall("no", "Friday morning"), shall("yes")], PICNIC, "entailed"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("exchanges", "question", "expected"), CASES)
