@@ -60,7 +60,7 @@ LOOKS = (
 
 
 @contextmanager
-def figure_file(path: Path | None, width: float, height: float) -> Iterator["Figure"]:
+def figure_file(path: str | Path | None, width: float, height: float) -> Iterator["Figure"]:
     """Yield a figure to draw on, and write it to `path` afterwards.
 
     Args:
@@ -72,7 +72,8 @@ def figure_file(path: Path | None, width: float, height: float) -> Iterator["Fig
         InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
             written.
     """
-    if path and path.suffix.lower() not in FORMATS:
+    file = None if path is None else Path(path)
+    if file and file.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
     try:
         from matplotlib import rc_context
@@ -85,10 +86,10 @@ def figure_file(path: Path | None, width: float, height: float) -> Iterator["Fig
         # Notebooks show the figure by this attribute, without pyplot's list of open windows.
         vars(figure)["_repr_png_"] = partial(_rendered, figure, ".png")
         yield figure
-    if path:
-        with refusing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, _rendered(figure, path.suffix.lower()))
+    if file:
+        with refusing(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, _rendered(figure, file.suffix.lower()))
 
 
 def _rendered(figure: "Figure", suffix: str) -> bytes:

@@ -222,12 +222,14 @@ def read_layer_files(paths: Sequence[str | Path]) -> dict[str, LayerReport]:
     return dict(zip(model_titles([report.model for report in reports]), reports, strict=True))
 
 
-def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> None:
-    """Check that all reports are of the same documents and the same intervention.
+def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> LayerReport:
+    """Return the first report, once all are of the same documents and the same intervention.
 
     Raises:
-        InputError: They are not.
+        InputError: They are not, or there is none.
     """
+    if not layer_reports:
+        raise InputError("there are no layer reports; give at least one")
     (name, first), *others = layer_reports.items()
     for other_name, other in others:
         if other.data.fingerprint != first.data.fingerprint:
@@ -244,6 +246,7 @@ def check_same_sweep(layer_reports: Mapping[str, LayerReport]) -> None:
                 f"{other_name} was swept with {other.intervention.name} and {name} with "
                 f"{first.intervention.name}; use the same intervention for both"
             )
+    return first
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -340,7 +343,7 @@ def accuracy_figure(
     """
     check_choice("metric", metric, Metric)
     check_choice("by", by, By)
-    first = _first_comparable(layer_reports, path)
+    first = check_same_sweep(layer_reports)
     if metric == "robust_accuracy" and not first.plain.robust_accuracy:
         raise InputError(f"split {first.data.split} has no alterations, so no robust accuracy")
     axis = _ablated_axis(layer_reports)
@@ -381,7 +384,7 @@ def alterations_figure(
     Raises:
         InputError: As for `accuracy_figure`, or the split has no alterations.
     """
-    first = _first_comparable(layer_reports, path)
+    first = check_same_sweep(layer_reports)
     classes = [name for name in first.plain.by_class if name not in ("flip", "invariant")]
     if not classes:
         raise InputError(f"split {first.data.split} has no alterations to show by category")
@@ -395,15 +398,6 @@ def alterations_figure(
     title = f"{_title(first)}\nafter the number of documents: accuracy without ablation"
     axis = _ablated_axis(layer_reports)
     return figures.change_maps(path, title, maps, axis, _marks(first, None))
-
-
-def _first_comparable(
-    layer_reports: Mapping[str, LayerReport], path: str | Path | None
-) -> LayerReport:
-    """Return the first report once all are known to fit into one figure."""
-    figures.check_any(layer_reports, path)
-    check_same_sweep(layer_reports)
-    return next(iter(layer_reports.values()))
 
 
 def _title(report: LayerReport) -> str:

@@ -156,7 +156,7 @@ def compare_reports(
             raise InputError(
                 f"{name}: not swept on every layer, each alone; sweep it without --layers"
             )
-    check_same_sweep(layer_reports)
+    first = check_same_sweep(layer_reports)
     effects = {
         name: np.array([layer.accuracy.difference.points for layer in report.layers])
         for name, report in layer_reports.items()
@@ -170,7 +170,6 @@ def compare_reports(
             for role in ("useful", "harmful")
         )
         pairs.append(ModelPair(*names, depths, correlation, useful, harmful))
-    first = next(iter(layer_reports.values()))
     return LayerComparison(
         fingerprint=first.data.fingerprint,
         intervention=first.intervention,

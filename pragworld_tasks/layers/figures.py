@@ -9,7 +9,7 @@ not hide the others. The functions need matplotlib only, and know nothing of rep
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
 from pragworld_tasks.figures import LOOKS, Look, figure_file
 from pragworld_tasks.text import format_count, format_percent
@@ -165,7 +164,7 @@ def change_lines(
         constant: What always giving the most frequent answer would reach, in percent, if known.
     """
     high = 1.9 if len(models) == 1 else 1.5
-    with figure_file(_as_path(path), 7, 2.1 + high * len(models)) as figure:
+    with figure_file(path, 7, 2.1 + high * len(models)) as figure:
         ratios = [2.1] + [high] * len(models)
         top, *grid = figure.subplots(1 + len(models), 1, sharex=True, height_ratios=ratios)
         figure.suptitle(axis.title(title), fontsize=9)
@@ -288,7 +287,7 @@ def patching_curves(
 def _patching_lines(
     path: str | Path | None, title: str, curves: Mapping[str, PatchedProbability], axis: LayerAxis
 ) -> "Figure":
-    with figure_file(_as_path(path), 7, 3.7) as figure:
+    with figure_file(path, 7, 3.7) as figure:
         axes = figure.subplots()
         for look, (model, curve) in zip(LOOKS, curves.items(), strict=False):
             at = axis.positions(len(curve.layers))
@@ -330,7 +329,7 @@ def _heat_maps(
     labels = {name: [_wrapped(text, 42) for text in rows] for name, rows in maps.items()}
     lines = 1 + max(text.count("\n") for texts in labels.values() for text in texts)
     heights = [(0.03 + 0.12 * lines) * len(texts) for texts in labels.values()]
-    with figure_file(_as_path(path), 8, 1.1 + sum(heights) + 0.3 * len(maps)) as figure:
+    with figure_file(path, 8, 1.1 + sum(heights) + 0.3 * len(maps)) as figure:
         grid = list(
             figure.subplots(len(maps), 1, sharex=True, squeeze=False, height_ratios=heights).flat
         )
@@ -401,15 +400,3 @@ def _wrapped(text: str, width: int) -> str:
     """Break a text into lines, but not within parentheses."""
     whole = re.sub(r"\([^)]*\)", lambda match: match[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
     return textwrap.fill(whole, width).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def _as_path(path: str | Path | None) -> Path | None:
-    return None if path is None else Path(path)
-
-
-def check_any(models: Iterable[str], path: str | Path | None) -> None:
-    """Refuse a figure of no models."""
-    if not list(models):
-        raise InputError(
-            f"{path or 'the figure'}: there is nothing to draw; give at least one model"
-        )

@@ -224,7 +224,8 @@ def patching_figure(
         InputError: There are no reports, one keeps no pair, they are of different documents or
             positions, or the file cannot be written.
     """
-    figures.check_any(patching_reports, path)
+    if not patching_reports:
+        raise InputError("there are no patching reports; give at least one")
     (first_name, first), *_ = patching_reports.items()
     classes: dict[str, dict[str, PatchedProbability]] = {}
     for name, report in patching_reports.items():

@@ -82,10 +82,8 @@ def model_titles(models: Sequence[ModelIdentity]) -> list[str]:
     for model in models:
         parts = [model.name, model.adapter, model.quantization]
         title = " + ".join(part.rstrip("/").rpartition("/")[2] for part in parts if part)
-        numbered = (f"{title} ({number})" for number in itertools.count(2))
-        titles.append(
-            next(name for name in itertools.chain([title], numbered) if name not in titles)
-        )
+        numbered = itertools.chain([title], (f"{title} ({n})" for n in itertools.count(2)))
+        titles.append(next(name for name in numbered if name not in titles))
     return titles
 
 

@@ -163,7 +163,7 @@ class TokenReport:
         most = max(float(np.nanmax(np.abs(values))), 0.01)  # rounding errors stay pale
         width = max(5.0, 1.6 + 0.2 * len(labels))
         height = max(2.9, 2.1 + 0.13 * layers) + 0.06 * max(map(len, labels))
-        with figure_file(None if path is None else Path(path), width, height) as figure:
+        with figure_file(path, width, height) as figure:
             axes = figure.subplots()
             axes.set_facecolor("0.85")
             colors = {"cmap": "PuOr_r", "vmin": -most, "vmax": most}

@@ -41,8 +41,8 @@ PATCHED = read_patching(PATCHING)
         (lambda: compare_reports(ONE), "a comparison needs at least 2 layer reports, not 1"),
         (lambda: compare_reports(OTHER_DATA), r"b was evaluated on other documents \(synthetic, 200 documents, fingerprint \w{8}\) than a \(manual, .*\); sweep both on the same documents"),
         (lambda: compare_reports(OTHER_INTERVENTION), "b was swept with mlp mean ablation and a with mlp zero ablation; use the same intervention for both"),
-        (lambda: accuracy_figure({}, "f.png"), "f.png: there is nothing to draw; give at least one model"),
-        (lambda: patching_figure({}), "the figure: there is nothing to draw; give at least one model"),
+        (lambda: accuracy_figure({}), "there are no layer reports; give at least one"),
+        (lambda: patching_figure({}), "there are no patching reports; give at least one"),
         (lambda: accuracy_figure(OTHER_DATA), "b was evaluated on other documents .*"),
         (lambda: accuracy_figure(ONE, metric="recall"), "metric='recall': must be one of accuracy, robust_accuracy"),  # type: ignore[arg-type]
         (lambda: accuracy_figure(TRACKING, metric="robust_accuracy"), "split entity_tracking has no alterations, so no robust accuracy"),
