@@ -104,10 +104,10 @@ class _ResumableKind:
         responses: list[str | None] = []
         path = self.folder / f"responses-{_digest(identity)[:12]}.journal"
         with (
-            open_journal(path, identity, _decoded, lock=True) as journal,
+            open_journal(path, identity, dict, lock=True) as journal,
             tqdm(total=len(requests), desc="responses", disable=None) as bar,
         ):
-            kept = dict(journal.records)
+            kept = {record["chunk"]: record["responses"] for record in journal.records}
             for chunk in _chunks(requests, self.chunk):
                 content = [(request.task_name, request.doc_id, request.args) for request in chunk]
                 name = _digest(content)
@@ -118,11 +118,6 @@ class _ResumableKind:
                 responses += kept[name]
                 bar.update(len(chunk))
         return responses
-
-
-def _decoded(record: Mapping[str, Any]) -> tuple[str, list[str | None]]:
-    """Return the name of a chunk in a journal, and its responses."""
-    return record["chunk"], record["responses"]
 
 
 def _chunks(requests: Sequence["Instance"], size: int) -> Iterator[list["Instance"]]:

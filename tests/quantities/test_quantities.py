@@ -232,11 +232,6 @@ PARTS = (
 )
 
 
-def test_a_column_of_millions_scales_amounts_with_a_sign() -> None:
-    text = "| Part | Cost (millions) |\n|---|---|\n| Food | $41 |\n| Staff | $45 |\n| **Total** | **$86** |"
-    assert read_quantity(text, "million dollar", "What does it cost?") == pytest.approx(86)
-
-
 @pytest.mark.parametrize(
     ("unit", "text", "value"),
     [
