@@ -45,11 +45,7 @@ def read_paraphrases(path: Path) -> list[Paraphrase]:
 
 
 def read_paraphrases_of(prompt: str, path: Path) -> list[Paraphrase]:
-    """Read the paraphrases of a prompt from a file.
-
-    Raises:
-        InputError: The file cannot be read, or a paraphrase does not keep the slot.
-    """
+    """Read the paraphrases of a prompt from a file; each has to keep the slot."""
     slot, paraphrases = slot_of(prompt), read_paraphrases(path)
     for row, paraphrase in enumerate(paraphrases):
         if slots_in(paraphrase.text) != [slot]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pragworld_tasks.chat import Connection, Endpoint, Request, UnansweredError, connect, run_async
 from pragworld_tasks.errors import InputError
@@ -57,17 +57,11 @@ Do the two prompts express the same underlying request? They do if they ask for 
 under the same conditions. To ask for yes or no, or for nothing, is another request."""
 
 
-class _Translation(BaseModel):
-    """The reply of the translator."""
-
-    model_config = ConfigDict(extra="forbid")
+class _Translation(BaseModel, extra="forbid"):
     translation: str
 
 
-class _Verdict(BaseModel):
-    """The reply of the judge."""
-
-    model_config = ConfigDict(extra="forbid")
+class _Verdict(BaseModel, extra="forbid"):
     same_request: bool
 
 
@@ -198,17 +192,11 @@ def farthest_first(
 def paraphrase(
     prompt: str, endpoint: Endpoint, judge: str, out: Path, number: int, embeddings: str
 ) -> None:
-    """Write the most different of many paraphrases to a file, and print what it took.
+    """Write the most different of ten times as many paraphrases to a file, and print what it took.
 
-    All replies are kept in a journal beside the file, so an interrupted run resumes.
-
-    Args:
-        prompt: The base prompt, with one slot.
-        endpoint: The server, and the model that translates.
-        judge: The name of the judge there.
-        out: The file to write, JSON lines.
-        number: How many to choose from ten times as many.
-        embeddings: A sentence-transformers model: a name or a folder.
+    The endpoint's model translates, `judge` names the judge there, and `embeddings` is a
+    sentence-transformers model. Replies are kept in a journal beside the file, so an interrupted
+    run resumes.
     """
     embedder = load_embedder(embeddings)
     journal = out.with_name(f"{out.name}.journal")
