@@ -6,5 +6,5 @@ and the board shows them. They need no torch.
 
 from pathlib import Path
 
-# Reports of the small model, to try things on: layers.json and patching.jsonl.
+# Reports of the small model, to try things on: layers.json and patching.json.
 EXAMPLES = Path(__file__).parent / "examples"

@@ -151,11 +151,10 @@ def compare_reports(
     check_choice("by", by, By)
     if len(layer_reports) < 2:
         raise InputError(f"a comparison needs at least 2 layer reports, not {len(layer_reports)}")
-    for name, report in layer_reports.items():
-        if not report.is_whole:
-            raise InputError(
-                f"{name}: not swept on every layer, each alone; sweep it without --layers"
-            )
+    if partial := [name for name, report in layer_reports.items() if not report.is_whole]:
+        raise InputError(
+            f"{partial[0]}: not swept on every layer, each alone; sweep it without --layers"
+        )
     first = check_same_sweep(layer_reports)
     effects = {
         name: np.array([layer.accuracy.difference.points for layer in report.layers])
@@ -182,19 +181,14 @@ def compare_reports(
 
 def _corrected(pairs: Sequence[ModelPair]) -> list[ModelPair]:
     """Return the pairs with the p of all their measures corrected together."""
-    found = [[getattr(pair, measure) for measure in _MEASURES] for pair in pairs]
-    p = np.array([[similarity.p for similarity in of_pair] for of_pair in found])
-    corrected = np.full_like(p, math.nan)
-    corrected[~np.isnan(p)] = holm(p[~np.isnan(p)])
+    p = [getattr(pair, measure).p for pair in pairs for measure in _MEASURES]
+    tested = ~np.isnan(p)
+    corrected = np.full(len(p), math.nan)
+    corrected[tested] = holm(np.array(p)[tested])
+    values = iter(corrected.tolist())
     return [
-        replace(
-            pair,
-            **{
-                measure: replace(similarity, holm=value)
-                for measure, similarity, value in zip(_MEASURES, of_pair, values, strict=True)
-            },
-        )
-        for pair, of_pair, values in zip(pairs, found, corrected.tolist(), strict=True)
+        replace(pair, **{m: replace(getattr(pair, m), holm=next(values)) for m in _MEASURES})
+        for pair in pairs
     ]
 
 
