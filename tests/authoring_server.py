@@ -250,7 +250,7 @@ class Handler(JsonHandler):
         """Reply to a request for a chat completion, or fail."""
         server = self.server
         user = body["messages"][-1]["content"]
-        content = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        content = hashlib.sha256(f"{body['model']} {user}".encode()).hexdigest()
         name, slots = read_prompt(user)
         with server.lock:
             chance = random.Random(f"{content} {server.asked[content]}").random()
