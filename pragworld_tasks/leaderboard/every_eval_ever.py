@@ -88,7 +88,8 @@ def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:
 
 def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
     """Return a metric with its uncertainty, what it is measured on, and how the model generated."""
-    data, environment, share = submission.record.data, submission.record.environment, metric.share
+    record, share = submission.record, metric.share
+    data, generation = record.data, record.environment.generation
     source: dict[str, Any] = {"source_type": "other"}
     if data.split in FILES:
         url = f"https://github.com/{REPOSITORY}/blob/{COMMIT}/{FILES[data.split].path}"
@@ -97,8 +98,8 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
     if not math.isnan(share.stderr):
         ends = {"lower": share.low / 100, "upper": share.high / 100, "confidence_level": LEVEL}
         uncertainty["standard_error"] = {"value": share.stderr / 100, "method": "by group"}
-        uncertainty["confidence_interval"] = {**ends, "method": submission.record.intervals}
-    details, generation = _strings(data.model_dump()), environment.generation
+        uncertainty["confidence_interval"] = {**ends, "method": record.intervals}
+    details = _strings(data.model_dump())
     return {
         "evaluation_result_id": f"{submission.task}/{metric.name}",
         "evaluation_name": submission.task,
@@ -114,7 +115,7 @@ def _result(submission: Submission, metric: SubmittedMetric) -> dict[str, Any]:
             "generation_args": {
                 name: generation[key] for key, name in _SETTINGS.items() if key in generation
             },
-            "additional_details": _strings(environment.model_dump()),
+            "additional_details": _strings(record.environment.model_dump()),
         },
     }
 
@@ -128,7 +129,8 @@ def _sample(
         output, method = answer.answer, "likelier label"
     attribution = {"turn_idx": 0, "source": "output.raw", "is_terminal": True}
     extracted = {"extracted_value": answer.answer or "", "extraction_method": method}
-    right, reference = answer.answer == document.answer, [document.answer]
+    gold = document.answer
+    right = answer.answer == gold
     return {
         "schema_version": EEE_VERSION,
         "evaluation_id": evaluation_id,
@@ -137,7 +139,7 @@ def _sample(
         "evaluation_result_id": f"{submission.task}/acc",
         "sample_id": f"{document.split}/{document.row}",
         "interaction_type": "single_turn",
-        "input": {"raw": f"{document.context}\n\n{document.question}", "reference": reference},
+        "input": {"raw": f"{document.context}\n\n{document.question}", "reference": [gold]},
         "output": {"raw": [] if output is None else [output]},
         "answer_attribution": [{**attribution, **extracted}],
         "evaluation": {"score": float(right), "is_correct": right},

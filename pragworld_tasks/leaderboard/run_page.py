@@ -57,10 +57,7 @@ def run_content(run: BoardRun) -> dict[str, Any]:
 
 
 def lm_eval_command(record: RunRecord) -> str | None:
-    """Return the `lm_eval` command of a run, or None where the record does not say how it ran.
-
-    Settings that cannot change an answer, such as the batch size, are not in a record.
-    """
+    """Return the `lm_eval` command of a run, or None where the record does not say how it ran."""
     environment = record.environment
     if environment.task is None or environment.backend is None:
         return None

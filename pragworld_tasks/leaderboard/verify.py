@@ -96,8 +96,8 @@ def verify(folder: Path) -> BoardRun:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator)
     report = score(documents, read_predictions(samples, documents))
-    (name, adapter), weights = model_and_adapter(arguments), quantization_of(arguments)
-    loaded = {"name": name, "adapter": adapter, "quantization": weights}
+    name, adapter = model_and_adapter(arguments)
+    loaded = {"name": name, "adapter": adapter, "quantization": quantization_of(arguments)}
     model = record.model.model_copy(update=loaded)
     computed = to_record(report, model, "lm-eval", record.environment, generator)
     if differences := [*_differences(read_json(path), computed.to_json())]:
