@@ -33,8 +33,8 @@ _FEWEST_TOKENS = 16
 # A process with faster devices waits for the others at the end; torch would give up after minutes.
 _LONGEST_WAIT = timedelta(days=1)
 
-Item = TypeVar("Item")
-Value = TypeVar("Value")
+_Item = TypeVar("_Item")
+_Value = TypeVar("_Value")
 
 # A function from some groups and a budget in tokens to a result for each group, as JSON data.
 Work = Callable[[Sequence[PromptGroup], int], list[Any]]
@@ -131,9 +131,9 @@ def own_share(count: int) -> range:
     return range(state.process_index, count, state.num_processes)
 
 
-def from_all(value: Value) -> list[Value]:
+def from_all(value: _Value) -> list[_Value]:
     """Return the values of all processes, in all processes."""
-    result: list[Value] = gather_object([value])
+    result: list[_Value] = gather_object([value])
     return result
 
 
@@ -185,7 +185,7 @@ def _count_documents(unit: Sequence[PromptGroup]) -> int:
     return sum(len(group.documents) for group in unit)
 
 
-class MemoryLimit(Generic[Item]):
+class MemoryLimit(Generic[_Item]):
     """Work that adapts to the memory: as many items and as many tokens at a time as have fit.
 
     Args:
@@ -196,9 +196,9 @@ class MemoryLimit(Generic[Item]):
 
     def __init__(
         self,
-        work: Callable[[Sequence[Item], int], list[Any]],
+        work: Callable[[Sequence[_Item], int], list[Any]],
         budget: int,
-        name: Callable[[Item], str],
+        name: Callable[[_Item], str],
     ) -> None:
         """Set the work."""
         self._work = work
@@ -206,7 +206,7 @@ class MemoryLimit(Generic[Item]):
         self._name = name
         self._most: int | None = None
 
-    def work(self, items: Sequence[Item]) -> list[Any]:
+    def work(self, items: Sequence[_Item]) -> list[Any]:
         """Return the results of items; out of memory, halve the items and tokens at a time.
 
         Raises:
@@ -222,7 +222,7 @@ class MemoryLimit(Generic[Item]):
                 results += done
         return results
 
-    def _try(self, items: Sequence[Item]) -> list[Any] | None:
+    def _try(self, items: Sequence[_Item]) -> list[Any] | None:
         """Return the results of items, or None without memory for them.
 
         When this returns, the tensors that the exception refers to are free.
@@ -234,7 +234,7 @@ class MemoryLimit(Generic[Item]):
                 raise
             return None
 
-    def _reduce(self, items: Sequence[Item]) -> None:
+    def _reduce(self, items: Sequence[_Item]) -> None:
         clear_device_cache(garbage_collection=True)
         if len(items) == 1 and self._budget <= _FEWEST_TOKENS:
             raise InputError(

@@ -16,13 +16,13 @@ from typing import Any, Generic, TextIO, TypeVar
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.files import write_whole
 
-Record = TypeVar("Record")
+_Record = TypeVar("_Record")
 
 
-class Journal(Generic[Record]):
+class Journal(Generic[_Record]):
     """A journal that is open for appending; `records` are those that it held when it was opened."""
 
-    def __init__(self, path: Path, records: list[Record], stream: TextIO) -> None:
+    def __init__(self, path: Path, records: list[_Record], stream: TextIO) -> None:
         self.records = records
         self._path = path
         self._stream = stream
@@ -44,10 +44,10 @@ class Journal(Generic[Record]):
 def open_journal(
     path: Path,
     identity: Mapping[str, Any],
-    decode: Callable[[Any], Record],
+    decode: Callable[[Any], _Record],
     *,
     lock: bool = False,
-) -> Iterator[Journal[Record]]:
+) -> Iterator[Journal[_Record]]:
     """Open a journal, to resume from what it holds and to append to it, or begin one.
 
     Args:
@@ -92,8 +92,8 @@ def open_journal(
 
 
 def read_journal(
-    path: Path, identity: Mapping[str, Any], decode: Callable[[Any], Record]
-) -> list[Record]:
+    path: Path, identity: Mapping[str, Any], decode: Callable[[Any], _Record]
+) -> list[_Record]:
     """Return the records of a journal that another process may be writing."""
     header, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
     if not lines:
@@ -109,7 +109,7 @@ def read_journal(
     return [_read_line(path, number, line, decode) for number, line in enumerate(lines, start=2)]
 
 
-def _read_line(path: Path, number: int, line: bytes, decode: Callable[[Any], Record]) -> Record:
+def _read_line(path: Path, number: int, line: bytes, decode: Callable[[Any], _Record]) -> _Record:
     try:
         return decode(json.loads(line))
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -14,7 +14,7 @@ from pragworld_tasks.authoring.labels import (
     failed_votes_text,
     vote_label,
 )
-from pragworld_tasks.authoring.shortcuts import LEAST_GROUPS, ShortcutCheck, check_shortcuts
+from pragworld_tasks.authoring.shortcuts import LEAST_LABELLED, ShortcutCheck, check_shortcuts
 from pragworld_tasks.authoring.stages import Dropped
 from pragworld_tasks.data.breakdowns import BREAKDOWNS
 from pragworld_tasks.data.documents import Document
@@ -116,7 +116,7 @@ def _findings(
 def _untold(shortcuts: Sequence[ShortcutCheck], manual: Sequence[Document] | None) -> Iterator[str]:
     if not shortcuts:
         yield (
-            f"Whether words alone give the answers: that takes labels in at least {LEAST_GROUPS} "
+            f"Whether words alone give the answers: that takes labels in at least {LEAST_LABELLED} "
             "groups, some of them yes and some no."
         )
     if manual is None:

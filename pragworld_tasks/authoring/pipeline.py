@@ -38,7 +38,7 @@ ATTEMPTS = 4  # for each group that is wanted, at most
 HOPELESS = 50  # attempts without a group after which a run stops
 BATCH = 50  # attempts at a time, at most
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,11 @@ class AuthoredDocuments:
     usage: Usage = field(default_factory=Usage)
 
 
-async def _gather(stage: str, work: Iterable[Awaitable[Result]]) -> list[Result]:
+async def _gather(stage: str, work: Iterable[Awaitable[_Result]]) -> list[_Result]:
     """Return the results of coroutines in their order, and show how many are done."""
     from tqdm.asyncio import tqdm
 
-    results: list[Result] = await tqdm.gather(*work, desc=stage, leave=False)
+    results: list[_Result] = await tqdm.gather(*work, desc=stage, leave=False)
     return results
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from pragworld_tasks.data.documents import Answer, Document
 from pragworld_tasks.evaluation.metrics import Interval, bootstrap_intervals, tally
 
-LEAST_GROUPS = 30  # fewer tell nothing
+LEAST_LABELLED = 30  # fewer tell nothing
 _FOLDS = 5
 _STRENGTH = 0.1
 
@@ -47,7 +47,7 @@ def check_shortcuts(documents: Sequence[Document]) -> list[ShortcutCheck]:
     """
     answers = [document.answer for document in documents]
     groups = [document.group for document in documents]
-    if len({*groups}) < LEAST_GROUPS or len({*answers}) < 2:
+    if len({*groups}) < LEAST_LABELLED or len({*answers}) < 2:
         return []
     times = Counter(answers)
     weights = [1 / times[answer] for answer in answers]

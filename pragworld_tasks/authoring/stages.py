@@ -27,7 +27,7 @@ Objection: TypeAlias = tuple[str, str]  # the rule that is broken, and the text 
 
 NO_REPLY = "there is no reply"
 
-Form = TypeVar("Form", bound=BaseModel)
+_Form = TypeVar("_Form", bound=BaseModel)
 
 
 class AuthoringRecord(BaseModel):
@@ -238,13 +238,13 @@ class Asker:
     async def ask(
         self,
         prompt: str,
-        form: type[Form],
+        form: type[_Form],
         number: int,
         *,
         model: str = "",
         draw: int = 0,
         **values: Any,
-    ) -> Form:
+    ) -> _Form:
         """Return a model's reply to a prompt: by default the model of the endpoint.
 
         Args:
@@ -265,8 +265,8 @@ class Asker:
         return await self.connection.ask_structured(request, form)
 
     async def ask_or_drop(
-        self, prompt: str, form: type[Form], number: int, draw: int = 0, **values: Any
-    ) -> Form | None:
+        self, prompt: str, form: type[_Form], number: int, draw: int = 0, **values: Any
+    ) -> _Form | None:
         """Return a reply as `ask` does; drop it and return None if there is none that fits."""
         try:
             return await self.ask(prompt, form, number, draw=draw, **values)

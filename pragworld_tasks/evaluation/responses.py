@@ -28,7 +28,7 @@ from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.evaluation.answers import likelier_answer, read_answer, read_answer_released
 from pragworld_tasks.files import Where, read_json_lines
 
-Record = TypeVar("Record", bound=BaseModel)
+_Record = TypeVar("_Record", bound=BaseModel)
 
 _DOCUMENT = TypeAdapter(Document)
 
@@ -197,7 +197,7 @@ def check_whole(path: Path, predictions: Predictions, documents: Sequence[Docume
         )
 
 
-def validated(kind: type[Record], content: Any, where: Where) -> Record:
+def validated(kind: type[_Record], content: Any, where: Where) -> _Record:
     """Return what pydantic reads at a place in a file, or refuse it with the first problem."""
     try:
         return kind.model_validate(content)

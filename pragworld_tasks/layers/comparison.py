@@ -29,7 +29,7 @@ from pragworld_tasks.layers.layer_statistics import By, Role, holm
 from pragworld_tasks.layers.settings import Intervention, check_choice
 from pragworld_tasks.text import format_number, markdown_table
 
-SCHEMA, SCHEMA_VERSION = "pragworld-layer-comparison", 2
+_SCHEMA, _SCHEMA_VERSION = "pragworld-layer-comparison", 2
 DRAWS = 10_000  # of shifts of several models together, if there are too many to use all
 _TIE = 1e-9  # closer values are equal
 _SMALL = 0.05
@@ -96,7 +96,7 @@ class LayerComparison:
     def to_json(self) -> dict[str, Any]:
         """Return the comparison as JSON data; null stands for undefined values."""
         content: dict[str, Any] = json.loads(TypeAdapter(LayerComparison).dump_json(self))
-        return {"schema": SCHEMA, "version": SCHEMA_VERSION, **content}
+        return {"schema": _SCHEMA, "version": _SCHEMA_VERSION, **content}
 
     def to_text(self) -> str:
         """Return a Markdown table of the pairs, and a line for all models together."""

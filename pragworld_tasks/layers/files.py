@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import check_output, read_text, write_whole
 
-Report = TypeVar("Report")
+_Report = TypeVar("_Report")
 
 LAYERS, PATCHING, TOKENS = "pragworld-layers", "pragworld-patching", "pragworld-patched-tokens"
 WRITERS = {  # the commands that write the files of each schema
@@ -35,7 +35,7 @@ def schema_of(path: str | Path) -> str | None:
     return head[1] if head else None
 
 
-def read_report(path: str | Path, schema: str, kind: type[Report]) -> Report:
+def read_report(path: str | Path, schema: str, kind: type[_Report]) -> _Report:
     """Return the report in a file of one of the schemas in `WRITERS`.
 
     Raises:

@@ -19,7 +19,7 @@ from pragworld_tasks.layers.patching_report import (
 from pragworld_tasks.layers.settings import model_titles
 from pragworld_tasks.text import format_interval, format_percent, format_points
 
-Report = TypeVar("Report", LayerReport, PatchingReport)
+_Report = TypeVar("_Report", LayerReport, PatchingReport)
 
 # Steps of the color scale in points. They grow, so that one layer that everything depends on does
 # not make all others look alike.
@@ -118,7 +118,7 @@ def difference_cells(report: LayerReport, metric: str) -> list[HeatCell]:
     return [cell._replace(mark=role) for cell, role in zip(cells, roles, strict=True)]
 
 
-def _add(sets: dict[Hashable, list[Report]], key: Hashable, report: Report) -> None:
+def _add(sets: dict[Hashable, list[_Report]], key: Hashable, report: _Report) -> None:
     together = sets.setdefault(key, [])
     if any(other.model == report.model for other in together):
         raise InputError(
@@ -127,7 +127,7 @@ def _add(sets: dict[Hashable, list[Report]], key: Hashable, report: Report) -> N
     together.append(report)
 
 
-def _titled(reports: Sequence[Report]) -> Iterator[tuple[str, Report]]:
+def _titled(reports: Sequence[_Report]) -> Iterator[tuple[str, _Report]]:
     return zip(model_titles([report.model for report in reports]), reports, strict=True)
 
 

@@ -18,8 +18,8 @@ from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     EntityKind,
     EntityMention,
-    Replacement,
     Sentence,
+    TextReplacement,
     entity_forms,
     label_end,
     read_sentences,
@@ -230,7 +230,7 @@ class Conversation:
     def replace(
         self,
         alteration: str,
-        replacements: Sequence[Replacement],
+        replacements: Sequence[TextReplacement],
         reason: str,
         answers_can_change: bool | None = None,
     ) -> AlteredConversation:

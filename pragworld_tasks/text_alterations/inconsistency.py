@@ -10,8 +10,8 @@ from pragworld_tasks.text_alterations.nouns import is_tangible
 from pragworld_tasks.text_alterations.tokens import (
     AlteredConversation,
     EntityMention,
-    Replacement,
     Sentence,
+    TextReplacement,
 )
 from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
@@ -140,12 +140,12 @@ def _topics(sentence: Sentence) -> list[tuple[int, EntityMention]]:
     return topics
 
 
-def _followed_by(sentence: Sentence, remark: str) -> Replacement:
+def _followed_by(sentence: Sentence, remark: str) -> TextReplacement:
     """Return the replacement of the end of a sentence by the same and a remark."""
     last = sentence.words[-1]
     end = sentence.line[last.end :].rstrip()
     new = f"{end} {remark}." if end else f", and {remark[0].lower()}{remark[1:]}"
-    return Replacement(sentence.utterance, last.start, last.text + end, last.text + new)
+    return TextReplacement(sentence.utterance, last.start, last.text + end, last.text + new)
 
 
 def _with_clause(
@@ -169,7 +169,7 @@ def _with_clause(
     effect = "takes it away, moves or changes it" if changes else "only describes it"
     return conversation.replace(
         "Injecting Inconsistent Data",
-        [Replacement(mention.utterance, mention.start, mention.text, new)],
+        [TextReplacement(mention.utterance, mention.start, mention.text, new)],
         f'a clause can follow "{mention.text}" here, and this one {effect}',
         True if changes else None,
     )

@@ -11,8 +11,8 @@ from pragworld_tasks.text_alterations.noun_phrases import is_number
 from pragworld_tasks.text_alterations.tokens import (
     AllowedChange,
     AlteredConversation,
-    Replacement,
     Sentence,
+    TextReplacement,
 )
 from pragworld_tasks.text_alterations.turns import TurnSentence, turn_sentences
 
@@ -145,7 +145,7 @@ def _is_remark(sentence: Sentence) -> bool:
     return bool(re.fullmatch(pattern, " ".join(words)))
 
 
-def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[Replacement]:
+def _negate(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, or undo that, if possible."""
     word, before = sentence.at(place), sentence.before(place)
     if word not in _CONTRACTED and (word not in {*_NEGATIVES, *_POSITIVES, "am"} or not before):
@@ -182,7 +182,7 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
     return len(ahead) <= 6
 
 
-def _without_not(sentence: Sentence, place: int) -> list[Replacement]:
+def _without_not(sentence: Sentence, place: int) -> list[TextReplacement]:
     """Return the replacements that remove the negation of the auxiliary at a place, if possible."""
     word, text = sentence.at(place), sentence.words[place].text
     last = place + (sentence.after(place) == "not")
@@ -203,7 +203,7 @@ def _is_perfect(sentence: Sentence, place: int) -> bool:
     return sentence.at(place).startswith(("have", "has", "had")) or "'ve" in sentence.at(place)
 
 
-def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Replacement]:
+def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[TextReplacement]:
     """Return the replacements that negate the auxiliary at a place, if possible."""
     for index, word in enumerate(sentence.words):
         is_negative = word.lower in word_list("negative_words") or word.lower.endswith("n't")
@@ -221,7 +221,7 @@ def _with_not(sentence: Sentence, place: int, lead: Sentence | None) -> list[Rep
 
 def _with_quantifier(
     sentence: Sentence, place: int, lead: Sentence | None
-) -> list[Replacement] | None:
+) -> list[TextReplacement] | None:
     """Return the negation of a subject with "all", "some" or "both", or None if it has none."""
     ahead = sentence.all_before(place)
     if "both" in ahead:
@@ -269,7 +269,7 @@ def _is_participle(word: str) -> bool:
 
 def _other_polarity(
     sentence: Sentence, place: int, old: str, new: str, unfit: Sequence[str]
-) -> list[Replacement] | None:
+) -> list[TextReplacement] | None:
     """Return the change of "some" to "any" after a verb, or back; None if another word is unfit."""
     words = [word.lower for word in sentence.words[place + 1 :]]
     ends = word_list("clause_ends")
@@ -298,9 +298,9 @@ def _with_reply(
     sentence: Sentence,
     place: int,
     lead: Sentence | None,
-    replacements: list[Replacement],
+    replacements: list[TextReplacement],
     contrary: Sequence[str],
-) -> list[Replacement]:
+) -> list[TextReplacement]:
     """Return replacements with that of a yes or no that would contradict the altered clause.
 
     Returns [] if the yes or no may belong to another clause ("Yes, I left them and he is there").

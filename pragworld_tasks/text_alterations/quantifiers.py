@@ -22,8 +22,8 @@ from pragworld_tasks.text_alterations.nouns import is_first_name, is_known_noun
 from pragworld_tasks.text_alterations.tokens import (
     AllowedChange,
     AlteredConversation,
-    Replacement,
     Sentence,
+    TextReplacement,
     label_end,
 )
 from pragworld_tasks.text_alterations.turns import question_form
@@ -499,7 +499,7 @@ def _is_clause(words: Sequence[str]) -> bool:
     return not is_phrase and len([word for word in words if word not in determiners]) > 1
 
 
-def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
+def _verb_of_both(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
     """Return the change of the verb whose subject a connective forms, or None if it is unclear."""
     last = place + 1
     if sentence.at(last) in (*word_list("determiners"), "a", "an"):

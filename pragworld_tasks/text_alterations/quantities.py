@@ -32,8 +32,8 @@ from pragworld_tasks.text_alterations.quantifiers import is_share_word
 from pragworld_tasks.text_alterations.tokens import (
     AllowedChange,
     AlteredConversation,
-    Replacement,
     Sentence,
+    TextReplacement,
 )
 
 _CLOCK = re.compile(r"\b(?:it['\u2019]s|it is|at)\s+[\w -]+\s(?:to|past)\s", re.IGNORECASE)
@@ -100,7 +100,7 @@ def _is_enumerated(conversation: Conversation, sentence: Sentence) -> bool:
 def _measures(sentence: Sentence) -> list[AllowedChange]:
     """Return the changes of "a mile" to two miles, and of "twice a day" to three times a day."""
     changes: list[AllowedChange] = []
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[TextReplacement, ...]
     for place in sentence.unnamed_places():
         word, after = sentence.at(place), sentence.after(place)
         times = ("once", "twice")
@@ -378,7 +378,7 @@ def _may_count(sentence: Sentence, first: int, last: int) -> bool:
 
 def _replacements(
     sentence: Sentence, first: int, last: int, number: int
-) -> list[Replacement] | None:
+) -> list[TextReplacement] | None:
     """Return the replacements that change a number, or None if agreement is unclear."""
     text, plural = sentence.text(first, last), number > 1
     new = _written_like(text, number)
@@ -418,7 +418,9 @@ def _written_like(text: str, number: int) -> str:
     return like_case(text, number_words(number))
 
 
-def _noun(sentence: Sentence, last: int, *, plural: bool) -> tuple[int, list[Replacement]] | None:
+def _noun(
+    sentence: Sentence, last: int, *, plural: bool
+) -> tuple[int, list[TextReplacement]] | None:
     """Return where the phrase of a number ends, and what puts its noun in that number, or None."""
     if sentence.after(last) == "of":  # "two of the pears": the noun stays as it is
         whole = sentence.at(last + 2)
@@ -435,10 +437,10 @@ def _noun(sentence: Sentence, last: int, *, plural: bool) -> tuple[int, list[Rep
     form = like_case(word.text, number_forms(mention.entity if mention else word.text)[plural])
     if form == word.text:
         return place, []
-    return place, [Replacement(sentence.utterance, word.start, word.text, form)]
+    return place, [TextReplacement(sentence.utterance, word.start, word.text, form)]
 
 
-def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
+def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
     """Return the change of the verb after a phrase that ends at a place, or None if unclear."""
     forms, others = (PLURAL_VERBS, SINGULAR_VERBS) if plural else (SINGULAR_VERBS, PLURAL_VERBS)
     verb = sentence.after(place)
@@ -447,7 +449,7 @@ def _verb_after(sentence: Sentence, place: int, *, plural: bool) -> list[Replace
     return [] if verb in ("", *word_list("after_nouns"), *others) else None
 
 
-def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> list[Replacement] | None:
+def _verb_before(sentence: Sentence, place: int, *, plural: bool) -> list[TextReplacement] | None:
     """Return the change of the verb in "there are two", "are there two"; None if unclear."""
     while sentence.before(place) in _ABOUT:
         place -= 1

@@ -22,7 +22,7 @@ _AUXILIARIES = word_list("auxiliaries")
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class TextReplacement:
     """A place in a conversation where words are replaced.
 
     Attributes:
@@ -54,7 +54,7 @@ class AlteredConversation:
 
     text: str
     alteration: str
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[TextReplacement, ...]
     reason: str
     answers_can_change: bool | None = None
 
@@ -63,7 +63,7 @@ class AlteredConversation:
 class AllowedChange:
     """Replacements that belong together, and why they were allowed, in a few words."""
 
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[TextReplacement, ...]
     reason: str
 
 
@@ -110,7 +110,7 @@ class EntityMention:
         """Return an entity of the kind in the mention's number, in letter case as listed."""
         return entity_forms(entity, self.kind)[self.is_plural]
 
-    def replace(self, entity: str) -> Replacement:
+    def replace(self, entity: str) -> TextReplacement:
         """Return the replacement of the mention by another entity of the kind.
 
         Number, letter case, possessive ending and a preceding article are kept or adjusted.
@@ -129,12 +129,14 @@ class EntityMention:
         old = self.text + self.ending
         old_article, new_article = self.indefinite.rstrip(), article(new_form)
         if old_article.lower() != article(old_form) or old_article.lower() == new_article:
-            return Replacement(self.utterance, self.start, old, new)
+            return TextReplacement(self.utterance, self.start, old, new)
         shout = in_capitals and old_article.isupper()
         new_article = new_article.upper() if shout else like_case(old_article, new_article)
         blank = self.indefinite[len(old_article) :]
         start = self.start - len(self.indefinite)
-        return Replacement(self.utterance, start, self.indefinite + old, new_article + blank + new)
+        return TextReplacement(
+            self.utterance, start, self.indefinite + old, new_article + blank + new
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +245,11 @@ class Sentence:
         """Return the text from the word at one place to the word at another."""
         return self.line[self.words[first].start : self.words[last].end]
 
-    def replace(self, first: int, last: int, new: str) -> Replacement:
+    def replace(self, first: int, last: int, new: str) -> TextReplacement:
         """Return the replacement of the words from one place to another."""
-        return Replacement(self.utterance, self.words[first].start, self.text(first, last), new)
+        return TextReplacement(self.utterance, self.words[first].start, self.text(first, last), new)
 
-    def replace_word(self, place: int, new: str) -> Replacement:
+    def replace_word(self, place: int, new: str) -> TextReplacement:
         """Return the replacement of the word at a place, in its letter case."""
         return self.replace(place, place, like_case(self.words[place].text, new))
 
