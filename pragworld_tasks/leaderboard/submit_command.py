@@ -25,7 +25,7 @@ def add_submit(commands: Commands) -> None:
         "pragworld-tasks submit results/ --to hub --out model --push",
     )
     command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="what `score` takes: of one model, one a task"
+        "runs", nargs="+", metavar="RUN", help="runs of one model, as `score` takes them"
     )
     command.add_argument("--to", required=True, choices=_SITES, help="the form")
     command.add_argument(
