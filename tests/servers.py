@@ -62,7 +62,7 @@ class JsonHandler(BaseHTTPRequestHandler):
         """Reply to a POST request; subclasses do."""
         raise NotImplementedError
 
-    def complete(self, text: str, tokens: int, finish_reason: str = "stop") -> None:
+    def complete(self, text: str, tokens: int) -> None:
         """Send a chat completion."""
         usage = {"prompt_tokens": tokens, "completion_tokens": len(text.split())}
         message = {"role": "assistant", "content": text}
@@ -73,7 +73,7 @@ class JsonHandler(BaseHTTPRequestHandler):
                 "object": "chat.completion",
                 "created": 0,
                 "model": "played",
-                "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
                 "usage": {**usage, "total_tokens": sum(usage.values())},
             },
         )
