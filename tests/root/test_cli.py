@@ -28,7 +28,7 @@ def test_help_lists_the_commands_by_what_one_wants_to_do(
 @pytest.mark.parametrize(
     ("words", "program"),
     [
-        (["author", "--seeds", "seeds.jsonl", "--wrong"], "pragworld-tasks author"),
+        (["generate", "--wrong"], "pragworld-tasks generate"),
         (["data", "status", "--wrong"], "pragworld-tasks data"),
         (["--wrong", "data", "status"], "pragworld-tasks"),
     ],
