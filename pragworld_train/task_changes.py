@@ -17,8 +17,8 @@ from pragworld_tasks.evaluation.metrics import (
     bootstrap_difference_intervals,
     mcnemar,
 )
-from pragworld_tasks.evaluation.responses import read_predictions, sampled_documents
-from pragworld_tasks.evaluation.scoring import score, shown_tallies
+from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.evaluation.scoring import shown_tallies
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.text import format_interval, format_number, interval_json, markdown_table
 from pragworld_train.lm_eval_process import sample_files
@@ -131,10 +131,9 @@ def _is_pragworld(path: Path) -> bool:
 
 
 def _pragworld_change(task: str, before: Path, after: Path) -> TaskChange:
-    documents = sampled_documents(before)
-    first, second = (
-        score(documents, read_predictions([path], documents)) for path in (before, after)
-    )
+    runs = find_runs([str(before), str(after)])
+    documents = runs[0].documents() or []
+    first, second = (run.score(documents) for run in runs)
     comparison = compare_scores(second, first)
     tallies = [shown_tallies(report.run, report.split) for report in (first, second)]
     metrics = {

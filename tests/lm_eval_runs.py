@@ -98,7 +98,7 @@ def documents_of(task: str, folder: Path) -> list[Document]:
 def assert_table_is_score(evaluation: Evaluation, task: str, folder: Path) -> None:
     """lm-eval's figures are those of the answers in lm-eval's own samples, put together by us."""
     documents = documents_of(task, folder)
-    predictions = read_predictions([evaluation.samples_file(task)], documents)
+    predictions = read_predictions(evaluation.samples_file(task), documents)
     expected = shown_tallies(to_run(documents, predictions.ours), split_of(task))
     if split_of(task) == "manual":
         published = tallies(to_released_run(documents, predictions.released))

@@ -1,6 +1,5 @@
 """What lm-eval's results file says of a run: the model, how it ran, and on how many documents."""
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -55,7 +54,9 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
         samples: the file that lm-eval wrote.
         documents: how many documents the samples in it are of; None if they were not counted.
     """
-    results = results_beside(samples) or {"config": {}}
+    results = results_beside(samples)
+    if results is None:
+        return ""
     counts = results.get("n-samples", {}).get(task_and_date(samples)[0], {})
     whole, evaluated = counts.get("original"), counts.get("effective")
     limit = results["config"].get("limit")
@@ -63,7 +64,7 @@ def part_of_run(samples: Path, documents: int | None = None) -> str:
         return f"run with --limit {limit:g}"
     if evaluated != whole:
         return f"run with --samples, on {evaluated} of {whole} documents"
-    if documents is not None and whole is not None and documents != whole:
+    if whole and documents not in (None, whole):
         return f"has {documents} of the {whole} documents of the run"
     return ""
 
@@ -89,32 +90,24 @@ def logged_model(results: Mapping[str, Any]) -> ModelRecord:
 def logged_environment(results: Mapping[str, Any], task: str) -> EnvironmentRecord:
     """Return how the model ran on a task."""
     config, settings = results["config"], results.get("configs", {}).get(task, {})
-    generation: dict[str, Any] = {}
-    if settings.get("output_type") != "multiple_choice":
-        generation = settings.get("generation_kwargs") or {}
-        generation = _arguments({**generation, **_arguments(config.get("gen_kwargs"))})
-    packages = ("lm_eval", "transformers")
+    is_generated = settings.get("output_type") != "multiple_choice"
+    versions = {name: results.get(f"{name}_version") for name in ("lm_eval", "transformers")}
     date = results.get("date")
     return EnvironmentRecord(
         task=task,
         backend=config.get("model"),
         model_args=_arguments(config.get("model_args")),
-        generation=generation,
+        generation=(settings.get("generation_kwargs") or {}) if is_generated else {},
         system_instruction=results.get("system_instruction"),
-        packages={
-            package: results[f"{package}_version"]
-            for package in packages
-            if results.get(f"{package}_version")
-        },
+        packages={name: version for name, version in versions.items() if version},
         date=date and datetime.fromtimestamp(date, UTC).isoformat(timespec="seconds"),
         seconds=results.get("total_evaluation_time_seconds"),
     )
 
 
 def _arguments(arguments: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return lm-eval's arguments, which it logs as it got them, as a mapping for JSON."""
+    """Return lm-eval's arguments, which it logs as it got them, as a mapping."""
     if isinstance(arguments, str):
         pairs = (part.partition("=") for part in arguments.split(",") if part)
-        arguments = {name.strip(): value for name, _, value in pairs}
-    plain: dict[str, Any] = json.loads(json.dumps(arguments or {}, default=str))
-    return plain
+        return {name.strip(): value for name, _, value in pairs}
+    return dict(arguments or {})

@@ -9,18 +9,17 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pragworld_tasks.data.documents import (
     Answer,
     AskedTexts,
     Document,
-    documents_digest,
     texts_digest,
 )
 from pragworld_tasks.data.prompts import split_prompt
@@ -31,6 +30,46 @@ from pragworld_tasks.files import Where, read_json_lines
 _Record = TypeVar("_Record", bound=BaseModel)
 
 _DOCUMENT = TypeAdapter(Document)
+
+
+class AnswerRecord(BaseModel):
+    """The answer to one document.
+
+    Attributes:
+        row: the document's row.
+        answer: the answer as `read_answer` reads it; None where none can be read.
+        released: the answer as the released scoring reads it.
+        response: the response as text; None for one that an API refused, or for likelihoods.
+        yes: the probability of yes among yes and no, where the likelier label answered.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    row: int
+    answer: Answer | None = None
+    released: Answer | None = None
+    response: str | None = None
+    yes: float | None = Field(default=None, ge=0, le=1)
+
+    @classmethod
+    def of_text(cls, row: int, response: str | None) -> Self:
+        """Read a response; None is one that an API refused to give."""
+        if response is None:
+            return cls(row=row)
+        return cls(
+            row=row,
+            answer=read_answer(response),
+            released=read_answer_released(response),
+            response=response,
+        )
+
+    @classmethod
+    def of_likelihoods(cls, row: int, yes: float, no: float) -> Self:
+        """Take the likelier answer, by the log-likelihoods of both."""
+        answer = likelier_answer(yes, no)
+        # The logistic function, which cannot overflow. No probability where there is no answer.
+        share = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
+        return cls(row=row, answer=answer, released=answer, yes=share)
 
 
 @dataclass(frozen=True)
@@ -57,41 +96,42 @@ class Predictions:
 
     @classmethod
     def from_responses(cls, responses: Iterable[str | None]) -> Self:
-        """Read the answers of responses; None is a response that an API refused to give.
+        """Read the answers of responses; None is a response that an API refused to give."""
+        return cls.from_answers([AnswerRecord.of_text(*each) for each in enumerate(responses)])
 
-        Raises:
-            InputError: A response is no text.
-        """
-        listed: list[str | None] = [responses] if isinstance(responses, str) else [*responses]
-        for number, response in enumerate(listed):
-            if not isinstance(response, str | None):
-                kind = type(response).__name__
-                raise InputError(
-                    f"response {number} is {response!r:.40} ({kind}), not text or None"
-                )
-        texts = [response or "" for response in listed]
+    @classmethod
+    def from_answers(
+        cls,
+        answers: Sequence[AnswerRecord],
+        documents_digest: str | None = None,
+        texts_digest: str | None = None,
+    ) -> Self:
+        """Return answers in the order of the rows, with the digests of their documents."""
         return cls(
-            list(map(read_answer, texts)),
-            list(map(read_answer_released, texts)),
-            responses=listed,
+            [answer.answer for answer in answers],
+            [answer.released for answer in answers],
+            documents_digest,
+            [answer.response for answer in answers],
+            [answer.yes for answer in answers],
+            texts_digest,
         )
 
+    def answers(self) -> list[AnswerRecord]:
+        """Return the answers by document."""
+        blank = [None] * len(self.ours)
+        columns = (self.ours, self.released, self.responses or blank, self.yes or blank)
+        return [
+            AnswerRecord(row=row, answer=ours, released=released, response=response, yes=yes)
+            for row, (ours, released, response, yes) in enumerate(zip(*columns, strict=True))
+        ]
+
     def check_documents(self, documents: Sequence[Document], name: str = "the run") -> None:
-        """Refuse documents that are not those that were answered.
-
-        Args:
-            documents: the documents.
-            name: the name of the run or of its file, for the message.
-
-        Raises:
-            InputError: There are not as many, or they have other texts.
-        """
-        parts = (self.ours, self.released, self.responses, self.yes)
-        lengths = {len(part) for part in parts if part is not None}
-        if lengths != {len(documents)}:
+        """Refuse documents that are not as many as were answered, or that have other texts."""
+        if len(self.ours) != len(documents):
             raise InputError(
-                f"{name}: {min(lengths)} responses for {len(documents)} documents; pass a response "
-                "for each document, in their order: a whole run on this split, without --limit"
+                f"{name}: {len(self.ours)} responses for {len(documents)} documents; pass a "
+                "response for each document, in their order: a whole run on this split, without "
+                "--limit"
             )
         if self.texts_digest not in (None, texts_digest(documents)):
             raise InputError(
@@ -99,6 +139,9 @@ class Predictions:
                 f"{documents[0].split} split here; pass runs on the same documents, in the same "
                 "order: split, settings, seeds or files may differ"
             )
+
+
+# Files --------------------------------------------------------------------------------------------
 
 
 class LoggedSample(BaseModel):
@@ -111,11 +154,6 @@ class LoggedSample(BaseModel):
     doc_hash: str | None = None
 
 
-def answers_questions(sample: Mapping[str, Any]) -> bool:
-    """Return whether a sample's task answers each question once: no ten wordings or perplexity."""
-    return "wording" not in sample["doc"] and "word_perplexity" not in sample.get("metrics", [])
-
-
 class _AnswerLine(BaseModel):
     """A line of a file of responses; released ones have the prompt, too."""
 
@@ -124,34 +162,11 @@ class _AnswerLine(BaseModel):
     prompt: str | None = None
 
 
-class _Response(NamedTuple):
-    """A response in a file: its answers and text, as `Predictions` has them.
-
-    Attributes:
-        row: the row of its document; None where the file does not say.
-        asked: the question that was answered, where the file says so; lm-eval's samples hold the
-            whole document.
-        digest: the digest of all documents of the task, which lm-eval logged with it.
-    """
-
-    ours: Answer | None
-    released: Answer | None
-    text: str | None = None
-    yes: float | None = None
-    row: int | None = None
-    asked: Document | AskedTexts | None = None
-    digest: str | None = None
-
-
-def read_predictions(
-    paths: str | Path | Sequence[str | Path], documents: Sequence[Document]
-) -> Predictions:
-    r"""Read the answers in files of responses, in the order of `documents`.
+def read_predictions(path: str | Path, documents: Sequence[Document]) -> Predictions:
+    r"""Read the answers in a file of responses, in the order of `documents`.
 
     Args:
-        paths: the file of a run, or its files. Responses without a row number are matched in their
-            order, one file after the other: the released runs on the synthetic split come in two
-            files.
+        path: the file. Responses without a row number are matched in their order.
         documents: the documents of the split that was evaluated.
 
     Raises:
@@ -167,34 +182,80 @@ def read_predictions(
         >>> set(pt.read_predictions(path, documents).ours)
         {'no'}
     """
-    files = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    if not files:
-        raise InputError("there are no files of responses; pass one or more")
-    predictions, _ = read_responses(files)
-    predictions.check_documents(documents, ", ".join(map(str, files)))
+    predictions, _ = read_responses(Path(path))
+    predictions.check_documents(documents, str(path))
     return replace(predictions, texts_digest=texts_digest(documents))
 
 
-def sampled_documents(path: Path) -> list[Document]:
-    """Return the documents in the samples of a pragworld task, sorted by row.
+def read_responses(path: Path) -> tuple[Predictions, list[Document] | None]:
+    """Read a file of responses.
+
+    Returns:
+        Its answers in the order of the rows, and the documents if lm-eval logged them.
 
     Raises:
-        InputError: The file holds no samples of a pragworld task, or a part of a run.
+        InputError: A line holds no response, or rows are missing or repeated.
     """
-    predictions, documents = read_responses([path])
-    if documents is None:
-        raise InputError(f"{path}: not samples of a pragworld task; pass a file of lm-eval's")
-    check_whole(path, predictions, documents)
-    return documents
-
-
-def check_whole(path: Path, predictions: Predictions, documents: Sequence[Document]) -> None:
-    """Refuse samples of a part of a run, by the digest of all documents that lm-eval logged."""
-    if predictions.documents_digest != documents_digest(documents):
+    by_row: dict[int, _Read] = {}
+    for where, content in read_json_lines(path):
+        if "doc" in content or "filtered_resps" in content:
+            read = _from_sample(validated(LoggedSample, content, where), where)
+        else:
+            read = _from_line(validated(_AnswerLine, content, where), len(by_row))
+        row = read.answer.row
+        if row in by_row:
+            where.refuse(f"row {row} has two responses; pass the responses of one run")
+        by_row[row] = read
+    if missing := set(range(len(by_row))) - by_row.keys():
         raise InputError(
-            f"{path}: not all documents are there, or it holds two runs; pass a whole run, without "
-            "--limit"
+            f"{path}: row {min(missing)} is the first without a response; pass a whole run, "
+            "without --limit"
         )
+    ordered = [by_row[row] for row in range(len(by_row))]
+    digests = {read.digest for read in ordered}
+    asked = [read.asked for read in ordered if read.asked]
+    documents = [document for document in asked if isinstance(document, Document)]
+    predictions = Predictions.from_answers(
+        [read.answer for read in ordered],
+        digests.pop() if len(digests) == 1 else None,
+        texts_digest(asked) if len(asked) == len(ordered) else None,
+    )
+    return predictions, documents if len(documents) == len(ordered) else None
+
+
+class _Read(NamedTuple):
+    """An answer, and what its line says of its document and of the digest of all documents."""
+
+    answer: AnswerRecord
+    asked: Document | AskedTexts | None = None
+    digest: str | None = None
+
+
+def _from_line(line: _AnswerLine, number: int) -> _Read:
+    """Return the answer in a line; `number` is its row if it names none."""
+    asked = None
+    if line.prompt is not None:
+        with contextlib.suppress(InputError):  # a prompt in other words
+            asked = AskedTexts(*split_prompt(line.prompt))
+    row = number if line.row is None else line.row
+    return _Read(AnswerRecord.of_text(row, line.response), asked)
+
+
+def _from_sample(sample: LoggedSample, where: Where) -> _Read:
+    try:
+        document = _DOCUMENT.validate_python(sample.doc)
+    except ValidationError:
+        where.refuse("not a sample of a pragworld task; pass those of a task on this split")
+    responses = sample.filtered_resps
+    if len(responses) == 1 and isinstance(responses[0], str | None):
+        answer = AnswerRecord.of_text(document.row, responses[0])
+    else:
+        try:
+            yes, no = (float(likelihood) for likelihood, _ in responses)
+        except (TypeError, ValueError):
+            where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
+        answer = AnswerRecord.of_likelihoods(document.row, yes, no)
+    return _Read(answer, document, sample.doc.get("documents_digest"))
 
 
 def validated(kind: type[_Record], content: Any, where: Where) -> _Record:
@@ -218,88 +279,3 @@ def check_logged(where: Where, sample: LoggedSample) -> None:
         )
     if sample.filter == "none" and [[one] for one in sample.filtered_resps] != sample.resps:
         where.refuse("'filtered_resps' are not the responses in 'resps', though nothing filters")
-
-
-def read_responses(paths: Sequence[Path]) -> tuple[Predictions, list[Document] | None]:
-    """Read the files of a run.
-
-    Returns:
-        Its answers in the order of the rows, and the documents if lm-eval logged them.
-
-    Raises:
-        InputError: A line holds no response, or rows are missing or repeated.
-    """
-    by_row: dict[int, _Response] = {}
-    numbered = set()
-    for path in paths:
-        for where, record in read_json_lines(path):
-            response = _read(record, where)
-            numbered.add(response.row is not None)
-            if len(numbered) > 1:
-                where.refuse("only some responses have a 'row'; number all or none")
-            row = len(by_row) if response.row is None else response.row
-            if row in by_row:
-                where.refuse(f"row {row} has two responses; pass the responses of one run")
-            by_row[row] = response
-    if sorted(by_row) != list(range(len(by_row))):
-        first = next(row for row in range(len(by_row)) if row not in by_row)
-        names = ", ".join(map(str, paths))
-        raise InputError(
-            f"{names}: row {first} is the first without a response; pass a whole run, without "
-            "--limit"
-        )
-    ordered = [by_row[row] for row in range(len(by_row))]
-    digests = {response.digest for response in ordered}
-    asked = [response.asked for response in ordered if response.asked]
-    documents = [document for document in asked if isinstance(document, Document)]
-    predictions = Predictions(
-        [response.ours for response in ordered],
-        [response.released for response in ordered],
-        digests.pop() if len(digests) == 1 else None,
-        [response.text for response in ordered],
-        [response.yes for response in ordered],
-        texts_digest(asked) if len(asked) == len(ordered) else None,
-    )
-    return predictions, documents if len(documents) == len(ordered) else None
-
-
-def _read(record: Mapping[str, Any], where: Where) -> _Response:
-    """Read one line of a file."""
-    if "doc" in record or "filtered_resps" in record:
-        return _from_sample(validated(LoggedSample, record, where), where)
-    line = validated(_AnswerLine, record, where)
-    asked = None
-    if line.prompt is not None:
-        with contextlib.suppress(InputError):  # a prompt in other words
-            asked = AskedTexts(*split_prompt(line.prompt))
-    return _from_text(line.response, row=line.row, asked=asked)
-
-
-def _from_sample(sample: LoggedSample, where: Where) -> _Response:
-    try:
-        document = _DOCUMENT.validate_python(sample.doc)
-    except ValidationError:
-        where.refuse("not a sample of a pragworld task; pass those of a task on this split")
-    known: dict[str, Any] = {
-        "row": document.row,
-        "asked": document,
-        "digest": sample.doc.get("documents_digest"),
-    }
-    responses = sample.filtered_resps
-    if len(responses) == 1 and isinstance(responses[0], str | None):
-        return _from_text(responses[0], **known)
-    try:
-        yes, no = (float(likelihood) for likelihood, _ in responses)
-    except (TypeError, ValueError):
-        where.refuse("'filtered_resps' is not a list of one response, or of two likelihoods")
-    answer = likelier_answer(yes, no)
-    # The logistic function, which cannot overflow. No probability where there is no answer.
-    share = None if math.isnan(yes - no) else (1 + math.tanh((yes - no) / 2)) / 2
-    return _Response(answer, answer, yes=share, **known)
-
-
-def _from_text(text: str | None, **known: Any) -> _Response:
-    """Return a response as text; None is one that an API refused to give."""
-    if text is None:
-        return _Response(None, None, **known)
-    return _Response(read_answer(text), read_answer_released(text), text=text, **known)

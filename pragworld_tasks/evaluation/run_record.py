@@ -15,9 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pragworld_tasks.data.documents import Answer, Split, texts_digest
 from pragworld_tasks.errors import InputError, first_problem
-from pragworld_tasks.evaluation.comparison import Comparison
 from pragworld_tasks.evaluation.metrics import LEVEL, RESAMPLES
-from pragworld_tasks.evaluation.responses import Predictions
+from pragworld_tasks.evaluation.responses import AnswerRecord, Predictions
 from pragworld_tasks.evaluation.scoring import ScoreReport, Share
 from pragworld_tasks.files import read_json
 
@@ -51,8 +50,7 @@ class ModelRecord(_Part):
         name: name on a hub; `./NAME` for one that was loaded from a folder.
         revision: the revision that was asked for, or the commit where it is known.
         adapter: name of the PEFT adapter.
-        dtype: data type of the weights, such as `bfloat16`.
-        quantization: how the weights were quantized, such as `4bit`.
+        dtype, quantization: of the weights, such as `bfloat16` and `4bit`.
         chat_template: whether a chat template was applied; None where it is not known.
         parameters: number of parameters.
     """
@@ -108,12 +106,9 @@ class DataRecord(_Part):
     """The documents that were answered.
 
     Attributes:
-        split: their split.
-        documents, groups: number of each.
         digest: `documents_digest` of all documents in order.
         responses_digest: the same of the documents that the model was given. It differs from
             `digest` where gold answers differ.
-        texts_digest: `texts_digest` of the documents.
         generator: settings of generated documents.
     """
 
@@ -126,32 +121,12 @@ class DataRecord(_Part):
     generator: dict[str, Any] | None = None
 
 
-class AnswerRecord(_Part):
-    """The answer to one document.
-
-    Attributes:
-        row: the document's row.
-        answer: the answer as `read_answer` reads it; None where none can be read.
-        released: the answer as the released scoring reads it.
-        response: the response, where it is known.
-        yes: the probability of yes among yes and no, where the likelier label answered.
-    """
-
-    row: int
-    answer: Answer | None
-    released: Answer | None
-    response: str | None = None
-    yes: float | None = Field(default=None, ge=0, le=1)
-
-
 class RunRecord(_Part):
     """One model on one split: what it answered, and everything that follows from it.
 
     Attributes:
-        schema_version: version of this format.
         source: where the answers come from: lm-eval's results, a file of responses, a released run
             of the paper, or the readers of the labels.
-        model, environment, data: what ran, how, and on what.
         intervals: how the intervals were computed.
         metrics, published: by our scoring and by the released one, as `ScoreReport` has them.
         breakdowns: accuracy by breakdown, class and gold answer.
@@ -172,13 +147,8 @@ class RunRecord(_Part):
     @property
     def predictions(self) -> Predictions:
         """The answers as `score` takes them."""
-        return Predictions(
-            [answer.answer for answer in self.answers],
-            [answer.released for answer in self.answers],
-            self.data.responses_digest,
-            [answer.response for answer in self.answers],
-            [answer.yes for answer in self.answers],
-            self.data.texts_digest,
+        return Predictions.from_answers(
+            self.answers, self.data.responses_digest, self.data.texts_digest
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -197,17 +167,7 @@ def to_record(
     environment: EnvironmentRecord | None = None,
     generator: dict[str, Any] | None = None,
 ) -> RunRecord:
-    """Return the record of a run that has been scored.
-
-    Args:
-        report: the metrics of its answers.
-        model: the model that answered.
-        source: where the answers come from.
-        environment: how the model ran, where that is known.
-        generator: settings of generated documents.
-    """
-    predictions = report.predictions
-    blank: list[None] = [None] * len(report.documents)
+    """Return the record of a run that has been scored, with what is known of its model."""
     return RunRecord(
         source=source,
         model=model,
@@ -224,75 +184,28 @@ def to_record(
         metrics=report.metrics,
         published=report.published,
         breakdowns=report.breakdowns,
-        answers=[
-            AnswerRecord(row=row, answer=ours, released=released, response=response, yes=yes)
-            for row, (ours, released, response, yes) in enumerate(
-                zip(
-                    predictions.ours,
-                    predictions.released,
-                    predictions.responses or blank,
-                    predictions.yes or blank,
-                    strict=True,
-                )
-            )
-        ],
+        answers=report.predictions.answers(),
     )
-
-
-def records_json(
-    records: Mapping[str, RunRecord], comparisons: Mapping[str, Comparison]
-) -> dict[str, Any]:
-    """Return records as `score --json` writes them: one alone as it is, several by their names.
-
-    Args:
-        records: the records by the names of their runs.
-        comparisons: each run compared with another one; may be empty.
-    """
-    written = {name: record.to_json() for name, record in records.items()}
-    if len(written) == 1 and not comparisons:
-        return next(iter(written.values()))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "runs": written,
-        "comparisons": {name: made.to_json() for name, made in comparisons.items()},
-    }
 
 
 def read_run_records(path: Path) -> dict[str, RunRecord]:
     """Read the run records in a file that `score --json` wrote, by the names of their runs.
 
-    Their metrics are not compared with their answers.
+    Their metrics are not compared with their answers. A record that is alone has no name: "".
 
     Raises:
         InputError: The file cannot be read, or holds no run records of this version.
     """
     content = read_json(path)
-    records = content.get("runs", {}) if isinstance(content, dict) else {}
-    if not records:
-        records = {"": content}
-    return {name: _read_record(path, record) for name, record in records.items()}
-
-
-def _read_record(path: Path, content: Any) -> RunRecord:
-    version = content.get("schema_version") if isinstance(content, dict) else SCHEMA_VERSION
-    if version not in (None, SCHEMA_VERSION):
-        raise InputError(
-            f"{path}: a run record of version {version}, and this is version {SCHEMA_VERSION}; "
-            "write it again with `pragworld-tasks score RUN --json FILE`"
-        )
+    records = content["runs"] if isinstance(content, dict) and "runs" in content else {"": content}
     try:
-        return RunRecord.model_validate(content)
+        return {name: RunRecord.model_validate(record) for name, record in records.items()}
     except ValidationError as error:
         raise InputError(f"{path}: not a run record: {first_problem(error)}") from error
 
 
 def model_and_adapter(model_args: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the names of the model and of the PEFT adapter that lm-eval's arguments load.
-
-    Examples:
-        >>> model_and_adapter({"pretrained": "someone/base", "peft": "someone/adapter"})
-        ('someone/base', 'someone/adapter')
-    """
+    """Return the names of the model and of the PEFT adapter that lm-eval's arguments load."""
     named = [str(model_args[key]) for key in _NAMED_BY if model_args.get(key)]
     adapter = model_args.get("peft")
     return (named[0] if named else None), (str(adapter) if adapter else None)

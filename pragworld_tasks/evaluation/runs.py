@@ -5,12 +5,12 @@ record, or answers that ship with this package.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from pragworld_tasks.data.documents import Document, Split
+from pragworld_tasks.data.documents import Document, Split, documents_digest
 from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.data.splits import (
     GENERATED,
@@ -31,13 +31,7 @@ from pragworld_tasks.evaluation.published import (
     published_models,
     reading_answers,
 )
-from pragworld_tasks.evaluation.responses import (
-    Predictions,
-    answers_questions,
-    check_whole,
-    read_predictions,
-    read_responses,
-)
+from pragworld_tasks.evaluation.responses import Predictions, read_responses
 from pragworld_tasks.evaluation.run_record import (
     EnvironmentRecord,
     ModelRecord,
@@ -47,7 +41,7 @@ from pragworld_tasks.evaluation.run_record import (
     to_record,
 )
 from pragworld_tasks.evaluation.scoring import ScoreReport, score
-from pragworld_tasks.files import read_json, read_json_lines
+from pragworld_tasks.files import read_json_lines
 
 RECORD = "record.json"  # in the folder of a submission
 
@@ -87,27 +81,23 @@ class NamedRun:
         if self.split and is_released(self.split):
             return split_documents(self.split)
         if self.sampled:
-            check_whole(self.files[0], self.predictions, self.sampled)
+            if self.predictions.documents_digest != documents_digest(self.sampled):
+                raise InputError(
+                    f"{self.name}: not all documents are there, or it holds two runs; pass a whole "
+                    "run, without --limit"
+                )
             return self.sampled
         if self.split and self.generator:
             return split_documents(self.split, self.generator)
         return None
 
     def score(self, documents: Sequence[Document]) -> ScoreReport:
-        """Return the run's metrics, and warn if it was given to other documents.
-
-        Raises:
-            InputError: The run is not a whole run on the documents.
-        """
+        """Return the run's metrics, and warn if it was given to other gold answers."""
         self.predictions.check_documents(documents, self.name)
         report = score(documents, self.predictions)
         if report.responses_digest != report.documents_digest:
             logger.warning(
-                "%s: given to other documents than these (digest %.12s instead of %.12s): gold "
-                "answers differ",
-                self.name,
-                report.responses_digest,
-                report.documents_digest,
+                "%s: given to other documents than these: gold answers differ", self.name
             )
         return report
 
@@ -116,8 +106,8 @@ class NamedRun:
         return to_record(report, self.model, self.source, self.environment, self.generator)
 
 
-def find_runs(arguments: Sequence[str], split: str | None = None) -> list[NamedRun]:
-    """Read the runs that a user names.
+def find_runs(arguments: Sequence[str], split: Split | None = None) -> list[NamedRun]:
+    """Read the runs that a user names; the second of a name is `NAME (2)`.
 
     Args:
         arguments: files of responses, folders of lm-eval's results, run records (`.json`, or a
@@ -130,13 +120,19 @@ def find_runs(arguments: Sequence[str], split: str | None = None) -> list[NamedR
     Raises:
         InputError: A path cannot be read, or names no whole run on the split.
     """
-    runs = [run for argument in arguments for run in _named_runs(argument, split)]
-    for run in runs:
-        if split and run.split not in (None, split):
-            raise InputError(f"{run.name}: responses to the split {run.split}, not to {split}")
-    names = Counter(run.name for run in runs)
-    whole = [str(run.files[0]) if names[run.name] > 1 and run.files else run.name for run in runs]
-    return [replace(run, name=name) for run, name in zip(runs, whole, strict=True)]
+    times: Counter[str] = Counter()
+    runs = []
+    for argument in arguments:
+        stated = next((name for name in SPLIT_NAMES if argument.startswith(f"{name}:")), None)
+        named = stated or split
+        for run in _runs_of(argument.removeprefix(f"{stated}:"), named):
+            on = run.split or named
+            if split not in (None, on):
+                raise InputError(f"{run.name}: responses to the split {on}, not to {split}")
+            times[run.name] += 1
+            name = f"{run.name} ({times[run.name]})" if times[run.name] > 1 else run.name
+            runs.append(replace(run, name=name, split=on))
+    return runs
 
 
 def common_split(runs: Sequence[NamedRun]) -> Split:
@@ -156,28 +152,10 @@ def common_split(runs: Sequence[NamedRun]) -> Split:
     return splits.pop()
 
 
-def join_parts(runs: list[NamedRun], documents: Sequence[Document]) -> list[NamedRun]:
-    """Return runs; several files that answer the documents only together count as one run.
-
-    The released runs on the synthetic split come in two files.
-    """
-    files = [path for run in runs for path in run.files]
-    lengths = [len(run.predictions.ours) for run in runs]
-    if len(runs) < 2 or len(files) != len(runs) or sum(lengths) != len(documents):
-        return runs
-    name = " + ".join(run.name for run in runs)
-    logger.warning("%s: each holds a part of the split; they count as one run", name)
-    predictions = read_predictions(files, documents)
-    return [NamedRun(name, "responses", None, predictions, ModelRecord(name=name), files)]
-
-
-def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
+def _runs_of(argument: str, split: str | None) -> list[NamedRun]:
+    """Return the runs that an argument names: each kind of argument has a function."""
     kind, _, name = argument.partition(":")
     path = Path(argument)
-    if kind in SPLIT_NAMES and name:
-        if split not in (None, kind):
-            raise InputError(f"{argument}: responses to the split {kind}, not to {split}")
-        return [replace(run, split=cast("Split", kind)) for run in _named_runs(name, kind)]
     if kind == "published":
         return _published_runs(name, split or "manual")
     if kind == "readings":
@@ -189,10 +167,27 @@ def _named_runs(argument: str, split: str | None) -> list[NamedRun]:
     return _recorded_runs(path) if path.suffix == ".json" else [_run_in_file(path)]
 
 
+def _published_runs(name: str, split: str) -> list[NamedRun]:
+    """Return a released run of the paper, or all on the split."""
+    if not (is_released(split) and published_models(split)):
+        raise InputError(
+            f"published:{name}: there are no published answers to the split {split}; leave it out"
+        )
+    return [
+        NamedRun(
+            f"published:{model}",
+            "published",
+            split,
+            published_answers(model, split),
+            ModelRecord(name=model),
+        )
+        for model in (published_models(split) if name == "all" else [name])
+    ]
+
+
 def _recorded_runs(path: Path) -> list[NamedRun]:
     """Return the runs in a file that `score --json` wrote."""
-    content = read_json(path)
-    if isinstance(content, dict) and "config" in content:
+    if path.name.startswith("results_"):
         raise InputError(
             f"{path}: lm-eval's results, which hold no answers; pass their folder, or the "
             "samples_*.jsonl beside them"
@@ -212,12 +207,50 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
     ]
 
 
+def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
+    """Return a run for each file of samples below a folder of lm-eval's results.
+
+    Runs on a part of the documents, by `--limit`, are left out with a warning.
+    """
+    runs, refused = [], []
+    for path in sorted(folder.rglob("samples_*.jsonl")):
+        _, first = next(iter(read_json_lines(path)))
+        sampled = first.get("doc", {}).get("split")
+        if not sampled or split not in (None, sampled):
+            continue
+        if problem := _problem_of_samples(path, first):
+            refused.append(f"{path}: {problem}")
+        else:
+            runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
+    if runs:
+        for problem in refused:
+            logger.warning("%s; it is left out", problem)
+        return runs
+    wanted = f"of the split {split}" if split else "of a pragworld task"
+    raise InputError(
+        f"{refused[0]}; pass another run"
+        if refused
+        else f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
+        "--output_path and without --limit, and pass that folder"
+    )
+
+
+def _problem_of_samples(path: Path, first: dict[str, Any]) -> str:
+    """Return why samples cannot be scored, by the first of them; "" if they can."""
+    if "wording" in first["doc"] or "word_perplexity" in first.get("metrics", []):
+        return (
+            "samples of a task that does not answer each question once (it has several wordings, "
+            "or measures perplexity)"
+        )
+    return part_of_run(path)
+
+
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
     _, first = next(iter(read_json_lines(path)))
-    if "doc" in first:
-        _check_samples(path, first)
-    predictions, documents = read_responses([path])
+    if "split" in first.get("doc", {}) and (problem := _problem_of_samples(path, first)):
+        raise InputError(f"{path}: {problem}; pass another run")
+    predictions, documents = read_responses(path)
     model = ModelRecord(name=path.stem)
     run = NamedRun(name or path.name, "responses", None, predictions, model, [path], documents)
     if documents:
@@ -235,68 +268,4 @@ def _run_in_file(path: Path, name: str = "") -> NamedRun:
         model=logged_model(results),
         environment=logged_environment(results, task),
         generator=generator,
-    )
-
-
-def _check_samples(path: Path, first: Mapping[str, Any]) -> None:
-    """Refuse samples that do not answer each question once, and a part of a run."""
-    if "split" in first["doc"] and not answers_questions(first):
-        raise _of_other_task(path)
-    if part := part_of_run(path):
-        raise InputError(f"{path}: {part}; pass a whole run")
-
-
-def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
-    """Return a run for each file of samples below a folder of lm-eval's results.
-
-    Runs on a part of the documents, by `--limit`, are left out with a warning.
-    """
-    runs, parts, others = [], [], []
-    for path in sorted(folder.rglob("samples_*.jsonl")):
-        _, first = next(iter(read_json_lines(path)))
-        sampled = first.get("doc", {}).get("split")
-        if not sampled or split not in (None, sampled):
-            continue
-        if not answers_questions(first):
-            others.append(path)
-        elif part := part_of_run(path):
-            parts.append(f"{path}: {part}")
-        else:
-            runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
-    if runs:
-        for part in parts:
-            logger.warning("%s; it is left out", part)
-        return runs
-    if parts:
-        raise InputError(f"{parts[0]}; pass a whole run")
-    if others:
-        raise _of_other_task(others[0])
-    wanted = f"of the split {split}" if split else "of a pragworld task"
-    raise InputError(
-        f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
-        "--output_path and without --limit, and pass that folder"
-    )
-
-
-def _published_runs(name: str, split: str) -> list[NamedRun]:
-    if not (is_released(split) and published_models(split)):
-        raise InputError(
-            f"published:{name}: there are no published answers to the split {split}; leave it out"
-        )
-    return [
-        NamedRun(
-            f"published:{model}",
-            "published",
-            split,
-            published_answers(model, split),
-            ModelRecord(name=model),
-        )
-        for model in (published_models(split) if name == "all" else [name])
-    ]
-
-
-def _of_other_task(path: Path) -> InputError:
-    return InputError(
-        f"{path}: samples of a task that does not answer each question once (it has several "
-        "wordings, or measures perplexity); pass those of another task"
     )

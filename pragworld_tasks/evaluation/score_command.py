@@ -38,8 +38,7 @@ def add_score(commands: Commands) -> None:
         nargs="+",
         metavar="RUN",
         help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each, in row "
-        "order or with a 'row' each; a file of --json; published:MODEL; readings:majority. Files "
-        "that hold a part of the split each count as one run",
+        "order or with a 'row' each; a file of --json; published:MODEL; readings:majority",
     )
     add(
         "--split",
@@ -75,8 +74,7 @@ def _score(options: argparse.Namespace) -> None:
     from pragworld_tasks.errors import InputError
     from pragworld_tasks.evaluation.comparison import compare_scores, runs_table
     from pragworld_tasks.evaluation.items import analyze_items, items_csv
-    from pragworld_tasks.evaluation.run_record import records_json
-    from pragworld_tasks.evaluation.runs import common_split, find_runs, join_parts
+    from pragworld_tasks.evaluation.runs import common_split, find_runs
     from pragworld_tasks.files import check_output, write_json, write_whole
 
     inputs = [name.partition(":")[2] or name for name in (*options.runs, options.against) if name]
@@ -91,7 +89,6 @@ def _score(options: argparse.Namespace) -> None:
         names = ", ".join(run.name for run in others)
         raise InputError(f"--against names {len(others)} runs ({names}); name one")
     documents = _documents(split, options, [*runs, *others])
-    runs = join_parts(runs, documents)
     reports = {run.name: run.score(documents) for run in runs}
     against = [(run.name, run.score(documents)) for run in others]
     comparisons = {
@@ -99,28 +96,29 @@ def _score(options: argparse.Namespace) -> None:
         for name, report in reports.items()
         for _, other in against
     }
-    if len(reports) == 1:
-        texts = [report.to_text() for report in reports.values()]
-        text = "\n".join([*texts, *(made.to_text() for made in comparisons.values())])
-    else:
-        text = runs_table(reports, *against)
     if options.json:
-        records = {run.name: run.to_record(reports[run.name]) for run in runs}
-        write_json(options.json, records_json(records, comparisons))
+        records = {run.name: run.to_record(reports[run.name]).to_json() for run in runs}
+        compared = {name: comparison.to_json() for name, comparison in comparisons.items()}
+        is_alone = len(runs) == 1 and not others
+        several = {"runs": records, "comparisons": compared}
+        write_json(options.json, records[runs[0].name] if is_alone else several)
     if options.items:
         write_whole(options.items, items_csv(analyze_items(reports)).encode())
-    print(text)
+    if len(runs) == 1:
+        texts = [report.to_text() for report in reports.values()]
+        print("\n".join([*texts, *(comparison.to_text() for comparison in comparisons.values())]))
+    else:
+        print(runs_table(reports, *against))
 
 
 def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> "list[Document]":
     """Return the documents that the runs are on."""
+    from pragworld_tasks.data.own_documents import read_documents
     from pragworld_tasks.errors import InputError
 
+    if options.documents and split != OWN:
+        raise InputError(f"--documents: not for the split {split}; leave one of them out")
     if options.documents:
-        from pragworld_tasks.data.own_documents import read_documents
-
-        if split != OWN:
-            raise InputError(f"--documents: not for the split {split}; leave one of them out")
         return read_documents(options.documents)
     if options.metadata and split in (_TRACKING, OWN):
         raise InputError(f"--metadata: it makes no documents of the split {split}; leave it out")

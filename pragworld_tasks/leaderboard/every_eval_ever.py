@@ -19,7 +19,7 @@ from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL
-from pragworld_tasks.evaluation.run_record import AnswerRecord
+from pragworld_tasks.evaluation.responses import AnswerRecord
 from pragworld_tasks.files import json_bytes
 from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 

@@ -95,7 +95,7 @@ def verify(folder: Path) -> BoardRun:
     if max(data.groups, (generator or {}).get("groups", 0)) > _MOST_GROUPS:
         raise InputError(f"{path}: data.generator: a submission has at most {_MOST_GROUPS} groups")
     documents = split_documents(data.split, generator)
-    report = score(documents, read_predictions(samples, documents))
+    report = score(documents, read_predictions(samples[0], documents))
     name, adapter = model_and_adapter(arguments)
     loaded = {"name": name, "adapter": adapter, "quantization": quantization_of(arguments)}
     model = record.model.model_copy(update=loaded)

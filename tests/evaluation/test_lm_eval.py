@@ -142,7 +142,7 @@ def test_predict_only(lm_eval: LmEval, model_arguments: tuple[str, ...]) -> None
     assert evaluation.returncode == 0, evaluation.log
     for task in tasks.split(","):
         documents = documents_of(task, SAMPLES)
-        predictions = read_predictions([evaluation.samples_file(task)], documents)
+        predictions = read_predictions(evaluation.samples_file(task), documents)
         assert len(predictions.ours) == 10
 
 

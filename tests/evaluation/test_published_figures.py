@@ -197,7 +197,7 @@ def test_shipped_answers_are_those_of_the_released_responses(
     for path in paths:
         split: ReleasedSplit = "manual" if path.name.startswith("manual") else "entity_tracking"
         shipped = published_answers(path.stem.removeprefix(f"{split}_"), split)
-        read = read_predictions([path], splits[split])
+        read = read_predictions(path, splits[split])
         assert (shipped.ours, shipped.released) == (read.ours, read.released), path
         assert shipped.documents_digest == documents_digest(splits[split])
 

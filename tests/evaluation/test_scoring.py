@@ -59,14 +59,7 @@ def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
     in_order = write_responses(tmp_path / "a.jsonl", ["yes"] * 9 + ["no"])
     numbered = [{"row": row, "response": "no" if row == 9 else "yes"} for row in range(10)]
     shuffled = write_responses(tmp_path / "b.jsonl", numbered[::-1])
-    assert read_predictions([in_order], MANUAL) == read_predictions(str(shuffled), MANUAL)
-
-
-def test_responses_in_two_files_are_read_one_after_the_other(tmp_path: Path) -> None:
-    whole = write_responses(tmp_path / "whole.jsonl", ["yes"] * 6 + ["no"] * 4)
-    first = write_responses(tmp_path / "first.jsonl", ["yes"] * 6)
-    second = write_responses(tmp_path / "second.jsonl", ["no"] * 4)
-    assert read_predictions([first, second], MANUAL) == read_predictions([whole], MANUAL)
+    assert read_predictions(in_order, MANUAL) == read_predictions(str(shuffled), MANUAL)
 
 
 def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
@@ -74,7 +67,7 @@ def test_likelihoods_answer_with_the_likelier_label(tmp_path: Path) -> None:
         {"doc": asdict(one), "filtered_resps": [["-1.5", "True"], [no, "False"]]}
         for one, no in zip(MANUAL, [*map(str, range(-3, 5)), "-1.5", "nan"], strict=True)
     ]
-    predictions = read_predictions([write_responses(tmp_path / "a.jsonl", samples)], MANUAL)
+    predictions = read_predictions(write_responses(tmp_path / "a.jsonl", samples), MANUAL)
     assert predictions.ours == ["yes"] * 2 + ["no"] * 6 + [None] * 2
     assert predictions.released == predictions.ours
     assert predictions.yes

@@ -32,12 +32,11 @@ RESULTS: dict[str, Any] = {
         },
         "model_dtype": "torch.bfloat16",
         "model_sha": "abc123",
-        "gen_kwargs": {"max_gen_toks": 1024},
     },
     "configs": {
         "pragworld_generated": {
             "output_type": "generate_until",
-            "generation_kwargs": {"do_sample": False, "max_gen_toks": 200},
+            "generation_kwargs": {"do_sample": False, "max_gen_toks": 1024},
             "metadata": {"version": 1.0, "pretrained": "someone/base", **SETTINGS},
         }
     },

@@ -24,7 +24,7 @@ def test_the_published_figures_in_five_lines(
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(released))
     documents = pt.load("manual")
-    responses = pt.read_predictions([released / "manual_gpt35_responses.jsonl"], documents)
+    responses = pt.read_predictions(released / "manual_gpt35_responses.jsonl", documents)
     result = pt.score(documents, responses)
     assert result.robust_acc == pytest.approx(100 * 37 / 88)
     assert result.no_acc == pytest.approx(100 * 209 / 223)
