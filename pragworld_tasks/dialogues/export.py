@@ -11,7 +11,7 @@ from pragworld_tasks.dialogues.generate import Group, documents
 
 
 def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False) -> int:
-    """Write the documents of the groups, with what each alteration changed.
+    """Write the documents of groups, with what each alteration changed, and return their number.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pragworld_tasks.dialogues.generate import generate
@@ -23,12 +23,9 @@ def write_groups(groups: Iterable[Group], target: Path, overwrite: bool = False)
     True
 
     Args:
-        groups: The groups, in order.
+        groups: The groups.
         target: A file name whose ending tells the format; see `write_documents`.
         overwrite: Replace the file if there is one.
-
-    Returns:
-        The number of documents.
 
     Raises:
         InputError: The target has another ending, exists and may not be overwritten, or cannot be
