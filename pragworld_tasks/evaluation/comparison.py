@@ -10,7 +10,6 @@ from pragworld_tasks.evaluation.metrics import (
     Interval,
     McNemar,
     SignFlip,
-    Tally,
     bootstrap_difference_intervals,
     mcnemar,
     sign_flip_test,
@@ -85,28 +84,22 @@ class Comparison:
             ],
         )
         tests = {"documents": self.on_documents, "groups": self.on_groups}
-        return "\n".join(
-            [
-                differences,
-                *(
-                    f"exact McNemar test on {what}: only the first right {test.only_first}, "
-                    f"only the second {test.only_second}, p = {test.p:.3g}"
-                    for what, test in tests.items()
-                    if test
-                ),
-                f"exact sign-flip test of right answers by group: the first ahead in "
-                f"{self.by_group.first_ahead}, the second in {self.by_group.second_ahead}, "
-                f"p = {self.by_group.p:.3g}",
-            ]
+        lines = [
+            f"exact McNemar test on {what}: only the first right {test.only_first}, only the "
+            f"second {test.only_second}, p = {test.p:.3g}"
+            for what, test in tests.items()
+            if test
+        ]
+        by_group = (
+            f"exact sign-flip test of right answers by group: the first ahead in "
+            f"{self.by_group.first_ahead}, the second in {self.by_group.second_ahead}, "
+            f"p = {self.by_group.p:.3g}"
         )
+        return "\n".join([differences, *lines, by_group])
 
 
 def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
     """Compare two runs on the same documents: how much they differ, and whether by chance.
-
-    Args:
-        first: what one model answered.
-        second: what the other did.
 
     Returns:
         First minus second. Intervals use the same draws of groups for both runs, so what makes a
@@ -118,6 +111,7 @@ def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
     check_same_documents(first, second)
     ours, theirs = (shown_tallies(report.run, report.split) for report in (first, second))
     intervals = bootstrap_difference_intervals(ours, theirs)
+    on_groups, by_group = _tests_over_groups(first, second)
     return Comparison(
         differences={
             name: Difference(
@@ -127,8 +121,8 @@ def compare_scores(first: ScoreReport, second: ScoreReport) -> Comparison:
             for name, first_tally in ours.items()
         },
         on_documents=mcnemar(first.run.correct, second.run.correct),
-        on_groups=_robust_test(ours, theirs) if first.has_alterations else None,
-        by_group=_accuracy_test(ours, theirs),
+        on_groups=on_groups,
+        by_group=by_group,
     )
 
 
@@ -151,69 +145,62 @@ def runs_table(
     Raises:
         InputError: The runs are on different documents.
     """
-    names = list(reports)
-    first = reports[names[0]]
-    others = [*reports.values(), *([against[1]] if against else [])]
-    for report in others:
+    first = next(iter(reports.values()))
+    for report in [*reports.values(), *([against[1]] if against else [])]:
         check_same_documents(first, report)
     main = "robust_acc" if first.has_alterations else "acc"
     columns = [
         name for name in ("robust_acc", "robust_acc_undisputed", "acc") if name in first.metrics
     ]
-    names.sort(key=lambda name: (-reports[name].metrics[main].percent, name.casefold()))
-    rows = []
+    names = sorted(
+        reports, key=lambda name: (-reports[name].metrics[main].percent, name.casefold())
+    )
+    rows = []  # of headers and cells
     for name, following in zip(names, [*names[1:], None], strict=True):
         report = reports[name]
-        cells = [name]
+        row = [("run", name)]
         for column in columns:
             share = report.metrics[column]
-            cells += [format_percent(share.percent), format_interval(share.interval)]
+            row.append((column, format_percent(share.percent)))
+            row.append((f"{LEVEL:.0%} interval", format_interval(share.interval)))
         if main in report.shown_published:
-            cells.append(format_percent(report.published[main].percent))
-        cells.append(str(report.metrics["unreadable"].right))
-        other = against[1] if against else reports[following] if following else None
+            published = format_percent(report.published[main].percent)
+            row.append((f"{main}, released scoring", published))
+        row.append(("unreadable", str(report.metrics["unreadable"].right)))
         if against:
             points = report.metrics[main].percent - against[1].metrics[main].percent
-            cells.append(format_points(points))
-        cells.append(f"{_main_p(report, other):.3g}" if other else "")
-        rows.append(cells)
-    headers = ["run"]
-    for column in columns:
-        headers += [column, f"{LEVEL:.0%} interval"]
-    headers += [f"{main}, released scoring"] if main in first.shown_published else []
-    headers += ["unreadable", *([f"minus {against[0]}"] if against else [])]
-    headers.append("p" if against else "p, next row")
+            row.append((f"minus {against[0]}", format_points(points)))
+            row.append(("p", f"{_main_p(report, against[1]):.3g}"))
+        else:
+            p = f"{_main_p(report, reports[following]):.3g}" if following else ""
+            row.append(("p, next row", p))
+        rows.append(row)
     return markdown_table(
         f"{first.split}: {format_size(len(first.documents), first.groups)}",
-        headers,
-        rows,
+        [header for header, _ in rows[0]],
+        [[cell for _, cell in row] for row in rows],
     )
 
 
 def _main_p(first: ScoreReport, second: ScoreReport) -> float:
     """Return `Comparison.p` without the intervals of a comparison."""
+    on_groups, by_group = _tests_over_groups(first, second)
+    return on_groups.p if on_groups else by_group.p
+
+
+def _tests_over_groups(first: ScoreReport, second: ScoreReport) -> tuple[McNemar | None, SignFlip]:
+    """Test robust accuracy, where there are alterations, and accuracy."""
     ours, theirs = tallies(first.run), tallies(second.run)
-    if first.has_alterations:
-        return _robust_test(ours, theirs).p
-    return _accuracy_test(ours, theirs).p
-
-
-def _robust_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> McNemar:
-    return mcnemar(first["robust_acc"].right > 0, second["robust_acc"].right > 0)
-
-
-def _accuracy_test(first: Mapping[str, Tally], second: Mapping[str, Tally]) -> SignFlip:
-    ahead = first["acc"].right - second["acc"].right
-    return SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
+    ahead = ours["acc"].right - theirs["acc"].right
+    by_group = SignFlip(int((ahead > 0).sum()), int((ahead < 0).sum()), sign_flip_test(ahead))
+    if not first.has_alterations:
+        return None, by_group
+    return mcnemar(ours["robust_acc"].right > 0, theirs["robust_acc"].right > 0), by_group
 
 
 def check_same_documents(first: ScoreReport, second: ScoreReport) -> None:
-    """Refuse two runs that were not given the same documents with the same gold answers.
-
-    Raises:
-        InputError: The runs are on different documents.
-    """
-    if first.documents is not second.documents and list(first.documents) != list(second.documents):
+    """Refuse two runs that were not given the same documents with the same gold answers."""
+    if list(first.documents) != list(second.documents):
         raise InputError("the two runs are on different documents; compare runs on the same ones")
     if first.responses_digest != second.responses_digest:
         raise InputError(

@@ -1,7 +1,5 @@
 """Item analysis: what each document and each alteration tells about several runs."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +7,11 @@ import numpy as np
 
 from pragworld_tasks.data.breakdowns import alteration_category, question_type
 from pragworld_tasks.data.documents import Answer, Document
-from pragworld_tasks.data.label_readings import readings_of
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.comparison import check_same_documents
 from pragworld_tasks.evaluation.scoring import ScoreReport
+
+_YES_NO = {True: "yes", False: "no"}
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,10 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
     first, *others = reports.values()
     for report in others:
         check_same_documents(first, report)
-    documents = first.documents
     correct = np.stack([report.run.correct for report in reports.values()])  # [runs, documents]
-    group = np.array([document.group for document in documents])
-    right = correct.sum(axis=0)
+    group, right = first.run.group, correct.sum(axis=0)
     items = []
-    for place, (document, readings) in enumerate(
-        zip(documents, readings_of(documents), strict=True)
-    ):
+    for place, document in enumerate(first.documents):
         in_group = group == document.group
         wrong_in_group = (~correct[:, in_group]).sum(axis=1)
         items.append(
@@ -76,10 +71,8 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
                 right=int(right[place]),
                 only_wrong=int((~correct[:, place] & (wrong_in_group == 1)).sum()),
                 breaks_group=bool(right[place] == right[in_group].min() < len(reports)),
-                is_disputed=bool(readings and readings.is_disputed),
-                is_undetermined=(
-                    readings.is_undetermined if readings else document.basis == "undetermined"
-                ),
+                is_disputed=bool(first.run.disputed[place]),
+                is_undetermined=bool(first.run.undetermined[place]),
                 answers={name: report.predictions.ours[place] for name, report in reports.items()},
             )
         )
@@ -88,21 +81,14 @@ def analyze_items(reports: Mapping[str, ScoreReport]) -> list[Item]:
 
 def items_csv(items: Sequence[Item]) -> str:
     """Return an item analysis as CSV: a line for each document, a last column for each run."""
-    stream = io.StringIO()
-    rows = [_row(item) for item in items]
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
+    from pandas import DataFrame
+
+    text: str = DataFrame(map(_row, items)).to_csv(index=False, lineterminator="\n")
+    return text
 
 
 def _row(item: Item) -> dict[str, object]:
     document = item.document
-    flags = {
-        "breaks_group": item.breaks_group,
-        "disputed": item.is_disputed,
-        "undetermined": item.is_undetermined,
-    }
     return {
         "row": document.row,
         "group": document.group,
@@ -113,7 +99,9 @@ def _row(item: Item) -> dict[str, object]:
         "runs": len(item.answers),
         "right": item.right,
         "only_wrong": item.only_wrong,
-        **{name: "yes" if flag else "no" for name, flag in flags.items()},
+        "breaks_group": _YES_NO[item.breaks_group],
+        "disputed": _YES_NO[item.is_disputed],
+        "undetermined": _YES_NO[item.is_undetermined],
         "question": " ".join(document.question.split()),
         **{name: answer or "unreadable" for name, answer in item.answers.items()},
     }

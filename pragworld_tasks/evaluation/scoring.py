@@ -3,7 +3,6 @@
 Everything that people read here is in percent, as in the paper's tables; differences are in points.
 """
 
-import copy
 import dataclasses
 import math
 from collections import Counter
@@ -64,14 +63,10 @@ Percent = Annotated[
 ]
 _SIGNS: dict[Answer | None, int] = {"yes": YES, "no": NO, None: UNREADABLE}
 _GOLD: tuple[Answer, ...] = ("yes", "no")
-_WITHOUT_ALTERATIONS = ("acc", "yes_acc", "no_acc", "unreadable")
-_OF_READ_LABELS = ("robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc")
-_OF_BASES = ("entailed_acc", "excluded_acc", "undetermined_acc")
-_ABOUT_LABELS: dict[Split, Sequence[str]] = {
-    "manual": _OF_READ_LABELS,
-    "generated": _OF_BASES,
-    "generated_entity_tracking": _OF_BASES,
-}
+# Metrics that only some splits have: by what documents must have for them.
+_OF_VARIANTS = {"robust_acc", "original_acc", "altered_acc", "flip_acc", "invariant_acc"}
+_OF_READINGS = {"robust_acc_undisputed", "acc_undisputed", "determined_acc", "undetermined_acc"}
+_OF_BASES = {"entailed_acc", "excluded_acc", "undetermined_acc"}
 
 
 class Share(BaseModel):
@@ -99,7 +94,7 @@ class Share(BaseModel):
 
     @property
     def interval(self) -> Interval:
-        """The interval in percent."""
+        """The two ends of the interval."""
         return Interval(self.low, self.high)
 
 
@@ -109,10 +104,6 @@ class ScoreReport:
 
     Every metric is an attribute, in percent: `report.robust_acc`. Intervals come from a bootstrap
     over groups and are computed when they are first needed.
-
-    Attributes:
-        documents: the documents of one split.
-        predictions: the answers, in the order of the documents.
     """
 
     documents: Sequence[Document]
@@ -123,17 +114,19 @@ class ScoreReport:
         """The split that the documents are from."""
         return self.documents[0].split
 
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return len(np.unique(self.run.group))
+
     @cached_property
     def documents_digest(self) -> str:
-        """The digest of the documents that are scored."""
+        """The digest of the documents."""
         return documents_digest(self.documents)
 
     @property
     def responses_digest(self) -> str:
-        """The digest of the documents that the responses were given to.
-
-        It differs from that of the documents that are scored where some gold answers differ.
-        """
+        """The digest of the documents that were answered, whose gold answers may be others."""
         return self.predictions.documents_digest or self.documents_digest
 
     @cached_property
@@ -160,9 +153,10 @@ class ScoreReport:
         """
         if self.split == "synthetic":
             return {}
-        released = to_released_run(self.documents, self.predictions.released)
-        shown = shown_tallies(released, self.split)
-        left_out = _OF_READ_LABELS if self.split == "manual" else ()
+        shown = shown_tallies(
+            to_released_run(self.documents, self.predictions.released), self.split
+        )
+        left_out = _OF_READINGS if self.split == "manual" else ()
         return _shares({name: shown[name] for name in shown if name not in left_out})
 
     @property
@@ -173,18 +167,17 @@ class ScoreReport:
     @cached_property
     def breakdowns(self) -> dict[str, dict[str, dict[Answer, Share]]]:
         """Accuracy by name of the breakdown, class, and gold answer (paper, Tables 5, 6 and 8)."""
-        run = self.run
-        classes = {
-            (breakdown, name, gold): tally(
-                run.correct, mask & (run.gold == _SIGNS[gold]), run.group
-            )
-            for breakdown in BREAKDOWNS
-            if breakdown != "alteration" or self.has_alterations
-            for name, mask in _masks(self.documents, breakdown).items()
-            for gold in _GOLD
-        }
+        run, counted = self.run, {}
+        for breakdown, (classify, names) in BREAKDOWNS.items():
+            if breakdown == "alteration" and not self.has_alterations:
+                continue
+            classes = np.array([classify(document) for document in self.documents])
+            for name in names:
+                for gold in _GOLD if name in classes else ():
+                    covered = (classes == name) & (run.gold == _SIGNS[gold])
+                    counted[breakdown, name, gold] = tally(run.correct, covered, run.group)
         nested: dict[str, dict[str, dict[Answer, Share]]] = {}
-        for (breakdown, name, gold), share in _shares(classes).items():
+        for (breakdown, name, gold), share in _shares(counted).items():
             nested.setdefault(breakdown, {}).setdefault(name, {})[gold] = share
         return nested
 
@@ -196,11 +189,7 @@ class ScoreReport:
         raise AttributeError(f"{type(self).__name__} of the split {self.split} has no {name!r}")
 
     def interval(self, metric: str) -> Interval:
-        """Return the 95 % interval of a metric, in percent.
-
-        Raises:
-            InputError: The split is not measured by that metric.
-        """
+        """Return the 95 % interval of a metric, in percent."""
         return _named(self.metrics, metric, "metric").interval
 
     def by(self, breakdown: str) -> dict[str, dict[Answer, Share]]:
@@ -209,9 +198,6 @@ class ScoreReport:
         Args:
             breakdown: `alteration` (paper, Table 5), `length` (Table 6) or `question type`
                 (Table 8).
-
-        Raises:
-            InputError: There is no such breakdown for this split.
         """
         return _named(self.breakdowns, breakdown, "breakdown")
 
@@ -248,11 +234,6 @@ class ScoreReport:
         ]
         return "\n".join([metrics, *breakdowns])
 
-    @property
-    def groups(self) -> int:
-        """The number of groups."""
-        return len(np.unique(self.run.group))
-
 
 def score(
     documents: Iterable[Document], responses: Predictions | Iterable[str | None]
@@ -268,9 +249,8 @@ def score(
         The metrics of section 5 of the paper with intervals, and breakdowns.
 
     Raises:
-        InputError: There are no documents, one of them is there twice, a group has several
-            originals, they are from several splits, an answer is neither yes nor no, or the
-            responses are not as many, or were read for documents with other texts.
+        InputError: The documents are none or of several splits, one is there twice, a group has
+            several originals, or the responses are not as many or are to other texts.
 
     Examples:
         >>> import pragworld_tasks as pt
@@ -287,43 +267,23 @@ def score(
     if len(splits) != 1:
         held = f"are of the splits {', '.join(splits)}" if splits else "are missing"
         raise InputError(f"the documents to score {held}; pass those of one split")
-    row, times = Counter(document.row for document in documents).most_common(1)[0]
-    if times > 1:
-        raise InputError(
-            f"{times} of the documents to score have row {row}; pass each once, and score sets "
-            "that number their rows alike by themselves"
-        )
+    _refuse_repeated("have row", (document.row for document in documents))
     if has_alterations(splits[0]):
-        _check_originals(documents)
+        groups = (document.group for document in documents if document.is_original)
+        _refuse_repeated("are the original of group", groups)
     if not isinstance(responses, Predictions):
         responses = Predictions.from_responses(responses)
     responses.check_documents(documents)
-    _check_answers(documents, responses)
-    return ScoreReport(documents, copy.deepcopy(responses))  # the caller may change the lists
+    return ScoreReport(documents, responses)
 
 
-def _check_answers(documents: Sequence[Document], responses: Predictions) -> None:
-    """Refuse answers that are spelt differently: they would be neither right nor wrong."""
-    for document, *answers in zip(documents, responses.ours, responses.released, strict=True):
-        if document.answer not in _GOLD or any(answer not in _SIGNS for answer in answers):
+def _refuse_repeated(what: str, numbers: Iterable[int]) -> None:
+    """Refuse sets of documents that number their rows or groups alike: each would count as one."""
+    for number, times in Counter(numbers).most_common(1):
+        if times > 1:
             raise InputError(
-                f"row {document.row}: the gold answer is {document.answer!r}, and the answers are "
-                f"{answers[0]!r} and {answers[1]!r}; each must be 'yes' or 'no', or None for a "
-                "response that cannot be read"
-            )
-
-
-def _check_originals(documents: Sequence[Document]) -> None:
-    """Refuse sets of documents that number their groups alike: each would count as one group."""
-    originals: dict[int, int] = {}
-    for document in documents:
-        if (
-            document.is_original
-            and originals.setdefault(document.group, document.row) != document.row
-        ):
-            raise InputError(
-                f"group {document.group} has two originals, rows {originals[document.group]} and "
-                f"{document.row}; score sets that number their groups alike by themselves"
+                f"{times} documents to score {what} {number}; pass each once, and score sets that "
+                "number their documents alike by themselves"
             )
 
 
@@ -335,15 +295,13 @@ def to_run(documents: Sequence[Document], answers: Sequence[Answer | None]) -> R
         answers: the answer to each document; None where the response could not be read.
 
     Raises:
-        ValueError: There are not as many answers as documents.
+        KeyError: An answer is neither yes nor no.
     """
-    if len(answers) != len(documents):
-        raise ValueError(f"{len(answers)} answers to {len(documents)} documents")
     group = _integers(document.group for document in documents)
     readings = readings_of(documents)
     return Run(
         gold=_integers(_SIGNS[document.answer] for document in documents),
-        predicted=_integers(_SIGNS[answer] for answer in answers),
+        predicted=_integers(_SIGNS[answer] for _, answer in zip(documents, answers, strict=True)),
         group=group,
         robust_group=group,
         is_original=_booleans(document.is_original for document in documents),
@@ -369,36 +327,24 @@ def to_released_run(documents: Sequence[Document], answers: Sequence[Answer | No
 
 
 def shown_tallies(run: Run, split: Split) -> dict[str, Tally]:
-    """Return the metrics that the split has.
-
-    Only some make sense without alterations. Only the manual split has read labels, and only of
-    generated documents is it known what the answer rests on. What documents of a user's own have is
-    up to them.
-    """
-    about_labels, altered = _ABOUT_LABELS.get(split, ()), has_alterations(split)
+    """Return the metrics that the split has; documents of a user's own, those that they allow."""
+    has_variants = not run.is_original.all() if split == "own" else has_alterations(split)
+    has_bases = split.startswith("generated")
     if split == "own":
-        altered = not run.is_original.all()
-        about_labels = _OF_BASES if (run.entailed | run.excluded | run.undetermined).any() else ()
-    others = {*_OF_READ_LABELS, *_OF_BASES}.difference(about_labels)
-    return {
-        name: shown
-        for name, shown in tallies(run).items()
-        if name in about_labels
-        or (name not in others and (altered or name in _WITHOUT_ALTERATIONS))
-    }
+        has_bases = bool((run.entailed | run.excluded | run.undetermined).any())
+    shown = (
+        {"acc", "yes_acc", "no_acc", "unreadable"}
+        | (_OF_VARIANTS if has_variants else set())
+        | (_OF_READINGS if split == "manual" else set())
+        | (_OF_BASES if has_bases else set())
+    )
+    return {name: counted for name, counted in tallies(run).items() if name in shown}
 
 
 def _named(mapping: Mapping[str, Value], name: str, what: str) -> Value:
     if name not in mapping:
         raise InputError(f"{what} {name!r} does not exist; choose from {', '.join(mapping)}")
     return mapping[name]
-
-
-def _masks(documents: Sequence[Document], breakdown: str) -> dict[str, Bools]:
-    """Return which documents are in each class, for the classes that have any."""
-    classify, names = BREAKDOWNS[breakdown]
-    classes = np.array([classify(document) for document in documents])
-    return {name: classes == name for name in names if (classes == name).any()}
 
 
 def _shares(tallies: Mapping[Name, Tally]) -> dict[Name, Share]:
