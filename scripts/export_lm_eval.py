@@ -119,8 +119,7 @@ def _utilities() -> str:
     """Return `utils.py`: our own definitions, and what the template adds to them."""
     aggregations = (
         *("NotAvailable", "shown_value", "share", "share_stderr", "robust_share"),
-        *("robust_share_stderr", "_of_whole_groups", "_covered"),
-        "_robust_tally",
+        *("robust_share_stderr", "_complete_groups"),
     )
     tallies = ("LEAST_GROUPS", "Tally", "tally", "robust_tally")
     items = ("Clustered", "InGroup", "score_response", "score_likelihoods")

@@ -28,7 +28,7 @@ def published_models(split: ReleasedSplit = "manual") -> list[str]:
         (14, 10)
     """
     folder = _FOLDER / split
-    if not (split.isidentifier() and folder.is_dir()):
+    if not folder.is_dir():
         return []
     return sorted((file.name.removesuffix(".json") for file in folder.iterdir()), key=str.casefold)
 
@@ -71,9 +71,6 @@ def reading_answers(reading: str) -> Predictions:
     Args:
         reading: `1`, `2` or `3` for one reader, `majority` for what two of them answered. Unknown
             counts as no, by the convention of the split.
-
-    Raises:
-        InputError: There is no such reading.
     """
     if reading not in READINGS:
         raise InputError(

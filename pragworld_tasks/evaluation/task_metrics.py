@@ -43,12 +43,7 @@ TURNS_METRICS = {
 
 
 class Clustered(NamedTuple):
-    """A document's item under `<metric>_stderr`.
-
-    Attributes:
-        group: the document's group, which is independent of other groups.
-        right: 1.0 or 0.0; None where the metric does not cover the document.
-    """
+    """A document's item under `<metric>_stderr`; `right` is None where it is not covered."""
 
     group: int
     right: float | None
@@ -73,9 +68,8 @@ class InGroup(NamedTuple):
 def to_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
     """Return all documents of a split as dictionaries, with what their items need to know.
 
-    `group_size`, `released_group_size` and `undisputed_group_size` are the numbers of documents in
-    the complete groups; the last one without those whose label is disputed. `documents_digest` is
-    the split's, so that every sample says what it was measured on.
+    The sizes are those of complete groups, the last one without documents whose label is disputed.
+    `documents_digest` is the split's, so that every sample says what it was measured on.
     """
     digest = documents_digest(documents)
     sizes = Counter(document.group for document in documents)
@@ -130,11 +124,7 @@ def score_likelihoods(
 def _items(
     record: Mapping[str, Any], answer: Answer | None, released_answer: Answer | None
 ) -> dict[str, Any]:
-    """Return what a document contributes to each metric of its split.
-
-    Only `metrics.tallies` knows which documents a metric covers, so each document is scored as a
-    run of its own.
-    """
+    """Return what a document contributes to each metric: each is scored as a run of its own."""
     document = Document(**{field.name: record[field.name] for field in fields(Document)})
     run = to_run([document], [answer])
     shown = shown_tallies(run, document.split)
@@ -147,17 +137,14 @@ def _items(
     if document.split == "manual":
         released = tallies(to_released_run([document], [released_answer]))
         shown |= {f"{name}_published": released[name] for name in PUBLISHED}
-        sizes["robust_acc_published"] = (
-            document.released_group,
-            record["released_group_size"],
-        )
+        sizes["robust_acc_published"] = (document.released_group, record["released_group_size"])
     if document.turns_ago is not None:
         for name, turns in TURNS_METRICS.items():
             asked = [document.turns_ago in turns]
             shown[name] = tally([answer == document.answer], asked, [document.group])
     items: dict[str, Any] = {}
-    for name, one in shown.items():
-        right = float(one.right.sum()) if one.total.any() else None
+    for name, counted in shown.items():
+        right = float(counted.right.sum()) if counted.total.any() else None
         if name in sizes:
             in_group = InGroup(document.group, *sizes[name], right)
             items |= {name: in_group, f"{name}_stderr": in_group}
@@ -172,8 +159,7 @@ def _items(
 class NotAvailable(str):
     """The value of an undefined metric: lm-eval shows it as N/A and saves the string "N/A".
 
-    lm-eval computes the metrics of a group from those of its tasks with `+`, `*` and `/`. A group's
-    metric is N/A if that of one of its tasks is.
+    lm-eval computes the metrics of a group of tasks with `+`, `*` and `/`, which leave it as it is.
     """
 
     __slots__ = ()
@@ -192,49 +178,42 @@ def shown_value(value: float) -> float | NotAvailable:
 
 def share(items: Sequence[float | None]) -> float | NotAvailable:
     """Return the mean over the documents that the metric covers; N/A where there are none."""
-    asked = [item for item in items if item is not None]
-    return shown_value(math.fsum(asked) / len(asked) if asked else math.nan)
+    covered = [item for item in items if item is not None]
+    return shown_value(math.fsum(covered) / len(covered) if covered else math.nan)
 
 
 def share_stderr(items: Sequence[Clustered]) -> float | NotAvailable:
     """Return the standard error of `share`, clustered by group; N/A where it is not defined."""
-    asked = [item.right is not None for item in items]
+    covered = [item.right is not None for item in items]
     right = [item.right or 0.0 for item in items]
-    return shown_value(tally(right, asked, [item.group for item in items]).standard_error)
+    return shown_value(tally(right, covered, [item.group for item in items]).standard_error)
 
 
 def robust_share(items: Sequence[InGroup]) -> float | NotAvailable:
     """Return the share of complete groups with every document right; N/A where there are none."""
-    items = _covered(items)
-    whole = _of_whole_groups(items)
-    groups, whole_groups = (len({item.robust_group for item in some}) for some in (items, whole))
-    if whole_groups < groups:
+    complete, lacking = _complete_groups(items)
+    if lacking:
         warning_once(
             logger,
-            f"robust accuracy: {groups - whole_groups} of {groups} groups lack documents (--limit "
-            f"or --samples) and do not count; {whole_groups} are complete",
+            f"robust accuracy: {lacking} of {lacking + complete.total.sum():.0f} groups lack "
+            "documents (--limit or --samples) and do not count",
         )
-    return shown_value(_robust_tally(whole).share)
+    return shown_value(complete.share)
 
 
 def robust_share_stderr(items: Sequence[InGroup]) -> float | NotAvailable:
     """Return the standard error of `robust_share`; N/A where it is not defined."""
-    return shown_value(_robust_tally(_of_whole_groups(_covered(items))).standard_error)
+    return shown_value(_complete_groups(items)[0].standard_error)
 
 
-def _of_whole_groups(items: Sequence[InGroup]) -> list[InGroup]:
-    """Return the items of complete groups."""
-    present = Counter(item.robust_group for item in items)
-    return [item for item in items if present[item.robust_group] == item.size]
-
-
-def _covered(items: Sequence[InGroup]) -> list[InGroup]:
-    return [item for item in items if item.right is not None]
-
-
-def _robust_tally(items: Sequence[InGroup]) -> Tally:
-    return robust_tally(
-        [item.right == 1.0 for item in items],
-        [item.robust_group for item in items],
-        [item.group for item in items],
+def _complete_groups(items: Sequence[InGroup]) -> tuple[Tally, int]:
+    """Return the tally of complete groups, and how many others there are."""
+    covered = [item for item in items if item.right is not None]
+    present = Counter(item.robust_group for item in covered)
+    complete = [item for item in covered if present[item.robust_group] == item.size]
+    counted = robust_tally(
+        [item.right == 1.0 for item in complete],
+        [item.robust_group for item in complete],
+        [item.group for item in complete],
     )
+    return counted, len(present) - len({item.robust_group for item in complete})
