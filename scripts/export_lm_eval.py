@@ -13,11 +13,13 @@ import argparse
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from pprint import pformat
 from typing import cast
 
 from hub_dataset import fill_template, write_new_folder
@@ -131,7 +133,7 @@ def _utilities() -> str:
         sampler=_definitions("harness.py", "ZeroShotOnly"),
         reasoning=_definitions("text.py", "_TAGS", "_MARKS", "_SIGNS", "strip_reasoning"),
         phrases=_phrases(),
-        answers=_definitions("evaluation/answers.py", without="_any_of"),
+        answers=_definitions("evaluation/answers.py", without="_PHRASES"),
         tallies=_definitions("evaluation/metrics.py", *tallies),
         items=_definitions(task_metrics, *items),
         aggregations=_definitions(task_metrics, *aggregations),
@@ -181,14 +183,9 @@ def _defined_names(node: ast.stmt) -> set[str]:
 
 
 def _phrases() -> str:
-    """Return the lists of `answer_phrases.toml` as the items of a Python dictionary.
-
-    A list of basic strings reads the same in both languages.
-    """
-    text = _source("evaluation/answer_phrases.toml")
-    lists = text[text.index("\n\n") :].strip()  # behind the comment on the whole file
-    items = re.sub(r"^(\w+) = (\[.*?\])$", r'"\1": \2,', lists, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"^(?=.)", "    ", items, flags=re.MULTILINE)
+    """Return the lists and patterns of `answer_phrases.toml` as a Python dictionary."""
+    phrases = tomllib.loads(_source("evaluation/answer_phrases.toml"))
+    return pformat(phrases, width=100, sort_dicts=False)
 
 
 def _source(path: str) -> str:

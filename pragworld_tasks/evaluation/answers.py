@@ -11,6 +11,7 @@ to the word and by a few words behind it, so that reading takes time in proporti
 """
 
 import enum
+import functools
 import itertools
 import re
 import unicodedata
@@ -23,109 +24,21 @@ from pragworld_tasks.text import strip_reasoning
 
 _LEFT, _RIGHT = 240, 120  # characters before and behind a word that are looked at
 _MOST = 1000  # words yes and no that are looked at: a response with more of them rambles
-
-
-def _any_of(name: str) -> str:
-    """Return the pattern of any phrase of a list in `answer_phrases.toml`."""
-    return f"(?:{'|'.join(read_package_toml(__package__, 'answer_phrases.toml')[name])})"
-
-
-# Tags that announce an answer; special tokens of chat templates and ends of tags, which end a line;
-# other tags and LaTeX, which are left out.
-_ANSWER_TAG = re.compile(r"<(?:final[_ -]?)?(?:answer|final|label|response|output|result)>")
-_END = re.compile(r"<\|[^|<>\n]{1,40}\|>|\[/?inst\]|<</?sys>>|</[^\W_]\w{0,30}>|<(?:eos|bos)>")
-_TAG = re.compile(
-    r"<(?!yes>|no>)[^\W_]\w{0,30}>|\\(?:text(?:bf|it|tt|rm)?|math(?:bf|rm|it)|bf|large|huge)\b|[|#>]"
-)
-# A sentence ends at a mark before white space or a closing bracket or quotation mark, but not where
-# a quoted question is a part of it: `the answer to "…?" is no`.
-_MARK = r"[.!?;](?:(?!\s|$|[\"')\]*}_`])|(?=[\"')]{1,2} (?:is|was|would|should|must)\b))"
-_SENTENCE = re.compile(rf"[^.!?;\n]*(?:{_MARK}[^.!?;\n]*)*[.!?;\n]*")
-
-# The word itself: not a part of another word (`no-one`) or of a phrase that answers nothing.
-_ALONE = (r"(?<![^\W_])(?<![^\W_][-'])", r"(?![^\W_]|[-'][^\W_])")
-_WORD = re.compile(rf"{_ALONE[0]}(?P<word>yes|no(?!\s+{_any_of('no_phrases')}\b)){_ALONE[1]}")
-_OTHER_WORD = re.compile(
-    rf"{_ALONE[0]}(?:(?P<no>{_any_of('negative')})|(?P<yes>{_any_of('affirmative')})){_ALONE[1]}"
-)
-
-# What may stand before an answer, in the sentence as `_bare` writes it.
-_NAME = rf"(?:{_any_of('label_attributes')} ){{0,5}}{_any_of('label_nouns')}"
-_CHOICES = r"(?:yes (?:or )?no|true (?:or )?false)"
-_IS = (
-    r"(?:is|was|becomes|(?:would|should|must|will|has to|can only|would have to) be)(?: (?:clearly|"
-    r"definitely|likely|probably|therefore|simply|thus|still|most likely|a|an|clear|that)){0,3}"
-)
-_BARE_LABEL = re.compile(rf"(?:{_NAME}|{_CHOICES})(?: {_CHOICES})? ?:?")
-_BEHIND_LABEL = re.compile(
-    rf"(?:^|[ ,:])(?:{_NAME}(?: (?:text|here|below))?(?: (?:to|for) [^:]{{1,100}}?"
-    rf"| in the conversation)?(?: {_CHOICES})? ?(?::|{_IS} ?:?)|{_CHOICES} ?:)$"
-)
-_FINAL = re.compile(rf"(?:^|[ ,:]){_any_of('final')}(?: {_any_of('label_nouns')})?[^,]{{0,30}}$")
-_TENTATIVE = re.compile(rf"\b{_any_of('tentative')} {_any_of('label_nouns')}\b[^,]{{0,10}}$")
-_UP_TO_HERE = r"(?:(?!\b(?:so|therefore|thus|hence|but)\b)[^,])*$"  # within a clause
-_REPORTED = re.compile(rf"(?:\b{_any_of('reported')}|\b{_any_of('denied')})\b{_UP_TO_HERE}")
-_SOMEBODYS = re.compile(
-    rf"\b(?:(?!model|today|it|that|there|here|what|let)[^\W_]+'s|his|her|their) "
-    rf"(?:{_any_of('label_attributes')} ){{0,3}}{_any_of('label_nouns')}\b[^,]*$"
-)
-_NOT_REPORTED = re.compile(r"\bi(?: would|'?d| will|'?ll)? (?:say|think)\b[^,]*$")
-_CONDITION = re.compile(rf"(?:^|[ ,:]){_any_of('conditions')}\b|\b(?:maybe|perhaps)\b[^,]{{0,20}}$")
-# Possessive: a sentence that is no opener is left at once.
-_OPENER = re.compile(
-    rf"(?>(?:{_NAME}(?: {_IS})?|{_CHOICES}(?= ?:)|{_any_of('openers')})(?:[ ,:]+|$))*+"
-)
-_CONCLUSION = re.compile(
-    rf"(?:^|[ ,:]){_any_of('conclusions')}"
-    r"(?: (?:definitely|probably|likely|clearly|simply|most likely|a|an))?[ ,:]*$"
-)
-_BEHIND_BACK = re.compile(
-    rf"\b{_any_of('taken_back')}[ ,:]*(?:(?:it|that|the answer)(?:'s| is|'d be| should be))?$"
-)
-_BOXED = re.compile(r"\\boxed\b\W{0,20}$")
-_SPEECH = re.compile(rf"\b{_any_of('speech')}\b")
-
-# What may stand behind an answer.
-_WRAPPED = r"(?:[^\w\n]|_){0,80}"
-_ANYTHING = r"[\W_]{0,80}"
-_OTHER = r"(?!(?P=word))(?:yes|no)(?![^\W_])"
-_IS_CHOICE = re.compile(
-    rf"(?P<word>yes|no)(?:{_WRAPPED}(?:\b(?:or|nor|vs|versus|over)\b|[/|&]){_ANYTHING}{_OTHER}"
-    rf"|{_WRAPPED}\b(?:and|but|yet)\b(?:{_WRAPPED}\balso\b)?{_ANYTHING}{_OTHER}(?![ \t]+[^\W_])"
-    rf"|{_WRAPPED}{_OTHER}{_WRAPPED}(?:\n|$))"
-)
-_IS_TAKEN_BACK = re.compile(
-    rf"[^\n]{{0,{_RIGHT}}}?(?:\n+\W{{0,9}}(?:[a-z]+\W+)?)?\b{_any_of('taken_back')}\b"
-)
-_IS_CONDITIONAL = re.compile(
-    r"[^\w\n]{0,10}(?:but )?(?:only )?(?:if|unless|provided|assuming|depending|as long as)\b"
-)
-_IS_REJECTED = re.compile(rf"[\"'\u201d*_`)\]}}]{{0,4}} {_any_of('rejected')}\b")
-_IS_QUESTION = re.compile(r"[^\w\n?]{0,10}\?")
-_IS_COURTESY = re.compile(
-    r"[^\w]{0,10}(?:i understand|(?:i (?:can|could|will|would)|i'?(?:ll|d)|of course)\b[^\n]{0,20}?"
-    r"\b(?:help|answer|assist|explain|tell|happy|glad|do that|analy[sz]e))\b"
-)
-_IS_PREFACE = re.compile(
-    r"[^\w]{0,10}(?:here(?:'s| is| are)|let(?:'s| me| us)|i(?:'ll|'d| can| will| would))\b"
-)
-_ENDS = re.compile(
-    rf"{_WRAPPED}(?:\n|$)|[*_`\"'\u201d)\]}}$ ]{{0,20}}[.!?,;:)\]}}\u2013\u2014\u2026-]|"
-    r"[^\w\n]{1,20}(?:because|since|as|for|given|although|though|even|but|in|on|according|based|he|"
-    r"she|it|they|there|here|i|we|you)\b"
-)
-# A word that `no` may belong to (`No apples`), and not one that a sentence begins with (`No he`).
-_NOUN_BEHIND = re.compile(
-    r"[ \t]+(?!(?:i|you|he|she|it|we|they|the|this|that|these|those|there|a|an|not|both|all|some|"
-    r"only|because|since|as|but|alice|bob|(?:person|speaker|listener)\s\d)\b)[^\W_]"
-)
-_LETTER = re.compile(r"[\W_]{0,20}(?P<letter>[yn])[\W_]{0,20}")
-_NEXT_QUESTION = re.compile(
-    r"[\W_]*(?:question|q|user|human|conversation|read this)\b[ \t\d]*[:\n]"
-)
-_SEPARATORS = re.compile(r"(?:[^\w',:]|_|(?<![^\W_])'|'(?![^\W_]))+")
-
+_PHRASES = read_package_toml(__package__, "answer_phrases.toml")
 _ANSWERS: dict[str, Answer] = {"yes": "yes", "no": "no"}
+
+
+def _source(name: str) -> str:
+    """Return the pattern of a name, or that of any phrase of a list, with all that it names."""
+    entry = _PHRASES[name]
+    text = entry if isinstance(entry, str) else f"(?:{'|'.join(entry)})"
+    return re.sub(r"%(\w+)%", lambda named: _source(named[1]), text)
+
+
+@functools.cache
+def _pattern(name: str) -> re.Pattern[str]:
+    """Return a pattern of `answer_phrases.toml`, which says what each is for."""
+    return re.compile(_source(name))
 
 
 class _Kind(enum.IntEnum):
@@ -184,11 +97,11 @@ def read_answer(response: str) -> Answer | None:
     if not text.isascii():  # it may have zero-width marks
         text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     text = strip_reasoning(text).lower().replace("\u2019", "'")
-    text = _ANSWER_TAG.sub(" final answer: ", text)
-    text = _TAG.sub(" ", _END.sub("\n", text)).strip()
-    if letter := _LETTER.fullmatch(text):
+    text = _pattern("answer_tag").sub(" final answer: ", text)
+    text = _pattern("other_tag").sub(" ", _pattern("end_tag").sub("\n", text)).strip()
+    if letter := _pattern("letter").fullmatch(text):
         return "yes" if letter["letter"] == "y" else "no"
-    if more := next(itertools.islice(_WORD.finditer(text), _MOST, None), None):
+    if more := next(itertools.islice(_pattern("word").finditer(text), _MOST, None), None):
         text = text[: more.start()]
     opening: _Claim | None = None
     claims: list[_Claim] = []
@@ -226,16 +139,16 @@ def _claims(text: str) -> Iterator[_Claim]:
     behind_label = False
     claimed = False
     line = 0
-    for found in _SENTENCE.finditer(text):
+    for found in _pattern("sentence").finditer(text):
         sentence = found.group()
-        if claimed and _NEXT_QUESTION.match(sentence):
+        if claimed and _pattern("next_question").match(sentence):
             return
         bare = _bare(sentence[: _LEFT + 1])
         if bare.strip(" ,:'"):
             for claim in _claims_of(text, found.span(), line, is_first, behind_label):
                 claimed = True
                 yield claim
-            behind_label = bool(_BARE_LABEL.fullmatch(bare))
+            behind_label = bool(_pattern("bare_label").fullmatch(bare))
             is_first &= behind_label
         line += sentence.count("\n")
 
@@ -246,41 +159,41 @@ def _claims_of(
     """Yield the claims of the sentence at `span` of a response."""
     start, end = span
     claimed = False
-    for word in _WORD.finditer(text, start, end):
+    for word in _pattern("word").finditer(text, start, end):
         opens, kind = _before(text[max(start, word.start() - _LEFT) : word.start()])
         whole = text[word.start() : word.end() + _RIGHT]
         behind = text[word.end() : word.end() + _RIGHT]
         if (
             not (opens or kind)
-            or _IS_CHOICE.match(whole)
-            or _IS_CONDITIONAL.match(behind)
-            or _IS_REJECTED.match(behind)
-            or _IS_QUESTION.match(behind)
-            or (word["word"] == "yes" and _IS_COURTESY.match(behind))
+            or _pattern("is_choice").match(whole)
+            or _pattern("is_conditional").match(behind)
+            or _pattern("is_rejected").match(behind)
+            or _pattern("is_question").match(behind)
+            or (word["word"] == "yes" and _pattern("is_courtesy").match(behind))
         ):
             continue
         answer = _ANSWERS[word["word"]]
         if opens and is_first and not claimed:
-            if answer == "no" and _NOUN_BEHIND.match(behind):
+            if answer == "no" and _pattern("noun_behind").match(behind):
                 yield _Claim(answer, _Kind.NOUN, line)
             else:
-                taken_back = bool(_IS_TAKEN_BACK.match(behind))
+                taken_back = bool(_pattern("is_taken_back").match(behind))
                 yield _Claim(answer, _Kind.SENTENCE, line, True, taken_back)
-        elif _ENDS.match(behind):
+        elif _pattern("ends").match(behind):
             kind = kind or (_Kind.STATED if behind_label else _Kind.SENTENCE)
             yield _Claim(answer, kind, line)
         claimed = True
-    if claimed or _WORD.search(text, start, end):
+    if claimed or _pattern("word").search(text, start, end):
         return
-    for word in _OTHER_WORD.finditer(text, start, min(end, start + _LEFT)):
+    for word in _pattern("other_word").finditer(text, start, min(end, start + _LEFT)):
         opens, kind = _before(text[start : word.start()])
         behind = text[word.end() : word.end() + _RIGHT]
         if (
             ((opens and (is_first or behind_label)) or kind in (_Kind.STATED, _Kind.FINAL))
-            and _ENDS.match(behind)
-            and not _IS_PREFACE.match(behind)
-            and not _IS_QUESTION.match(behind)
-            and not _IS_CONDITIONAL.match(behind)
+            and _pattern("ends").match(behind)
+            and not _pattern("is_preface").match(behind)
+            and not _pattern("is_question").match(behind)
+            and not _pattern("is_conditional").match(behind)
         ):
             yield _Claim("no" if word["no"] else "yes", _Kind.OTHER_WORD, line)
         return
@@ -289,31 +202,35 @@ def _claims_of(
 def _before(text: str) -> tuple[bool, _Kind | None]:
     """Return whether a word opens its sentence, and the claim that the text before makes of it."""
     bare = _bare(text)
-    if _CONDITION.search(bare):
+    if _pattern("condition").search(bare):
         return False, None
-    if _TENTATIVE.search(bare):
+    if _pattern("tentative_label").search(bare):
         return False, _Kind.SENTENCE
-    opens = not bare.strip(" ,:'") or bool(_OPENER.fullmatch(bare))
-    if _BOXED.search(text):
+    opens = not bare.strip(" ,:'") or bool(_pattern("opener").fullmatch(bare))
+    if _pattern("boxed").search(text):
         return opens, _Kind.FINAL
-    if _BEHIND_LABEL.search(bare):
-        if _SOMEBODYS.search(bare) or (_REPORTED.search(bare) and not _NOT_REPORTED.search(bare)):
+    if _pattern("behind_label").search(bare):
+        if _pattern("somebodys").search(bare) or (
+            _pattern("is_reported").search(bare) and not _pattern("is_own").search(bare)
+        ):
             return False, None
-        return opens, _Kind.FINAL if _FINAL.search(bare) else _Kind.STATED
-    if _CONCLUSION.search(bare) or _BEHIND_BACK.search(bare):
+        return opens, _Kind.FINAL if _pattern("final_label").search(bare) else _Kind.STATED
+    if _pattern("conclusion").search(bare) or _pattern("behind_back").search(bare):
         return opens, _Kind.STATED
     if opens:
         return True, None
     if bare.endswith(":") and bare.count(":") == 1 and len(bare.split()) > 3:
-        return False, None if _SPEECH.search(" ".join(bare.split()[-5:])) else _Kind.STATED
-    if _SPEECH.search(bare) or _WORD.search(bare):
+        return False, None if _pattern("is_speech").search(
+            " ".join(bare.split()[-5:])
+        ) else _Kind.STATED
+    if _pattern("is_speech").search(bare) or _pattern("word").search(bare):
         return False, None
     return False, _Kind.SENTENCE if bare.endswith(",") else None
 
 
 def _bare(text: str) -> str:
     """Return words, apostrophes, commas and colons of a text, separated by single spaces."""
-    return " ".join(_SEPARATORS.sub(" ", text).split())
+    return " ".join(_pattern("separators").sub(" ", text).split())
 
 
 def read_answer_released(response: str) -> Answer | None:
