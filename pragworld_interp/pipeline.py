@@ -167,8 +167,8 @@ def ablate_layers(
 
     Raises:
         InputError: A layer does not exist, a prompt has no such positions, attention has no heads
-            to ablate, the engine is not installed or cannot do this, the journal is of another run
-            or corrupt, logits are not finite, or the memory does not suffice.
+            to ablate, the engine is not installed or cannot do this, the journal is of another
+            run, logits are not finite, or the memory does not suffice.
     """
     blocks = sweep.decoder.blocks
     heads = None
@@ -247,8 +247,8 @@ def patch_layers(
 
     Raises:
         InputError: There are no altered variants with their originals, a prompt has no such
-            positions, the engine is not installed, the journal is of another run or corrupt, logits
-            are not finite, or the memory does not suffice.
+            positions, the engine is not installed, the journal is of another run, logits are
+            not finite, or the memory does not suffice.
     """
     if not any(map(patching.count_pairs, sweep.groups)):
         split = f"split {sweep.data.split}"

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -17,12 +16,11 @@ from pragworld_tasks.errors import InputError
 def clean_exit() -> Iterator[None]:
     """Turn what ends a command early into one line and an exit status, without a traceback.
 
-    An `InputError` exits with 2, Ctrl-C with 130, SIGTERM with 143, and a reader of our output that
-    has gone, such as `head`, with 141.
+    An `InputError` exits with 2, Ctrl-C with 130, and a reader of our output that has gone, such as
+    `head`, with 141.
     """
     try:
-        with _ended_by_sigterm():
-            yield
+        yield
         sys.stdout.flush()
     except InputError as error:
         print(error, file=sys.stderr)
@@ -38,22 +36,6 @@ def clean_exit() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM, which batch systems send, raise `SystemExit`, so that no partial file is left.
-
-    Processes of a launcher end at once, as one that waits for the others would never raise it.
-    """
-    if launched_processes() > 1 or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def round_repeatably() -> None:
@@ -97,15 +79,9 @@ def add_command(
     example: str,
     description: str = "",
 ) -> argparse.ArgumentParser:
-    """Add a command and return its parser, for its options.
+    """Add a command, which calls `run` with its options, and return its parser.
 
-    Args:
-        commands: what `add_commands` returned.
-        name: name of the command.
-        run: function that the command calls with its options.
-        summary: a sentence without its full stop, for the list of commands.
-        example: one command line, or several on a line each.
-        description: more sentences, for the command's own help.
+    The summary is a sentence without its full stop; the example has a command line in each line.
     """
     whole = f"{summary[0].upper()}{summary[1:]}. {description}"
     command = commands.add_parser(
@@ -115,7 +91,7 @@ def add_command(
         epilog="example:\n" + textwrap.indent(example, "  "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(run=run, summary=summary)
+    command.set_defaults(run=run)
     return command
 
 

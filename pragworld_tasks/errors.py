@@ -24,18 +24,7 @@ class InputError(ValueError):
 
 
 def first_problem(error: "ValidationError") -> str:
-    """Return the first problem that pydantic found, as in `metrics.acc: Field required`.
-
-    Examples:
-        >>> from pydantic import BaseModel, ValidationError
-        >>> class Share(BaseModel):
-        ...     right: int
-        >>> try:
-        ...     Share.model_validate({"right": "many"})
-        ... except ValidationError as error:
-        ...     print(first_problem(error))
-        right: Input should be a valid integer, unable to parse string as an integer
-    """
+    """Return the first problem that pydantic found, as in `metrics.acc: Field required`."""
     problem = error.errors(include_url=False)[0]
     place = ".".join(map(str, problem["loc"]))
     # What a validator of ours raises needs no "Value error, " before it.
@@ -48,10 +37,6 @@ def warn_of_misspelt(metadata: Mapping[str, Any], settings: Collection[str]) -> 
 
     lm-eval passes all of `--metadata` and `--model_args` to every task, so unknown keys cannot be
     refused.
-
-    Args:
-        metadata: what lm-eval passes.
-        settings: names of the task's settings.
     """
     for key in metadata:
         similar = difflib.get_close_matches(key.lower(), settings, n=1, cutoff=_SIMILARITY)

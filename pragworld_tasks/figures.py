@@ -22,22 +22,7 @@ FORMATS: dict[str, dict[str, Any]] = {  # with the metadata that would differ be
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None},
 }
-_STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.6,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "savefig.dpi": 200,
-    "text.parse_math": False,  # a dollar sign in a name is no formula
-    "pdf.fonttype": 42,  # keeps text selectable
-    "svg.hashsalt": "pragworld",
-}
+_STYLE = Path(__file__).with_name("pragworld.mplstyle")
 
 
 class Look(NamedTuple):
@@ -65,14 +50,13 @@ def figure_file(path: str | Path | None, width: float, height: float) -> Iterato
 
     Args:
         path: the file, whose suffix is one of `FORMATS`; None for a figure that a notebook shows.
-        width: width in inches.
-        height: height in inches.
+        width: in inches.
+        height: in inches.
 
     Raises:
-        InputError: Matplotlib is not installed, the suffix is not supported, or the path cannot be
-            written.
+        InputError: Matplotlib is missing, or the file has another suffix or cannot be written.
     """
-    file = None if path is None else Path(path)
+    file = Path(path) if path else None
     if file and file.suffix.lower() not in FORMATS:
         raise InputError(f"{path}: unsupported figure format; end the name in {', '.join(FORMATS)}")
     try:
@@ -81,7 +65,7 @@ def figure_file(path: str | Path | None, width: float, height: float) -> Iterato
     except ModuleNotFoundError as error:
         raise InputError("figures need matplotlib: pip install 'pragworld[figures]'") from error
 
-    with rc_context(_STYLE):
+    with rc_context(fname=_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         # Notebooks show the figure by this attribute, without pyplot's list of open windows.
         vars(figure)["_repr_png_"] = partial(_rendered, figure, ".png")
@@ -97,6 +81,6 @@ def _rendered(figure: "Figure", suffix: str) -> bytes:
     from matplotlib import rc_context
 
     content = io.BytesIO()
-    with rc_context(_STYLE):
+    with rc_context(fname=_STYLE):
         figure.savefig(content, format=suffix[1:], metadata=FORMATS[suffix])
     return content.getvalue()

@@ -47,20 +47,24 @@ def read_text(path: str | Path) -> str:
         InputError: The file cannot be read, is not UTF-8, or is a web page saved under the name of
             a data file.
     """
+    return "".join(_read_lines(path))
+
+
+def _read_lines(path: str | Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, each with its line break."""
     try:
-        raw = Path(path).read_bytes()
-        text = raw.decode("utf-8-sig")
+        with Path(path).open(encoding="utf-8-sig", newline="\n") as stream:
+            begun = False
+            for line in stream:
+                if not begun and re.match(r"\s*<(!doctype|html|\?xml)", line, re.IGNORECASE):
+                    raise InputError(f"{path}: a web page, not a data file; download the raw file")
+                begun = begun or not line.isspace()
+                yield line
     except OSError as error:
         remedy = "; name a file in it" if isinstance(error, IsADirectoryError) else ""
         raise InputError(f"{path}: {error.strerror}{remedy}") from error
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}, line {line}: not UTF-8; save the file in that encoding"
-        ) from error
-    if re.match(r"\s*<(!doctype|html|\?xml)", text, re.IGNORECASE):
-        raise InputError(f"{path}, line 1: a web page, not a data file; download the raw file")
-    return text
+        raise InputError(f"{path}: not UTF-8; save the file in that encoding") from error
 
 
 @functools.cache
@@ -89,7 +93,7 @@ def read_json_lines(path: str | Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         InputError: A line is not a JSON object, or the file holds none.
     """
     row = 0
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
+    for line, text in enumerate(_read_lines(path), start=1):
         if not text.strip():
             continue
         where = Where(Path(path), row, line)
@@ -114,13 +118,10 @@ def json_object(text: str, option: str) -> dict[str, Any]:
     """
     try:
         given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{option} {text!r:.80}: not JSON ({error}); pass an object, such as "
-            "'{\"groups\": 20}'"
-        ) from error
+    except (ValueError, RecursionError):
+        given = None
     if not isinstance(given, dict):
-        raise InputError(f"{option} {text!r:.80}: not a JSON object")
+        raise InputError(f"{option} {text!r:.80}: not a JSON object, such as '{{\"groups\": 20}}'")
     return given
 
 
@@ -133,28 +134,24 @@ def check_output(path: Path, overwrite: bool, inputs: Iterable[str | Path] = ())
     Args:
         path: the file to write later.
         overwrite: whether it may exist.
-        inputs: files that the work reads, and folders of runs, which no overwriting may replace: a
-            model's answers may exist nowhere else.
+        inputs: files that the work reads, which no overwriting may replace: a model's answers may
+            exist nowhere else.
 
     Raises:
         InputError: The file exists or is an input, or it cannot be written.
     """
     with refusing(path):
-        if _is_stream(path):
-            return
         if path.is_dir():
             raise IsADirectoryError(0, "Is a directory")
-        place = Path(os.path.realpath(path))
-        if path.exists():
-            if not overwrite:
-                raise InputError(f"{path} exists; pass --overwrite, or another name")
-            if _is_or_holds(inputs, place):
-                raise InputError(
-                    f"{path}: an input of this command, which would be lost; use another name"
-                )
-        partial = _partial_of(place)
+        if path.is_file() and not overwrite:
+            raise InputError(f"{path} exists; pass --overwrite, or another name")
+        if path.is_file() and path.resolve() in {Path(given).resolve() for given in inputs}:
+            raise InputError(
+                f"{path}: an input of this command, which would be lost; use another name"
+            )
+        partial = _partial_of(path)
         partial.touch()
-        partial.unlink(missing_ok=True)
+        partial.unlink()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -163,12 +160,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         InputError: The file cannot be written.
     """
-    write_whole(path, json_bytes(content))
-
-
-def json_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return the content of a JSON file."""
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -177,15 +169,11 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         InputError: The file cannot be written.
     """
+    partial = _partial_of(path)
     with refusing(path):
-        if _is_stream(path):
-            path.write_bytes(content)
-            return
-        place = Path(os.path.realpath(path))  # so that a symbolic link stays one
-        partial = _partial_of(place)
         try:
             partial.write_bytes(content)
-            partial.replace(place)
+            partial.replace(path.resolve())  # so that a symbolic link stays one
         finally:
             partial.unlink(missing_ok=True)
 
@@ -200,18 +188,7 @@ def refusing(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: {reason}; choose a file that can be written") from error
 
 
-def _is_or_holds(inputs: Iterable[str | Path], place: Path) -> bool:
-    """Return whether a file is an input, or one of lm-eval's in a folder that is one."""
-    is_of_run = place.match("samples_*.jsonl") or place.match("results_*.json")
-    paths = {Path(os.path.realpath(given)) for given in inputs}
-    return place in paths or (is_of_run and not paths.isdisjoint(place.parents))
-
-
-def _is_stream(path: Path) -> bool:
-    """Return whether a path is a pipe or a terminal, such as /dev/stdout."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
 def _partial_of(path: Path) -> Path:
     """Return where this process writes a file before it renames it."""
-    return path.with_name(f".{path.name}.{os.getpid()}.partial")
+    place = path.resolve()
+    return place.with_name(f".{place.name}.{os.getpid()}.partial")

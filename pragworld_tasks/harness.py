@@ -6,25 +6,16 @@ traceback, so the functions that can raise one end the process with its message 
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from lm_eval.api.samplers import ContextSampler
 from lm_eval.api.task import ConfigurableTask
 
 from pragworld_tasks.data.documents import Document, Split
-from pragworld_tasks.data.prompts import (
-    conventions_prompt,
-    evaluation_prompt,
-    label_prompt,
-)
+from pragworld_tasks.data.prompts import conventions_prompt, evaluation_prompt, label_prompt
 from pragworld_tasks.data.sources import is_released
-from pragworld_tasks.data.splits import (
-    OWN,
-    generator_settings,
-    own_documents,
-    split_documents,
-)
+from pragworld_tasks.data.splits import OWN, generator_settings, own_documents, split_documents
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.task_metrics import (
     own_records,
@@ -71,7 +62,6 @@ __all__ = [
     "worded_prompt",
 ]
 
-Parameters = ParamSpec("Parameters")
 # Of the items of a metric: its value, and its standard error.
 Aggregations = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
@@ -79,19 +69,19 @@ _LOWER_IS_BETTER = {"unreadable", "as", "mu", "as_unbiased", "mu_unbiased", "var
 
 
 def _data_set(
-    records: Callable[Parameters, Iterable[Mapping[str, Any]]],
-) -> Callable[Parameters, dict[str, "Dataset"]]:
+    records: Callable[..., list[dict[str, Any]]],
+) -> Callable[..., dict[str, "Dataset"]]:
     """Return a function for `custom_dataset`: the records as the data set `test`.
 
     lm-eval passes all of `--metadata` and `--model_args` along; the functions read what is theirs.
     """
 
     @functools.wraps(records)
-    def data_set(*args: Parameters.args, **kwargs: Parameters.kwargs) -> dict[str, "Dataset"]:
+    def data_set(*args: Any, **kwargs: Any) -> dict[str, "Dataset"]:
         from datasets import Dataset
 
         try:
-            return {"test": Dataset.from_list(list(records(*args, **kwargs)))}
+            return {"test": Dataset.from_list(records(*args, **kwargs))}
         except InputError as error:
             raise SystemExit(str(error)) from error
 
@@ -173,13 +163,9 @@ class PragWorldTask(_MeasuredTask):
 
     def aggregations(self, config: Mapping[str, Any]) -> dict[str, Aggregations]:
         """Return those of the metrics that the documents of the split have."""
+        robust, plain = (robust_share, robust_share_stderr), (share, share_stderr)
         names = task_metric_names(config["dataset_kwargs"]["pragworld_split"])
-        return {
-            name: (robust_share, robust_share_stderr)
-            if name.startswith("robust")
-            else (share, share_stderr)
-            for name in names
-        }
+        return {name: robust if name.startswith("robust") else plain for name in names}
 
 
 class ArticulationTask(_MeasuredTask):

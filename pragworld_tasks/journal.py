@@ -6,7 +6,6 @@ interruption leaves is at worst an incomplete end, which is removed when the fil
 """
 
 import contextlib
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -35,8 +34,7 @@ class Journal(Generic[_Record]):
             os.fsync(self._stream.fileno())
         except OSError as error:
             raise InputError(
-                f"{self._path}: {error.strerror}; make room for the file, then rerun the command "
-                "to resume"
+                f"{self._path}: {error.strerror}; make room, then rerun the command to resume"
             ) from error
 
 
@@ -57,8 +55,8 @@ def open_journal(
         lock: Whether to refuse a file that another process has open.
 
     Raises:
-        InputError: The file cannot be written, is open elsewhere, has a corrupt line, or holds
-            records of another identity.
+        InputError: The file cannot be written, is open elsewhere, or holds records of another
+            identity.
     """
     from filelock import FileLock, Timeout
 
@@ -80,7 +78,7 @@ def open_journal(
             stream = path.open("a", encoding="utf-8", errors="backslashreplace")
         except Timeout as error:
             raise InputError(
-                f"{path}: another process is writing to it; wait until that has ended"
+                f"{path}: another process is writing to it; wait for its end"
             ) from error
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}; choose another place") from error
@@ -98,25 +96,14 @@ def read_journal(
     header, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
     if not lines:
         return []
-    before = _read_line(path, 1, header, lambda value: {**value})
     now = json.loads(json.dumps(identity))
     # The identity is compared before any record is decoded, as what fits depends on it.
-    if changed := list(itertools.islice(_differences(before, now), 4)):
+    if changed := [*_differences(json.loads(header), now)][:4]:
         raise InputError(
             f"{path}: written with {', and '.join(changed)}; use that again, remove the file to "
             "start over, or choose another place"
         )
-    return [_read_line(path, number, line, decode) for number, line in enumerate(lines, start=2)]
-
-
-def _read_line(path: Path, number: int, line: bytes, decode: Callable[[Any], _Record]) -> _Record:
-    try:
-        return decode(json.loads(line))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path}, line {number}: corrupt, or not written by this command; remove the line to "
-            "redo its part of the run, or move the file away to start over"
-        ) from error
+    return [decode(json.loads(line)) for line in lines]
 
 
 def _differences(

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import compress, count, zip_longest
-from operator import ne
+from itertools import takewhile, zip_longest
+from operator import eq
 from typing import Literal, NamedTuple
 
 # fmt: off
@@ -27,16 +27,14 @@ def markdown_table(title: str, headers: list[str], rows: list[list[str]]) -> str
 
     A cell may hold anything: a `|` in it is escaped, and a line break becomes a space.
 
-    >>> print(markdown_table("Two models", ["model", "acc"], [["a", "71.00"], ["b", "9.50"]]))
+    >>> print(markdown_table("Two models", ["model", "J"], [["a", "71"], ["b", "9"]]))
     Two models
     <BLANKLINE>
-    | model |   acc |
-    | :---- | ----: |
-    | a     | 71.00 |
-    | b     |  9.50 |
-    <BLANKLINE>
-    >>> print(markdown_table("A letter", ["model", "J"], [["a", "1"]]).splitlines()[3])
+    | model |  J |
     | :---- | -: |
+    | a     | 71 |
+    | b     |  9 |
+    <BLANKLINE>
     """
     lines = [
         [cell.replace("|", r"\|").replace("\n", " ") for cell in cells]
@@ -73,21 +71,10 @@ def format_size(documents: int, groups: int) -> str:
     return f"{format_count(documents, 'document')}, {format_count(groups, 'group')}"
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Return names as a phrase.
-
-    >>> join_names(["Ann"]), join_names(["Ann", "Ben", "Eve"])
-    ('Ann', 'Ann, Ben and Eve')
-    """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-
-
 def format_number(number: float | None, digits: str = ".3f") -> str:
     """Return a number without a sign if it rounds to 0, or a dash where it is None or NaN.
 
-    Args:
-        number: the number.
-        digits: a format that may begin with a sign.
+    The format, `digits`, may begin with a sign.
 
     >>> format_number(0.5), format_number(-0.0001), format_number(-0.001, "+.2f")
     ('0.500', '0.000', '+0.00')
@@ -152,18 +139,22 @@ def line_changes(before: Sequence[str], after: Sequence[str]) -> Iterator[Change
     >>> list(line_changes(["A: Is it here?", "B: It is."], ["A: Is it here?", "B: It was not."]))
     [Change(utterance=1, old='is', new='was not')]
     """
-    for utterance, old, new in compress(zip(count(), before, after), map(ne, before, after)):
+    for utterance, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old == new:
+            continue
         old_words, new_words = old.split(" "), new.split(" ")
-        start, end, shortest = 0, 0, min(len(old_words), len(new_words))
-        while start < shortest and old_words[start] == new_words[start]:
-            start += 1
-        while end < shortest - start and old_words[-1 - end] == new_words[-1 - end]:
-            end += 1
+        start = _alike(old_words, new_words)
+        end = _alike(old_words[start:][::-1], new_words[start:][::-1])
         old = " ".join(old_words[start : len(old_words) - end])
         new = " ".join(new_words[start : len(new_words) - end])
         if old and new and old[-1] == new[-1] and old[-1] in ".?":
             old, new = old[:-1], new[:-1]
         yield Change(utterance, old, new)
+
+
+def _alike(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return with how many equal words two sequences begin."""
+    return len([*takewhile(bool, map(eq, first, second))])
 
 
 _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
@@ -210,18 +201,16 @@ def _diff_words(old: str | None, new: str | None) -> list[Piece]:
     before, after = (_WORDS.findall(line or "") for line in (old, new))
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < _LEAST_ALIKE:
-        whole = [Piece(old or "", "removed"), Piece(new or "", "added")]
-        return [piece for piece in whole if piece.text]
-    pieces = []
+        before, after = [old or ""], [new or ""]
+        matcher.set_seqs(before, after)
+    pieces: list[Piece] = []
     for kind, start, end, start_after, end_after in matcher.get_opcodes():
+        removed, added = "".join(before[start:end]), "".join(after[start_after:end_after])
         if kind == "equal":
-            pieces.append(Piece("".join(before[start:end]), "same"))
-            continue
-        if start < end:
-            pieces.append(Piece("".join(before[start:end]), "removed"))
-        if start_after < end_after:
-            pieces.append(Piece("".join(after[start_after:end_after]), "added"))
-    return pieces
+            pieces.append(Piece(removed, "same"))
+        else:
+            pieces += [Piece(removed, "removed"), Piece(added, "added")]
+    return [piece for piece in pieces if piece.text]
 
 
 # Reasoning ----------------------------------------------------------------------------------------

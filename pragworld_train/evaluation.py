@@ -11,7 +11,7 @@ from pragworld_interp.loading import Model
 from pragworld_tasks.command_line import at_least
 from pragworld_tasks.data import sources
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.link import is_linked, task_folder, task_names
+from pragworld_tasks.link import task_folder, task_names
 from pragworld_train.arguments import RunSettings, TrainArguments
 from pragworld_train.lm_eval_process import run_lm_eval
 from pragworld_train.task_changes import TaskChange, compare_tasks
@@ -92,8 +92,7 @@ def _check_other_tasks(tasks: Sequence[str]) -> None:
     """Check that lm-eval has these tasks, for which it reads the files of all of them."""
     from lm_eval.tasks import TaskManager
 
-    # Included as well, linked tasks would make lm-eval warn about each of them.
-    manager = TaskManager(include_path=None if is_linked() else str(task_folder()))
+    manager = TaskManager(include_path=str(task_folder()))
     for task in tasks:
         if task.endswith((".yaml", ".yml")):
             if not Path(task).is_file():

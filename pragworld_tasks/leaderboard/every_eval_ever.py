@@ -20,7 +20,6 @@ from pragworld_tasks.data.sources import COMMIT, FILES, REPOSITORY
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL
 from pragworld_tasks.evaluation.responses import AnswerRecord
-from pragworld_tasks.files import json_bytes
 from pragworld_tasks.leaderboard.submission import Submission, SubmittedMetric
 
 EEE_VERSION = "0.3.0"
@@ -52,7 +51,7 @@ def every_eval_ever_files(submission: Submission, evaluator: str | None) -> dict
             "checksum": hashlib.sha256(files[path]).hexdigest(),
             "total_rows": len(samples),
         }
-    return {**files, path.with_name(f"{name}.json"): json_bytes(summary)}
+    return {**files, path.with_name(f"{name}.json"): json.dumps(summary, indent=2).encode()}
 
 
 def _summary(submission: Submission, evaluator: str | None) -> dict[str, Any]:

@@ -202,13 +202,11 @@ def test_all_released_runs_in_one_table(
         assert len(list(csv.DictReader(lines))) == 500
 
 
-def test_a_report_may_go_to_a_pipe_whose_reader_goes_away(released: Path) -> None:
+def test_the_reader_of_a_report_may_go_away(released: Path) -> None:
     command = f"{sys.executable} -m pragworld_tasks score published:gpt-3.5-turbo"
     environment = {**os.environ, "PRAGWORLD_DATA": str(released)}
 
     def run(line: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(line, shell=True, capture_output=True, text=True, env=environment)
 
-    written = run(f"{command} --json /dev/stdout").stdout
-    assert json.JSONDecoder().raw_decode(written)[0]["data"]["documents"] == 500
     assert run(f"{command} | true").stderr == ""

@@ -212,15 +212,6 @@ def as_it_is(_: PromptGroup, result: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("line", ["[0, []]", "[9, [1]]", "[-1, [1]]", "[0]", "7", "[0, 1]", "{"])
-def test_a_line_that_is_no_unit_of_the_run_is_named(line: str, tmp_path: Path) -> None:
-    assert run_some(tmp_path / "out", {"model": "one"}, stop=1) == [0]
-    (path,) = tmp_path.iterdir()
-    path.write_text(path.read_text().partition("\n")[0] + f"\n{line}\n")
-    with pytest.raises(InputError, match=r"journal-0, line 2: corrupt, or not written by this"):
-        run_some(tmp_path / "out", {"model": "one"})
-
-
 def test_the_journal_of_another_run_is_refused(tmp_path: Path) -> None:
     assert run_some(tmp_path / "out", {"model": "one"}, stop=1) == [0]
     with pytest.raises(InputError, match=r"journal-0: written with model 'one', not 'another'; "):
