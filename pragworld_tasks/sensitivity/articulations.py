@@ -35,8 +35,6 @@ def worded_question(question: str, wording: int) -> str:
     """Return a yes/no question as it is put in a wording, 0 to 9; the answer stays what it is.
 
     Examples:
-        >>> worded_question("Is Bob there?", 0)
-        'Is Bob there?'
         >>> worded_question("Is Bob there?", 8)
         'Is the question "Is Bob there?" to be answered with yes?'
     """
@@ -72,10 +70,8 @@ def worded_records(documents: Sequence[Document]) -> list[dict[str, Any]]:
 class Worded(NamedTuple):
     """What every metric needs to know about a document in a wording.
 
-    Attributes:
-        group, size: The document's group, and the number of its documents in the whole split.
-        yes: Probability of yes among yes and no.
-        right: Whether the likelier answer is the gold one.
+    `size` is the number of documents of its group in the whole split, `yes` the probability of yes
+    among yes and no, and `right` whether the likelier answer is the gold one.
     """
 
     group: int
@@ -110,17 +106,14 @@ def score_worded_likelihoods(
 
 def articulation_share(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:
     """Return a metric over the groups with every document in every wording; N/A if none."""
-    return shown_value(_tally(items).share)
+    (name, *_), worded = zip(*items, strict=True)
+    return shown_value(_tallies(worded)[name].share)
 
 
 def articulation_share_stderr(items: Sequence[tuple[str, Worded]]) -> float | NotAvailable:
     """Return the standard error of a metric, clustered by group; N/A where it is not defined."""
-    return shown_value(_tally(items).standard_error)
-
-
-def _tally(items: Sequence[tuple[str, Worded]]) -> Tally:
-    names, worded = zip(*items, strict=True)
-    return _tallies(worded)[names[0]]
+    (name, *_), worded = zip(*items, strict=True)
+    return shown_value(_tallies(worded)[name].standard_error)
 
 
 @functools.lru_cache(maxsize=1)  # all metrics of a task ask for the same
@@ -131,12 +124,12 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
     is certain, whose own shares would be noise divided by almost nothing, has little weight.
     """
     parts, right = [], []  # a row for each group
-    for documents in _whole_groups(items):
-        yes = np.array([[item.yes for item in document] for document in documents]).T
+    for of_group in _whole_groups(items):
+        yes = np.reshape([item.yes for item in of_group], (-1, WORDINGS)).T
         found = entropy_components(np.stack([yes, 1 - yes], axis=-1), np.ones_like(yes))
         shares = np.nan_to_num([found.ps, found.as_, found.mu])  # NaN where the entropy is 0
         parts.append(shares * found.variance)
-        right.append(np.array([[item.right for item in document] for document in documents]))
+        right.append(np.reshape([item.right for item in of_group], (-1, WORDINGS)))
     purpose, articulation, chance = np.reshape(parts, (-1, 3)).T
     total = purpose + articulation + chance
     sizes = np.array([len(of_group) for of_group in right], dtype=np.float64)
@@ -154,16 +147,12 @@ def _tallies(items: tuple[Worded, ...]) -> dict[str, Tally]:
     }
 
 
-def _whole_groups(items: Sequence[Worded]) -> list[list[list[Worded]]]:
-    """Return the items of complete groups by group, document and wording; warn about the others."""
-    groups: dict[int, dict[int, list[Worded]]] = defaultdict(lambda: defaultdict(list))
-    for item in sorted(items):
-        groups[item.group][item.row].append(item)
-    whole = [
-        list(documents.values())
-        for documents in groups.values()
-        if sum(map(len, documents.values())) == WORDINGS * next(iter(documents.values()))[0].size
-    ]
+def _whole_groups(items: Sequence[Worded]) -> list[list[Worded]]:
+    """Return complete groups, sorted by document and wording; warn about the others."""
+    groups: dict[int, list[Worded]] = defaultdict(list)
+    for item in sorted(items, key=lambda item: (item.row, item.wording)):
+        groups[item.group].append(item)
+    whole = [items for items in groups.values() if len(items) == WORDINGS * items[0].size]
     if len(whole) < len(groups):
         warning_once(
             logger,

@@ -13,12 +13,11 @@ import json
 import random
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pragworld_tasks.command_line import launched_processes
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.journal import open_journal
 from pragworld_tasks.link import task_folder
@@ -49,11 +48,6 @@ def collect(folder: Path, options: Sequence[str], chunk: int = 15, seed: int = 1
     from lm_eval.__main__ import cli_evaluate
     from lm_eval.api import registry
 
-    if launched_processes() > 1:
-        raise InputError(
-            "collect: runs in one process only; let the model use several devices "
-            "(parallelize=True, tensor_parallel_size=…), or serve it"
-        )
     ours = {"--output_path": folder, "--seed": seed, "--include_path": task_folder()}
     words = [str(word) for option in ours.items() for word in option]
     get_model, arguments = registry.get_model, sys.argv
@@ -87,9 +81,8 @@ class _ResumableKind:
         model = self.kind.create_from_arg_obj({**arguments}, more)
         lasting = {key: arguments[key] for key in arguments if key not in _SERVER_SETTINGS}
         identity = {"model": self.name, "model_args": lasting, "chunk": self.chunk}
-        model.generate_until = functools.partial(
-            self._resume, model.generate_until, identity | {"seed": self.seed}
-        )
+        identity["seed"] = self.seed
+        model.generate_until = functools.partial(self._resume, model.generate_until, identity)
         return model
 
     def _resume(
@@ -103,30 +96,27 @@ class _ResumableKind:
 
         responses: list[str | None] = []
         path = self.folder / f"responses-{_digest(identity)[:12]}.journal"
-        with (
-            open_journal(path, identity, dict, lock=True) as journal,
-            tqdm(total=len(requests), desc="responses", disable=None) as bar,
-        ):
+        with open_journal(path, identity, dict, lock=True) as journal:
             kept = {record["chunk"]: record["responses"] for record in journal.records}
-            for chunk in _chunks(requests, self.chunk):
-                content = [(request.task_name, request.doc_id, request.args) for request in chunk]
-                name = _digest(content)
+            for chunk in tqdm(_chunks(requests, self.chunk), desc="chunks", disable=None):
+                name = _digest([(one.task_name, one.doc_id, one.args) for one in chunk])
                 if name not in kept:
                     _seed(self.seed, chunk[0])
                     kept[name] = ask(chunk)
                     journal.append({"chunk": name, "responses": kept[name]})
                 responses += kept[name]
-                bar.update(len(chunk))
         return responses
 
 
-def _chunks(requests: Sequence["Instance"], size: int) -> Iterator[list["Instance"]]:
-    """Yield the requests of so many documents of a task at a time."""
+def _chunks(requests: Sequence["Instance"], size: int) -> list[list["Instance"]]:
+    """Divide requests into those of so many documents of a task at a time."""
+    chunks = []
     for _, of_task in itertools.groupby(requests, key=lambda request: request.task_name):
         by_document = itertools.groupby(of_task, key=lambda request: request.doc_id)
         documents = [list(of_document) for _, of_document in by_document]
         for start in range(0, len(documents), size):
-            yield [*itertools.chain.from_iterable(documents[start : start + size])]
+            chunks.append([*itertools.chain.from_iterable(documents[start : start + size])])
+    return chunks
 
 
 def _digest(content: Any) -> str:
@@ -138,8 +128,7 @@ def _seed(seed: int, first: "Instance") -> None:
     import numpy as np
     from lm_eval.utils import set_torch_seed
 
-    entropy = [seed, zlib.crc32(str(first.task_name).encode()), 0, int(first.doc_id or 0)]
-    number = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    number = zlib.crc32(f"{seed} {first.task_name} {first.doc_id}".encode())
     random.seed(number)
     np.random.seed(number)
     set_torch_seed(number)

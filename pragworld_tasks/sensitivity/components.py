@@ -20,7 +20,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,10 +29,7 @@ from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import Bools, Floats, Ints, average_ranks
 
 Scale = Literal["raw", "log", "rank", "winsorised"]
-SCALES: tuple[Scale, ...] = get_args(Scale)
-
 NAMES = ("variance", "ps", "as", "mu", "mvs")
-WINSORISED = 100  # one value in 100 is moved in at either end
 LARGEST_VALUE = 1e70  # value: the variance of draws of variances holds fourth powers
 
 
@@ -109,6 +106,10 @@ class Components:
         with np.errstate(invalid="ignore"):
             return np.asarray(ps / (ps + as_))
 
+    def by_name(self) -> tuple[Floats, ...]:
+        """Return the numbers in the order of `NAMES`."""
+        return self.variance, self.ps, self.as_, self.mu, self.mvs
+
 
 # From values to cells -----------------------------------------------------------------------------
 
@@ -124,8 +125,8 @@ def nest(
         intent: [responses] labels.
 
     Raises:
-        InputError: The three differ in length, or a value is not a number, infinite, or above
-            `LARGEST_VALUE`.
+        InputError: The three differ in length, a value is not a number from -`LARGEST_VALUE` to
+            `LARGEST_VALUE`, or a label is missing.
     """
     try:
         numbers = np.asarray(values, dtype=np.float64)
@@ -135,15 +136,9 @@ def nest(
         ) from error
     labels = [_numbered("intent", intent), _numbered("paraphrase", paraphrase)]
     if numbers.ndim != 1 or any(label.shape != numbers.shape for label in labels):
-        shapes = f"{numbers.shape}, {labels[0].shape} and {labels[1].shape}"
         raise InputError(
-            f"values, intents and paraphrases: have the shapes {shapes}; they must be sequences of "
-            "one length, with an entry for each response"
-        )
-    if np.isinf(numbers).any():
-        raise InputError(
-            f"values[{np.isinf(numbers).argmax()}]: is infinite; values must be finite, or None "
-            "where unreadable"
+            "values, intents and paraphrases: must be sequences of one length, with an entry for "
+            "each response"
         )
     if (large := np.abs(numbers) > LARGEST_VALUE).any():
         raise InputError(
@@ -163,15 +158,11 @@ def nest(
 def _numbered(name: str, labels: ArrayLike) -> np.ndarray:
     """Return the numbers of labels in their order, so that 1 and "1" differ."""
     array = np.asarray(labels, dtype=object)
-    try:
-        items = [label.item() if isinstance(label, np.generic) else label for label in array.flat]
-        if any(label is None or label != label for label in items):
-            raise InputError(f"{name}: a label is None or not a number; name each")
-        known = sorted({*items}, key=lambda label: (isinstance(label, str), label))
-    except TypeError as error:
-        raise InputError(f"{name}: {error}; labels must be numbers or words") from error
+    if any(label is None or label != label for label in array.flat):
+        raise InputError(f"{name}: a label is None or not a number; name each")
+    known = sorted({*array.flat}, key=lambda label: (isinstance(label, str), label))
     places = {label: place for place, label in enumerate(known)}
-    return np.array([places[label] for label in items], dtype=int).reshape(array.shape)
+    return np.array([places[label] for label in array.flat], dtype=int).reshape(array.shape)
 
 
 def nest_prompts(prompts: Iterable[tuple[int, int, Sequence[float | None]]]) -> Responses:
@@ -191,11 +182,7 @@ def cells(responses: Responses) -> Cells:
     mean = start + (np.add.reduceat(offset, first) / count if values.size else values)
     offset = values - np.repeat(mean, count)
     square = np.add.reduceat(offset**2, first) if values.size else values
-    return Cells(
-        responses.table(count),
-        responses.table(mean),
-        responses.table(square / count),
-    )
+    return Cells(responses.table(count), responses.table(mean), responses.table(square / count))
 
 
 def rescale(responses: Responses, scale: Scale) -> Responses:
@@ -206,19 +193,14 @@ def rescale(responses: Responses, scale: Scale) -> Responses:
         scale: `raw`: unchanged; `log`: sign(v) log(1 + |v|); `rank`: ranks among all values, from 0
             to 1; `winsorised`: the hundredth of the values at either end (rounded up) moved in to
             the next.
-
-    Raises:
-        InputError: The scale is none of these.
     """
-    if scale not in SCALES:
-        raise InputError(f"scale {scale!r}: must be one of {', '.join(SCALES)}")
     values = responses.values
     if scale == "log":
         values = np.sign(values) * np.log1p(np.abs(values))
     elif scale == "rank" and values.size:
         values = (average_ranks(values) - 0.5) / values.size
     elif scale == "winsorised" and values.size:
-        moved = min(math.ceil(values.size / WINSORISED), (values.size - 1) // 2)
+        moved = min(math.ceil(values.size / 100), (values.size - 1) // 2)
         values = np.clip(values, *np.sort(values)[[moved, -1 - moved]])
     return dataclasses.replace(responses, values=values)
 

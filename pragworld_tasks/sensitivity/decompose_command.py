@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from pragworld_tasks.command_line import Commands, add_command, at_least
 from pragworld_tasks.errors import InputError
 
 if TYPE_CHECKING:
+    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.samples import ModelSamples
 
 _LEAST_DRAWS = 20  # of fewer, no share is a twentieth, which a 95 % interval leaves out
@@ -54,9 +54,10 @@ def add_decompose(commands: Commands) -> None:
 
 
 def _decompose(options: argparse.Namespace) -> None:
+    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.files import check_output, write_json
     from pragworld_tasks.sensitivity.figures import draw_figures
-    from pragworld_tasks.sensitivity.report import ReaderAgreement, decompose_samples
+    from pragworld_tasks.sensitivity.report import decompose_samples
     from pragworld_tasks.sensitivity.samples import read_samples
 
     if options.json:
@@ -67,14 +68,10 @@ def _decompose(options: argparse.Namespace) -> None:
     if options.model and options.signed:
         raise InputError("--signed: an LLM reads values without signs; leave out --model")
     samples = read_samples(options.samples, signed=options.signed)
-    agreements = {}
     if options.model:
-        by_rules, samples = samples, _read_by_llm(samples, options.base_url, options.model)
-        agreements = {
-            by_llm.path: ReaderAgreement.of(options.model, by_llm.values, by_rule.values)
-            for by_llm, by_rule in zip(samples, by_rules, strict=True)
-        }
-    report = decompose_samples(samples, options.scale, options.draws, options.seed, agreements)
+        endpoint = Endpoint(options.base_url, options.model)
+        samples = [_read_by_llm(of_model, endpoint) for of_model in samples]
+    report = decompose_samples(samples, options.scale, options.draws, options.seed)
     if options.json:
         write_json(options.json, report.to_json())
     print(report.to_text())
@@ -83,27 +80,21 @@ def _decompose(options: argparse.Namespace) -> None:
             print(path)
 
 
-def _read_by_llm(samples: Sequence["ModelSamples"], url: str, model: str) -> list["ModelSamples"]:
+def _read_by_llm(samples: "ModelSamples", endpoint: "Endpoint") -> "ModelSamples":
     """Return the same responses with the values that an LLM reads in them.
 
     Raises:
-        InputError: The paper has no extraction prompt for a question in its unit.
+        InputError: The paper has no extraction prompt for the question in its unit.
     """
-    from pragworld_tasks.chat import Endpoint
     from pragworld_tasks.sensitivity.extraction import extract
     from pragworld_tasks.sensitivity.open_questions import questions
 
-    for of_model in samples:  # before any request is sent
-        known = questions().get(of_model.question)
-        if not known or known.unit != of_model.unit:
-            raise InputError(
-                f"{of_model.path}: the paper has no extraction prompt for {of_model.question} in "
-                f"the unit {of_model.unit!r}; leave out --model"
-            )
-    endpoint, suffix = Endpoint(url, model), re.sub(r"[^\w.-]", "_", model)
-    read = []
-    for of_model in samples:
-        journal = of_model.path.with_name(f"{of_model.path.stem}.{suffix}.journal")
-        question = questions()[of_model.question]
-        read.append(of_model.with_values(extract(endpoint, question, of_model.responses, journal)))
-    return read
+    question = questions().get(samples.question)
+    if not question or question.unit != samples.unit:
+        raise InputError(
+            f"{samples.path}: the paper has no extraction prompt for {samples.question} in the "
+            f"unit {samples.unit!r}; leave out --model"
+        )
+    suffix = re.sub(r"[^\w.-]", "_", endpoint.model)
+    journal = samples.path.with_name(f"{samples.path.stem}.{suffix}.journal")
+    return samples.with_values(extract(endpoint, question, samples.responses, journal))

@@ -6,12 +6,12 @@ their intervals and standard errors.
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, PlainSerializer
 
-from pragworld_tasks.evaluation.metrics import LEVEL, Floats, Interval
+from pragworld_tasks.evaluation.metrics import LEVEL, Interval
 from pragworld_tasks.sensitivity.components import (
     NAMES,
     Cells,
@@ -76,8 +76,7 @@ class Decomposition(Shares, frozen=True):
     """The decomposition of a task's responses.
 
     Attributes:
-        intents, prompts: How many have a readable response.
-        responses: The number of readable responses.
+        intents, prompts, responses: How many are readable, or have a readable response.
         as_p: The p-value of the permutation test of AS = 0.
         undefined: By name, why an estimate is undefined on these responses. (Estimates can also be
             NaN by chance: MVS if neither PS nor AS is above 0, the unbiased shares if their parts
@@ -137,11 +136,10 @@ def redraw_paraphrases(responses: Responses, draws: int = REDRAWS, seed: int = 0
 
 
 def articulation_p(responses: Responses, permutations: int = PERMUTATIONS, seed: int = 0) -> float:
-    """Return the p-value of a permutation test that wording has no effect (AS = 0).
+    """Return the p-value of a permutation test of AS = 0; NaN where nothing can be permuted.
 
     An intent's responses are permuted among its prompts. The p-value is the share of permutations,
-    with the identity among them, whose published AS is at least as large; NaN if no intent has two
-    prompts and more responses than prompts, or if all values are equal.
+    with the identity among them, whose published AS is at least as large.
     """
     prompts = np.bincount(responses.intent)
     several = (prompts > 1) & (np.bincount(responses.intent, responses.count) > prompts)
@@ -213,70 +211,56 @@ def decompose_responses(
 ) -> Decomposition:
     """Decompose the responses of a task that `nest` has sorted; see `decompose`."""
     undefined = _undefined(responses)
-    without = dict.fromkeys(undefined, UNDEFINED)
-    found: dict[str, Any] = {"responses": responses.values.size, "prompts": responses.count.size}
-    found |= {"intents": responses.intents, "undefined": undefined}
-    if not responses.values.size:
-        found |= {"published": without, "unbiased": without}
-        return Decomposition(**found, floor=math.nan, as_p=math.nan)
-    observed = cells(responses)
-    published = estimates(
-        plug_in(observed),
-        plug_in(redraw_responses(responses, draws, seed)),
-        bounded=NAMES[1:],
-    )
-    corrected = estimates(
-        unbiased(observed),
-        unbiased(redraw_paraphrases(responses, draws, seed)),
-        small_sample(int((observed.count > 0).sum(axis=-2).max())),
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        floor = articulation_floor(observed) / published["variance"].value
+    published = corrected = dict.fromkeys(undefined, UNDEFINED)
+    floor = math.nan
+    if responses.values.size:
+        observed, drawn = cells(responses), redraw_responses(responses, draws, seed)
+        published = estimates(plug_in(observed), plug_in(drawn), bounded=NAMES[1:]) | published
+        drawn = redraw_paraphrases(responses, draws, seed)
+        widened = small_sample(int((observed.count > 0).sum(axis=-2).max()))
+        corrected = estimates(unbiased(observed), unbiased(drawn), widened) | corrected
+        if "as" not in undefined:
+            floor = float(articulation_floor(observed) / published["variance"].value)
     return Decomposition(
-        **found,
-        published=published | without,
-        unbiased=corrected | without,
-        floor=math.nan if "as" in undefined else float(floor),
+        published=published,
+        unbiased=corrected,
+        floor=floor,
+        intents=responses.intents,
+        prompts=responses.count.size,
+        responses=responses.values.size,
         as_p=articulation_p(responses, permutations, seed),
+        undefined=undefined,
     )
 
 
 def estimates(
-    observed: Components,
-    drawn: Components,
-    widened: float = 1.0,
-    bounded: Sequence[str] = ("mvs",),
+    observed: Components, drawn: Components, widened: float = 1.0, bounded: Sequence[str] = ("mvs",)
 ) -> dict[str, Estimate]:
     """Return each of `NAMES` with its percentile interval and its standard error.
 
     The draws are shifted so that their mean is the estimate: draws of the published estimator add
-    chance, and those of the unbiased one subtract what it corrects for. Draws that are all the same
-    but for rounding do not show how sure an estimate is, so it has no interval.
+    chance, and draws of the unbiased one subtract what it corrects for. Draws that differ by no
+    more than rounding do not show how sure an estimate is, so it has no interval.
 
     Args:
         observed: The components of the responses.
-        drawn: Those of draws.
+        drawn: The components of the draws.
         widened: Factor of intervals and standard errors.
         bounded: Names of estimates that always lie from 0 to 1; their intervals are cut there.
     """
     by_name = {}
-    for name, value, draws in zip(NAMES, _in_order(observed), _in_order(drawn), strict=True):
+    for name, value, draws in zip(NAMES, observed.by_name(), drawn.by_name(), strict=True):
         draws = draws[~np.isnan(draws)]
+        by_name[name] = Estimate(value=float(value))
         whole = 0.0 if name == "variance" else 1.0  # of which the others are shares
-        if (
-            not draws.size
-            or np.isnan(value)
-            or np.ptp(draws) <= 1e-12 * np.abs(draws).max(initial=whole)
-        ):
-            by_name[name] = Estimate(value=float(value))
-            continue
-        ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - draws.mean()
-        low, high = value + widened * ends
-        if name in bounded:
-            low, high = max(low, 0.0), min(high, 1.0)
-        by_name[name] = Estimate(
-            value=float(value), low=low, high=high, standard_error=widened * draws.std()
-        )
+        varies = draws.size and np.ptp(draws) > 1e-12 * np.abs(draws).max(initial=whole)
+        if varies and not np.isnan(value):
+            ends = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) - draws.mean()
+            low, high = value + widened * ends
+            if name in bounded:
+                low, high = max(low, 0.0), min(high, 1.0)
+            error = widened * draws.std()
+            by_name[name] = Estimate(value=float(value), low=low, high=high, standard_error=error)
     return by_name
 
 
@@ -293,11 +277,6 @@ def small_sample(paraphrases: int) -> float:
     tail = (1 - LEVEL) / 2
     ratio = stdtrit(paraphrases - 1, tail) / ndtri(tail)
     return float(ratio * math.sqrt(paraphrases / (paraphrases - 1)))
-
-
-def _in_order(components: Components) -> tuple[Floats, ...]:
-    """Return the components in the order of `NAMES`."""
-    return components.variance, components.ps, components.as_, components.mu, components.mvs
 
 
 def _undefined(responses: Responses) -> dict[str, str]:

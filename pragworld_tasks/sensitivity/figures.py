@@ -5,15 +5,13 @@ and model, with the floor of AS added), Figure 5b (MVS) and Figure 3 (densities 
 each prompt, by intent).
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import LEVEL, Floats
 from pragworld_tasks.figures import LOOKS, figure_file
 from pragworld_tasks.sensitivity.components import Scale, rescale
@@ -35,17 +33,9 @@ _ESTIMATORS = {  # marker, face, and distance below the middle of a row
     "published": ("o", "white", -0.15),
     "unbiased": ("D", LOOKS[0].color, 0.15),
 }
-_STARRED = "* without questions where it is undefined, which the tables name"
 _BAR = 0.8  # share of a row that its bar fills
-_INTERVAL: _Style = {
-    "color": "black",
-    "lw": 0.8,
-    "marker": "|",
-    "ms": 3.5,
-    "clip_on": False,
-    "zorder": 3,
-}
-_FLOOR: _Style = {"color": "black", "lw": 1.2, "clip_on": False}
+_WHOLE: _Style = {"clip_on": False, "zorder": 3}  # also at 0 and 1
+_INTERVAL: _Style = {"color": "black", "lw": 0.8, "marker": "|", "ms": 3.5, **_WHOLE}
 _GRID = 256  # points of a density
 _MIDDLE = 0.98  # share of the responses shown; single absurd ones would squeeze all others
 
@@ -61,10 +51,6 @@ def draw_figures(
     Raises:
         InputError: The folder or a file cannot be written, or matplotlib is not installed.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; choose another folder") from error
     drawn = [folder / f"{name}{suffix}" for name in ("variance", "shares", "mvs")]
     for path, draw in zip(drawn, (_variances, _shares, _mvs), strict=True):
         draw(report, path)
@@ -79,46 +65,33 @@ def draw_figures(
 def _variances(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 2: the variance of responses by question, with a mark for each model."""
     names = list(dict.fromkeys(task.question for task in report.tasks))
-    starred = {task.question for task in report.tasks if not task.published["variance"].value > 0}
     height = 1.4 + len(names) * max(0.25, 0.09 * len(report.models))
     with figure_file(path, 7, height) as figure:
+        from matplotlib.ticker import LogFormatter
+
         axes = figure.subplots()
         for number, model in enumerate(report.models):
             look = LOOKS[number % len(LOOKS)]
             shift = 0.6 * ((number + 0.5) / len(report.models) - 0.5)
             tasks = [task for task in report.tasks if task.model == model]
-            variances = [task.published["variance"].value or math.nan for task in tasks]
+            variances = [task.published["variance"].value for task in tasks]
             rows = [names.index(task.question) + shift for task in tasks]
             axes.plot(variances, rows, look.marker, color=look.color, label=model)
-        if any(task.published["variance"].value > 0 for task in report.tasks):
-            _scale_by_powers(axes)
-        axes.set_yticks(range(len(names)), [name + " *" * (name in starred) for name in names])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(LogFormatter())
+        axes.xaxis.set_minor_formatter(LogFormatter())
+        axes.set_yticks(range(len(names)), names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         is_raw = report.scale == "raw"
         values = "in the square of each question's unit" if is_raw else f"of {report.scale} values"
         axes.set_xlabel(f"variance, {values}")
-        _legend(figure, _STARRED if starred else "")
-
-
-def _scale_by_powers(axes: "Axes") -> None:
-    """Give an axis a logarithmic scale, with numbers that are written out."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    is_narrow = high / low < 1000  # powers of ten would be too few ticks
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if is_narrow else (1,)))
-    axes.xaxis.set_major_formatter("{x:,.12g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
+        _legend(figure)
 
 
 def _shares(report: SensitivityReport, path: Path) -> None:
     """Draw Figure 5a: shares of the variance by domain and model, and the floor of AS."""
 
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
-        if math.isnan(domain.published["ps"].value):
-            axes.text(0.01, row, "undefined", va="center")
-            return
         purpose, articulation = (domain.published[name].value for name in ("ps", "as"))
         begins = {"ps": 0.0, "as": purpose, "mu": purpose + articulation}
         for name, (part, color, hatch, below) in _PARTS.items():
@@ -131,11 +104,12 @@ def _shares(report: SensitivityReport, path: Path) -> None:
             ends = 1 - ends if name == "mu" else begin + ends
             label = f"{LEVEL:.0%} intervals: PS above, AS in the middle, MU below"
             axes.plot(ends, [row + below] * 2, label=label, **_INTERVAL)
-        at, label = purpose + domain.floor, "AS that chance alone would give"
-        axes.plot([at, at], [row - _BAR / 2, row + _BAR / 2], label=label, **_FLOOR)
+        floor, label = [purpose + domain.floor] * 2, "AS that chance alone would give"
+        heights = [row - _BAR / 2, row + _BAR / 2]
+        axes.plot(floor, heights, label=label, color="black", lw=1.2, clip_on=False)
 
     label = "share of the variance, mean over questions (published estimator)"
-    _by_domain(report, path, draw, label, "ps")
+    _by_domain(report, path, draw, label)
 
 
 def _mvs(report: SensitivityReport, path: Path) -> None:
@@ -144,16 +118,43 @@ def _mvs(report: SensitivityReport, path: Path) -> None:
     def draw(axes: "Axes", row: int, domain: DomainReport) -> None:
         for estimator, (marker, face, shift) in _ESTIMATORS.items():
             number = domain.by(estimator)["mvs"]
-            if math.isnan(number.value):
-                axes.text(0.01, row + shift, "undefined", va="center", fontsize="x-small")
-                continue
             axes.plot(number.interval, [row + shift] * 2, color="0.35", lw=1.2, clip_on=False)
-            whole: _Style = {"clip_on": False, "zorder": 3}  # also at 0 and 1
             look: _Style = {"color": "#0072B2", "markerfacecolor": face, "label": estimator}
-            axes.plot(number.value, row + shift, marker, **look, **whole)
+            axes.plot(number.value, row + shift, marker, **look, **_WHOLE)
 
     label = f"MVS = PS / (PS + AS), mean over questions, {LEVEL:.0%} intervals"
-    _by_domain(report, path, draw, label, "mvs")
+    _by_domain(report, path, draw, label)
+
+
+def _by_domain(
+    report: SensitivityReport,
+    path: Path,
+    draw: Callable[["Axes", int, DomainReport], None],
+    label: str,
+) -> None:
+    """Draw a panel for each domain, with a row for each model and an axis from 0 to 1.
+
+    A row, which `draw` draws, gets a star if a question is not in all means.
+    """
+    panels: dict[str, list[DomainReport]] = {}
+    for domain in report.domains:
+        panels.setdefault(domain.domain, []).append(domain)
+    heights = [len(rows) for rows in panels.values()]
+    height = 1.4 + 0.28 * sum(heights) + 0.3 * len(panels)
+    with figure_file(path, 7, height) as figure:
+        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+        for axes, rows in zip(grid[:, 0], panels.values(), strict=True):
+            for row, domain in enumerate(rows):
+                draw(axes, row, domain)
+            names = [domain.model + " *" * bool(domain.notes) for domain in rows]
+            axes.set_yticks(range(len(rows)), names)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.set_title(rows[0].domain.replace("_", " "), loc="left")
+            axes.grid(visible=False, axis="y")
+        axes.set_xlim(0, 1)
+        axes.set_xlabel(label)
+        starred = any(domain.notes for domain in report.domains)
+        _legend(figure, "* a share is undefined for a question: see the tables" if starred else "")
 
 
 def _densities(samples: Sequence[ModelSamples], scale: Scale, path: Path) -> None:
@@ -168,11 +169,10 @@ def _densities(samples: Sequence[ModelSamples], scale: Scale, path: Path) -> Non
         limits = _limits([of_prompt for of_model in values for _, of_prompt in of_model])
         for column, of_model in enumerate(samples):
             for row, slot in enumerate(slots):
-                axes = grid[row][column]
                 prompts = [of_prompt for name, of_prompt in values[column] if name == slot]
-                _draw_densities(axes, prompts, limits)
+                _draw_densities(grid[row][column], prompts, limits)
                 if column == 0:
-                    axes.set_ylabel(slot, wrap=True)
+                    grid[row][column].set_ylabel(slot, wrap=True)
             grid[0][column].set_title(of_model.model)
         on_scale = "" if scale == "raw" else f", {scale}"
         figure.supxlabel(
@@ -180,7 +180,7 @@ def _densities(samples: Sequence[ModelSamples], scale: Scale, path: Path) -> Non
             f"the middle {_MIDDLE:.0%} of the responses",
             fontsize="medium",
         )
-        _legend(figure, end="upper")
+        _legend(figure)
 
 
 def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float, float]) -> None:
@@ -189,9 +189,6 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
     axes.set_xlim(low, high)
     axes.ticklabel_format(axis="x", useOffset=False)
     axes.set_yticks([])
-    if not prompts:
-        axes.text(0.5, 0.5, "no readable response", ha="center", transform=axes.transAxes)
-        return
     points = np.linspace(low, high, _GRID)
     for values in prompts:
         # Scott's rule, but never too narrow to be seen, as for identical responses.
@@ -199,19 +196,10 @@ def _draw_densities(axes: "Axes", prompts: Sequence[Floats], limits: tuple[float
         density = np.exp(-(((points[:, None] - values) / width) ** 2) / 2).mean(axis=1) / width
         look: _Style = {"color": LOOKS[0].color, "alpha": 0.3, "lw": 0.8}
         axes.plot(points, density, label="responses to a paraphrase", **look)
-    means = np.array([values.mean() for values in prompts])
-    shown = means[(low <= means) & (means <= high)]
-    tick: _Style = {"color": LOOKS[1].color, "ms": 8, "transform": axes.get_xaxis_transform()}
-    axes.plot(shown, np.full(shown.shape, 0.03), "|", label="their mean", **tick)
-    if beyond := len(means) - len(shown):
-        place: _Style = {
-            "ha": "right",
-            "va": "top",
-            "fontsize": "small",
-            "transform": axes.transAxes,
-        }
-        axes.text(0.99, 0.95, f"{beyond} of {len(means)} means beyond the axis", **place)
-    if low <= means.mean() <= high:
+    if prompts:
+        means = np.array([values.mean() for values in prompts])
+        tick: _Style = {"color": LOOKS[1].color, "ms": 8, "transform": axes.get_xaxis_transform()}
+        axes.plot(means, np.full(means.shape, 0.03), "|", label="their mean", **tick)
         axes.axvline(means.mean(), color="black", lw=1, label="mean of the means")
 
 
@@ -239,55 +227,17 @@ def _limits(prompts: Sequence[Floats]) -> tuple[float, float]:
     return float(low - margin), float(high + margin)
 
 
-def _by_domain(
-    report: SensitivityReport,
-    path: Path,
-    draw: Callable[["Axes", int, DomainReport], None],
-    label: str,
-    name: str,
-) -> None:
-    """Draw a panel for each domain, with a row for each model and an axis from 0 to 1.
-
-    A row, which `draw` draws, gets a star if a question is not in its mean of the share `name`.
-    """
-    panels: dict[str, list[DomainReport]] = {}
-    for domain in report.domains:
-        panels.setdefault(domain.domain, []).append(domain)
-    heights = [len(rows) for rows in panels.values()]
-    height = 1.4 + 0.28 * sum(heights) + 0.3 * len(panels)
-    note = ""
-    with figure_file(path, 7, height) as figure:
-        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
-        for axes, rows in zip(grid[:, 0], panels.values(), strict=True):
-            labels = []
-            for row, domain in enumerate(rows):
-                draw(axes, row, domain)
-                starred = any(name in names for names in domain.left_out.values())
-                note = _STARRED if starred else note
-                labels.append(domain.model + " *" * starred)
-            axes.set_yticks(range(len(rows)), labels)
-            axes.set_ylim(len(rows) - 0.5, -0.5)
-            axes.set_title(rows[0].domain.replace("_", " "), loc="left")
-            axes.grid(visible=False, axis="y")
-        axes.set_xlim(0, 1)
-        axes.set_xlabel(label)
-        _legend(figure, note)
-
-
-def _legend(figure: "Figure", note: str = "", end: Literal["upper", "lower"] = "lower") -> None:
-    """Draw a legend of all labelled artists, bars first, each label once, under a note."""
-    from matplotlib.lines import Line2D
-
+def _legend(figure: "Figure", note: str = "") -> None:
+    """Draw a legend of all labelled artists above the figure, each label once, under a note."""
     handles = {
         label: handle
         for axes in figure.axes
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    labels = sorted(handles, key=lambda label: isinstance(handles[label], Line2D))
     figure.legend(
-        [handles[label] for label in labels],
-        labels,
-        loc="outside upper center" if end == "upper" else "outside lower center",
+        list(handles.values()),
+        list(handles),
+        loc="outside upper center",
         ncols=2,
         title=note or None,
         title_fontsize="small",

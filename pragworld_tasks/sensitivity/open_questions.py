@@ -63,13 +63,8 @@ def domain_of(question: str) -> str:
 
 
 def slot_of(prompt: str) -> str:
-    """Return the one slot of a prompt, with its braces.
-
-    Raises:
-        InputError: The prompt has no slot, or several.
-    """
-    slots = slots_in(prompt)
-    if len(slots) != 1:
+    """Return the one slot of a prompt, with its braces; refuse none and several."""
+    if len(slots := slots_in(prompt)) != 1:
         raise InputError(
             f"prompt {prompt!r:.80}: has {len(slots)} slots; write one, as in 'I live in {{city}}' "
             "(words in double braces are text)"
@@ -78,12 +73,7 @@ def slot_of(prompt: str) -> str:
 
 
 def slots_in(text: str) -> list[str]:
-    """Return the slots of a text, with their braces.
-
-    Examples:
-        >>> slots_in('From {city}: reply with {"hours": {{number}}}')
-        ['{city}']
-    """
+    """Return the slots of a text, with their braces."""
     return [field for field in fields_in(text) if not field.startswith("{{") and field != "{}"]
 
 

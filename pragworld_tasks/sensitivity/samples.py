@@ -1,7 +1,6 @@
 """Responses to the world_model tasks, read from lm-eval's samples files."""
 
 import functools
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,9 +15,6 @@ from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts
 from pragworld_tasks.sensitivity.open_questions import PromptRecord, questions
-
-# Starting processes takes longer than reading files that have fewer bytes together.
-_FEW_BYTES = 1 << 18
 
 
 class _Sample(BaseModel):
@@ -46,12 +42,7 @@ class SampledPrompt:
 
 @dataclass(frozen=True)
 class ModelSamples:
-    """The responses of one model to one question.
-
-    Attributes:
-        model: The model's name, from the folder in which lm-eval puts the file.
-        prompts: The prompts, in the order of intents and paraphrases.
-    """
+    """The responses of one model to one question, by prompt."""
 
     path: Path
     model: str
@@ -86,7 +77,7 @@ class ModelSamples:
 
 
 def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSamples]:
-    """Read lm-eval's samples files, large ones in parallel.
+    """Read lm-eval's samples files, several in parallel: a long response takes a millisecond.
 
     Args:
         paths: The files, one for each model and question.
@@ -97,14 +88,11 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
             is a part of a run (by `--limit`, say), or two files are of the same model and question.
     """
     read = functools.partial(_read, signed=signed)
-    size = sum(path.stat().st_size for path in paths if path.is_file())
-    if len(paths) < 2 or size < _FEW_BYTES:
-        samples = [*map(read, paths)]
-    else:  # a long response takes some milliseconds to read
-        with ProcessPoolExecutor(min(len(paths), os.cpu_count() or 1)) as pool:
-            reading = pool.map(read, paths)
-            bar = tqdm(reading, total=len(paths), desc="reading", unit="file", disable=None)
-            samples = [*bar]
+    if len(paths) == 1:
+        return [read(paths[0])]
+    with ProcessPoolExecutor() as pool:
+        reading = pool.map(read, paths)
+        samples = list(tqdm(reading, total=len(paths), desc="reading", unit="file", disable=None))
     first: dict[tuple[str, str], Path] = {}
     for of_model in samples:
         other = first.setdefault((of_model.model, of_model.question), of_model.path)
@@ -119,26 +107,28 @@ def read_samples(paths: Sequence[Path], signed: bool = False) -> list[ModelSampl
 def _read(path: Path, signed: bool) -> ModelSamples:
     read_once = functools.cache(read_quantity)  # samples of short answers hold few different ones
     prompts: dict[tuple[int, int], SampledPrompt] = {}
-    asked: dict[tuple[str, str], None] = {}
+    first: PromptRecord | None = None
     for where, record in read_json_lines(path):
         try:
             sample = _Sample.model_validate(record)
         except ValidationError:
             where.refuse("not a sample of a world_model task; give lm-eval's samples_world_model_*")
-        document, known = sample.doc, questions().get(sample.doc.question)
-        asked[document.question, document.unit] = None
-        key = (document.intent, document.paraphrase)
-        if len(asked) > 1 or key in prompts:
+        prompt = sample.doc
+        first = first or prompt
+        key = (prompt.intent, prompt.paraphrase)
+        if prompt.question != first.question or key in prompts:
             where.refuse(
                 "an earlier row is of another question, or of the same prompt; give the samples of "
                 "one run, with one question a file"
             )
+        known = questions().get(prompt.question)
         signs = known.signs if signed and known else ()
         responses = tuple(response or "" for response in sample.resps[0])
-        values = [read_once(text, document.unit, document.prompt, signs) for text in responses]
-        prompts[key] = SampledPrompt(*key, document.value, responses, tuple(values))
+        values = tuple(read_once(text, prompt.unit, prompt.prompt, signs) for text in responses)
+        prompts[key] = SampledPrompt(*key, prompt.value, responses, values)
+    assert first  # files have a line at least
     if part := part_of_run(path, len(prompts)):
         raise InputError(f"{path}: {part}; pass a whole run")
     model = path.resolve().parent.name.replace("__", "/")
-    ((question, unit),) = asked
-    return ModelSamples(path, model, question, unit, tuple(prompts[key] for key in sorted(prompts)))
+    by_intent = tuple(prompts[key] for key in sorted(prompts))
+    return ModelSamples(path, model, first.question, first.unit, by_intent)

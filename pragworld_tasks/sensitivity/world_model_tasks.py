@@ -76,11 +76,7 @@ class OwnQuestion(BaseModel, frozen=True, extra="ignore", coerce_numbers_to_str=
 
 
 def own_question_records(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the prompts of a user's own question, an `OwnQuestion`.
-
-    Raises:
-        InputError: A setting is missing or cannot be used.
-    """
+    """Return the prompts of a user's own question, an `OwnQuestion`."""
     from pragworld_tasks.quantities.units import parse_unit
 
     warn_of_misspelt(metadata, OwnQuestion.model_fields)
@@ -129,15 +125,15 @@ def first_paraphrases(documents: "Dataset") -> "Dataset":
 
 
 class PromptItem(NamedTuple):
-    """What every metric needs to know about a prompt: the values of its responses.
+    """What every metric needs to know about a prompt: the values of its responses, or None.
 
-    `values` has None where there is none to read; `texts` counts the different responses.
+    `copied` says whether there are several responses, and all are the same.
     """
 
     intent: int
     paraphrase: int
     values: tuple[float | None, ...]
-    texts: int
+    copied: bool
 
 
 def all_responses(responses: Iterable[list[str]], _: Any) -> Iterable[list[str]]:
@@ -155,10 +151,9 @@ def score_responses(
     from pragworld_tasks.quantities import read_quantity
 
     responses = [response or "" for response in results[0]]  # an API may refuse and send nothing
-    values = tuple(
-        read_quantity(response, record["unit"], record["prompt"]) for response in responses
-    )
-    item = PromptItem(record["intent"], record["paraphrase"], values, len(set(responses)))
+    values = tuple(read_quantity(text, record["unit"], record["prompt"]) for text in responses)
+    copied = len(responses) > 1 and len(set(responses)) == 1
+    item = PromptItem(record["intent"], record["paraphrase"], values, copied)
     return {f"{name}{end}": (name, item) for name in WORLD_MODEL_METRICS for end in ("", "_stderr")}
 
 
@@ -167,19 +162,18 @@ def score_responses(
 
 @functools.lru_cache(maxsize=1)  # shared by all metrics of a task
 def _decomposition(items: tuple[PromptItem, ...]) -> Decomposition:
-    copied = sum(len(item.values) > 1 and item.texts == 1 for item in items)
-    if copied == sum(len(item.values) > 1 for item in items) > 0:
+    if all(item.copied for item in items):
         warning_once(
             logger,
-            f"all responses to a prompt are identical, for each of {copied} prompts, so MU is not "
-            "measured: sampling is off (--gen_kwargs), or the server repeats a cached response",
+            "all responses to a prompt are identical, so MU is not measured: sampling is off "
+            "(--gen_kwargs), or the server repeats a cached response",
         )
     nested = nest_prompts((item.intent, item.paraphrase, item.values) for item in items)
     return decompose_responses(nested, permutations=0)
 
 
 def estimate(items: Sequence[tuple[str, PromptItem]]) -> float | NotAvailable:
-    """Return a metric, by the estimator that its name ends in; N/A if undefined."""
+    """Return a metric; N/A if undefined."""
     return shown_value(_estimate(items).value)
 
 

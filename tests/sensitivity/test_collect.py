@@ -4,11 +4,10 @@ import json
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import requests
-from command_runs import Program, refused, run_program
+from command_runs import Program, run_program
 from servers import serve
 from warm_client import KILLED
 
@@ -114,20 +113,3 @@ def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
             process = run_program("pragworld-tasks", *arguments, *changed)
             assert process.returncode == 0, process.stderr
             assert asked() == requested
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--chunk", "0"), "--chunk 0: must be at least 1"),
-        (("--seed", "-1"), "--seed -1: must be at least 0"),
-        (("--model", "none"), r"lm_eval failed with ValueError \(Attempted to load model 'none'"),
-        (("--metadata", '{"paraphrases": "none.jsonl"}'), "none.jsonl: No such file"),
-    ],
-)
-@pytest.mark.usefixtures("our_tasks_only")
-def test_a_mistake_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    output: Any = str(tmp_path)
-    with refused(message):
-        main(["collect", "--model", "dummy", "--tasks", TASK, "--output_path", output, *arguments])
-    assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 """The figures of `decompose --plot` show every number, and mark what they do not show."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,14 +8,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from test_decompose import write_samples
 
 from pragworld_tasks.sensitivity.figures import draw_figures
 from pragworld_tasks.sensitivity.open_questions import questions
 from pragworld_tasks.sensitivity.report import SensitivityReport, decompose_samples
-from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt, read_samples
-
-PARAPHRASES = 6
+from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 
 
 @pytest.fixture
@@ -32,23 +30,15 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
 
 
 def sampled(
-    question: str,
-    seed: int = 0,
-    purpose: float = 10,
-    wording: float = 3,
-    chance: float = 8,
-    scale: float = 1,
-    absurd: float | None = None,
+    question: str, seed: int = 0, purpose: float = 10, wording: float = 3, scale: float = 1
 ) -> ModelSamples:
-    """Return responses with these effects; the first one to the second intent may be absurd."""
+    """Return responses with these effects."""
     generator = np.random.default_rng(seed)
     prompts = []
     for intent, slot in enumerate(questions()[question].values):
-        for paraphrase in range(PARAPHRASES):
+        for paraphrase in range(6):
             mean = 50 + purpose * intent + wording * generator.normal()
-            values = (scale * generator.normal(mean, chance, 30)).tolist()
-            if absurd is not None and (intent, paraphrase) == (1, 0):
-                values[0] = absurd
+            values = (scale * generator.normal(mean, 8, 30)).tolist()
             responses = tuple(map(str, values))
             prompts.append(SampledPrompt(intent, paraphrase, slot, responses, tuple(values)))
     return ModelSamples(Path(question), "a model", question, "unit", tuple(prompts))
@@ -60,15 +50,6 @@ def draw(tmp_path: Path, *samples: ModelSamples) -> SensitivityReport:
     return report
 
 
-def legend(figure: Figure) -> list[str]:
-    (found,) = figure.legends
-    return [found.get_title().get_text(), *(text.get_text() for text in found.get_texts())]
-
-
-def texts(axes: Axes) -> list[str]:
-    return [text.get_text() for text in axes.texts]
-
-
 def lines(axes: Axes, label: str) -> list[Line2D]:
     return [line for line in axes.lines if line.get_label() == label]
 
@@ -77,30 +58,34 @@ def ends(line: Line2D) -> list[float]:
     return sorted(map(float, np.asarray(line.get_xdata())))
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_figures_are_the_same_each_time(tmp_path: Path, suffix: str) -> None:
-    paths = [
-        write_samples(tmp_path / "a$b", "travel_commute"),
-        write_samples(tmp_path / "few", "travel_commute", repeats=1, readable=1.0),
-        write_samples(tmp_path / "none", "travel_commute", readable=0.0),
+def test_figures_are_the_same_each_time(tmp_path: Path) -> None:
+    unreadable = sampled("travel_commute")
+    samples = [
+        replace(sampled("travel_commute"), model="a$b"),
+        replace(unreadable.with_values([None] * len(unreadable.values)), model="none"),
+        replace(sampled("travel_miami"), question="/../../evil"),
     ]
-    samples = [*read_samples(paths), sampled("travel_miami")]
-    samples[-1] = ModelSamples(Path(), "two", "/../../evil", "unit", samples[-1].prompts)
     report = decompose_samples(samples, draws=20)
-    first, again = (draw_figures(report, samples, tmp_path / name, suffix) for name in "ab")
+    first, again = (draw_figures(report, samples, tmp_path / name, ".svg") for name in "ab")
     figures = ("variance", "shares", "mvs", "densities_travel_commute", "densities__.._.._evil")
-    assert [path.name for path in first] == [f"{figure}{suffix}" for figure in figures]
+    assert [path.name for path in first] == [f"{figure}.svg" for figure in figures]
     for one, other in zip(first, again, strict=True):
         assert one.parent == tmp_path / "a"
         assert one.read_bytes() == other.read_bytes()
-        assert one.stat().st_size > 1000
-    assert suffix != ".svg" or "a$b" in first[1].read_text()
+    assert "a$b" in first[1].read_text()
 
 
-def test_densities_have_a_legend(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    draw(tmp_path, sampled("travel_commute"))
+def test_densities_show_the_responses_to_each_paraphrase(
+    drawn: dict[str, Figure], tmp_path: Path
+) -> None:
+    samples = sampled("travel_commute")
+    draw(tmp_path, samples)
     figure = drawn["densities"]
-    assert legend(figure)[1:] == ["responses to a paraphrase", "their mean", "mean of the means"]
+    for intent, axes in enumerate(figure.axes):
+        means = [np.mean(one.values) for one in samples.prompts if one.intent == intent]  # type: ignore[arg-type]
+        assert len(lines(axes, "responses to a paraphrase")) == 6
+        assert ends(lines(axes, "their mean")[0]) == pytest.approx(sorted(means))
+        assert ends(lines(axes, "mean of the means")[0]) == pytest.approx([np.mean(means)] * 2)
     # Nothing lies on anything else.
     above = figure.legends[0].get_window_extent()
     below = figure._supxlabel.get_window_extent()  # type: ignore[attr-defined]
@@ -111,29 +96,24 @@ def test_densities_have_a_legend(drawn: dict[str, Figure], tmp_path: Path) -> No
         assert not panel.overlaps(below)
 
 
-def test_means_beyond_the_axis_are_counted(drawn: dict[str, Figure], tmp_path: Path) -> None:
-    """One absurd answer of 30 moves the means of its prompt and of its intent."""
-    draw(tmp_path, sampled("travel_commute", absurd=4.5e6))
-    first, second, third = drawn["densities"].axes
-    (shown,) = lines(second, "their mean")
-    assert len(ends(shown)) == PARAPHRASES - 1
-    assert lines(second, "mean of the means") == []
-    assert texts(second) == ["1 of 6 means beyond the axis"]
-    assert texts(first) == texts(third) == []
-
-
-@pytest.mark.parametrize("scales", [(1e-3, 1e4), (0.3, 1), (1e5, 2e5)])
-def test_ticks_of_variances_are_written_out(
+@pytest.mark.parametrize("scales", [(1e-3, 1e4), (0.3, 1)])
+def test_variances_have_ticks(
     drawn: dict[str, Figure], tmp_path: Path, scales: tuple[float, float]
 ) -> None:
     names = ("travel_commute", "travel_miami")
     draw(tmp_path, *(sampled(name, scale=scale) for name, scale in zip(names, scales, strict=True)))
     (axes,) = drawn["variance"].axes
     low, high = axes.get_xlim()
-    ticks = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
-    shown = [(at, tick.get_text()) for at, tick in ticks if low <= at <= high]
+    shown = [
+        (at, tick.get_text())
+        for minor in (False, True)
+        for at, tick in zip(
+            axes.get_xticks(minor=minor), axes.get_xticklabels(minor=minor), strict=True
+        )
+        if low <= at <= high and tick.get_text()
+    ]
     assert len(shown) >= 2
-    assert [float(text.replace(",", "")) for _, text in shown] == pytest.approx(
+    assert [float(text.replace("\u2212", "-")) for _, text in shown] == pytest.approx(
         [at for at, _ in shown]
     )
 
@@ -154,31 +134,18 @@ def test_shares_have_intervals(drawn: dict[str, Figure], tmp_path: Path) -> None
     assert ends(floor) == pytest.approx([purpose.value + domain.floor] * 2)
 
 
-def test_questions_that_are_not_in_a_mean_are_marked(
-    drawn: dict[str, Figure], tmp_path: Path
-) -> None:
+def test_domains_without_a_question_are_marked(drawn: dict[str, Figure], tmp_path: Path) -> None:
     unreadable = sampled("finance_car")
     draw(
         tmp_path,
         *(sampled("travel_commute"), sampled("finance_tax")),
         unreadable.with_values([None] * len(unreadable.values)),
-        sampled("health_hike", seed=2, purpose=0, wording=0),
     )
-    marked = {
-        name: [
-            (axes.get_title(loc="left"), label.get_text())
+    for name in ("shares", "mvs"):
+        labels = {
+            axes.get_title(loc="left"): [label.get_text() for label in axes.get_yticklabels()]
             for axes in drawn[name].axes
-            for label in axes.get_yticklabels()
-            if label.get_text().endswith(" *")
-        ]
-        for name in ("variance", "shares", "mvs")
-    }
-    assert marked == {
-        "variance": [("", "finance_car *")],
-        "shares": [("finance", "a model *")],
-        "mvs": [("health", "a model *"), ("finance", "a model *")],
-    }
-    for name in marked:
-        assert legend(drawn[name])[0].startswith("* without questions where it is undefined")
-    assert texts(drawn["mvs"].axes[0]) == ["undefined"]  # the unbiased one
-    assert legend(drawn["densities"])[0] == ""
+        }
+        assert labels == {"finance": ["a model *"], "travel": ["a model"]}
+        (legend,) = drawn[name].legends
+        assert legend.get_title().get_text().startswith("* a share is undefined for a question")
