@@ -30,8 +30,7 @@ class Run:
     """The answers of one model on one split: arrays of [documents].
 
     Attributes:
-        gold: YES or NO.
-        predicted: YES, NO or UNREADABLE.
+        gold, predicted: YES or NO; `predicted` also UNREADABLE.
         group: number of the document's group. Groups are independent of each other.
         robust_group: number of the group of which all documents have to be right for robust
             accuracy: `group`, or a part of it (the released grouping cuts some groups in two).
@@ -58,8 +57,7 @@ class Run:
     @property
     def correct(self) -> Bools:
         """Whether each document is answered right; an unreadable response is wrong."""
-        correct: Bools = self.predicted == self.gold
-        return correct
+        return np.equal(self.predicted, self.gold)
 
 
 @dataclass(frozen=True)
@@ -169,8 +167,7 @@ def robust_tally(
         correct: [documents] whether the answer is right.
         robust_group: [documents] the group of which all documents have to be right.
         group: [documents] the independent group that `robust_group` is, or is a part of.
-        covered: [documents] whether the document counts; all of them by default. A group without
-            any that does is left out.
+        covered: [documents] whether the document counts; all of them by default.
 
     Examples:
         >>> robust_tally([1, 1, 0, 1], robust_group=[0, 0, 1, 1], group=[0, 0, 1, 1]).share
@@ -185,13 +182,7 @@ def robust_tally(
 
 
 def tallies(run: Run) -> dict[str, Tally]:
-    """Return the metrics by name, in the order in which they are shown (paper, section 5).
-
-    Robust accuracy counts groups, all others documents: all of them, those with gold answer yes or
-    no, originals, altered variants, and variants that flip or keep the answer. `unreadable` counts
-    responses in which no answer can be read. The others concern the labels themselves: without
-    the disputed documents, and with labels that what was said does or does not determine.
-    """
+    """Return the metrics by name, in the order in which they are shown (paper, section 5)."""
     correct, everything = run.correct, np.ones_like(run.correct)
 
     def accuracy(covered: Bools) -> Tally:
@@ -223,10 +214,6 @@ def bootstrap_intervals(
 
     All metrics use the same draws. A draw in which a metric is not defined (it covers no document)
     is left out for that metric. A metric that covers fewer than two groups has no interval: NaN.
-
-    Examples:
-        >>> bootstrap_intervals({"one group": tally([1, 0], covered=[1, 1], group=[0, 0])})
-        {'one group': Interval(low=nan, high=nan)}
     """
     if not tallies:
         return {}
@@ -256,8 +243,7 @@ def bootstrap_difference_intervals(
 ) -> dict[Name, Interval]:
     """Return percentile bootstrap intervals of first minus second, two runs on the same documents.
 
-    Both runs use the same draws of groups, so what makes a group hard for both cancels out. A
-    metric that covers fewer than two groups has no interval: NaN.
+    Both runs use the same draws of groups, so what makes a group hard for both cancels out.
     """
     drawn = bootstrap_differences(first, second, resamples, seed)
     return {name: percentile_interval(differences, level) for name, differences in drawn.items()}
@@ -285,11 +271,7 @@ def simultaneous_intervals(
     """Return intervals around the means of the draws that all hold at once.
 
     Each is as many standard deviations wide as the largest deviation of all metrics in a draw, up
-    to a share of the draws.
-
-    Args:
-        drawn: [resamples] for each metric, from the same draws.
-        level: the share of the draws in which no metric is outside its interval.
+    to a share (`level`) of the draws. All metrics have the same draws.
     """
     draws = np.stack(list(drawn.values()))
     mean, spread = np.nanmean(draws, axis=1), np.nanstd(draws, axis=1)
@@ -307,9 +289,8 @@ def rank_runs(
 ) -> dict[Name, Rank]:
     """Rank runs on the same documents by one metric, with percentile bootstrap intervals.
 
-    The place of a run is one more than the number of runs with a higher share: equal runs share the
-    better place. Every draw of groups ranks all runs anew, so groups that are hard for all runs
-    widen no interval. With fewer than two groups, the interval holds every place.
+    Equal runs share the better place. Every draw of groups ranks all runs anew, so groups that are
+    hard for all runs widen no interval. With fewer than two groups, the interval holds every place.
 
     Examples:
         >>> group = range(4)
@@ -337,11 +318,9 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
     """Return the mean of values whose groups, not documents, are independent.
 
     The interval and the test follow Student's t with the cluster-robust standard error of the mean
-    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need no
-    symmetry, but enough groups for the sums over groups to be nearly normal on average.
-
-    Interval and p are NaN for fewer than two groups, and where all groups have the same mean, other
-    than 0.
+    (Liang and Zeger, 1986), with one degree of freedom less than there are groups. They need enough
+    groups for the sums over groups to be nearly normal on average. Interval and p are NaN for fewer
+    than two groups, and where all groups have the same mean, other than 0.
 
     Examples:
         >>> mean = clustered_mean([1, 2, 3, 6], group=[0, 0, 1, 1])
@@ -363,12 +342,9 @@ def clustered_mean(values: ArrayLike, group: ArrayLike, level: float = LEVEL) ->
 def sign_flip_test(differences: ArrayLike) -> float:
     """Return the exact two-sided p of a sum whose terms could equally have the other sign.
 
-    The terms are differences in right answers between two runs, summed within groups. The test then
-    asks the same question as McNemar's test without treating the documents of one group as
+    The terms are differences in right answers between two runs, summed within groups: integers. The
+    test asks the same question as McNemar's test without treating the documents of one group as
     independent. If each group is one document, it is McNemar's test.
-
-    Args:
-        differences: [groups] integers.
     """
     whole = np.asarray(differences, dtype=np.int64)
     chances = sums_of_signs(np.abs(whole))
@@ -379,9 +355,6 @@ def sign_flip_test(differences: ArrayLike) -> float:
 
 def sums_of_signs(sizes: ArrayLike) -> Floats:
     """Return the probability of each sum, from the lowest to the highest, of terms of random sign.
-
-    Args:
-        sizes: [terms] the terms without their signs: integers.
 
     Examples:
         >>> sums_of_signs([1, 1])
@@ -397,12 +370,7 @@ def sums_of_signs(sizes: ArrayLike) -> Floats:
 
 
 def coin_tosses(count: int) -> Floats:
-    """Return the probability of each number of heads, from none to all, in tosses of a fair coin.
-
-    Examples:
-        >>> coin_tosses(2)
-        array([0.25, 0.5 , 0.25])
-    """
+    """Return the probability of each number of heads in tosses of a fair coin, from none to all."""
     from scipy.special import betaln
 
     heads = np.arange(count + 1)
@@ -417,9 +385,6 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
 
     The test assumes independent pairs. Groups are independent; documents of one group are not, so
     over documents p is too small.
-
-    Raises:
-        ValueError: The two are not of the same length.
 
     Examples:
         >>> mcnemar([1, 1, 1, 1, 1], [0, 0, 0, 0, 1])
@@ -436,12 +401,7 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
 
 
 def average_ranks(values: ArrayLike) -> Floats:
-    """Return the rank of each value, from 1; equal values share the average of theirs.
-
-    Examples:
-        >>> average_ranks([5, 3, 5])
-        array([2.5, 1. , 2.5])
-    """
+    """Return the rank of each value, from 1; equal values share the average of theirs."""
     _, place, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
     ranks: Floats = np.cumsum(counts) - (counts - 1) / 2
     return ranks[place]

@@ -46,22 +46,17 @@ class AnswerRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     row: int
-    answer: Answer | None = None
-    released: Answer | None = None
+    answer: Answer | None
+    released: Answer | None
     response: str | None = None
     yes: float | None = Field(default=None, ge=0, le=1)
 
     @classmethod
     def of_text(cls, row: int, response: str | None) -> Self:
         """Read a response; None is one that an API refused to give."""
-        if response is None:
-            return cls(row=row)
-        return cls(
-            row=row,
-            answer=read_answer(response),
-            released=read_answer_released(response),
-            response=response,
-        )
+        text = response or ""
+        ours, released = read_answer(text), read_answer_released(text)
+        return cls(row=row, answer=ours, released=released, response=response)
 
     @classmethod
     def of_likelihoods(cls, row: int, yes: float, no: float) -> Self:

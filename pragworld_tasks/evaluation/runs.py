@@ -210,46 +210,40 @@ def _recorded_runs(path: Path) -> list[NamedRun]:
 def _runs_in_folder(folder: Path, split: str | None) -> list[NamedRun]:
     """Return a run for each file of samples below a folder of lm-eval's results.
 
-    Runs on a part of the documents, by `--limit`, are left out with a warning.
+    Others, such as runs with `--limit`, are left out with a warning.
     """
-    runs, refused = [], []
+    runs, errors = [], []
     for path in sorted(folder.rglob("samples_*.jsonl")):
         _, first = next(iter(read_json_lines(path)))
         sampled = first.get("doc", {}).get("split")
-        if not sampled or split not in (None, sampled):
-            continue
-        if problem := _problem_of_samples(path, first):
-            refused.append(f"{path}: {problem}")
-        else:
-            runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
-    if runs:
-        for problem in refused:
-            logger.warning("%s; it is left out", problem)
-        return runs
-    wanted = f"of the split {split}" if split else "of a pragworld task"
-    raise InputError(
-        f"{refused[0]}; pass another run"
-        if refused
-        else f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
-        "--output_path and without --limit, and pass that folder"
-    )
-
-
-def _problem_of_samples(path: Path, first: dict[str, Any]) -> str:
-    """Return why samples cannot be scored, by the first of them; "" if they can."""
-    if "wording" in first["doc"] or "word_perplexity" in first.get("metrics", []):
-        return (
-            "samples of a task that does not answer each question once (it has several wordings, "
-            "or measures perplexity)"
+        if sampled and split in (None, sampled):
+            try:
+                runs.append(_run_in_file(path, f"{path.parent.name}/{task_and_date(path)[0]}"))
+            except InputError as error:
+                errors.append(error)
+    if not runs and errors:
+        raise errors[0]
+    if not runs:
+        wanted = f"of the split {split}" if split else "of a pragworld task"
+        raise InputError(
+            f"{folder}: no samples_*.jsonl {wanted}; run lm_eval with --log_samples and "
+            "--output_path and without --limit, and pass that folder"
         )
-    return part_of_run(path)
+    for problem in errors:
+        logger.warning("left out: %s", problem)
+    return runs
 
 
 def _run_in_file(path: Path, name: str = "") -> NamedRun:
     """Return the run in a file of responses or of lm-eval's samples."""
     _, first = next(iter(read_json_lines(path)))
-    if "split" in first.get("doc", {}) and (problem := _problem_of_samples(path, first)):
-        raise InputError(f"{path}: {problem}; pass another run")
+    if "wording" in first.get("doc", {}) or "word_perplexity" in first.get("metrics", []):
+        raise InputError(
+            f"{path}: samples of a task that does not answer each question once (it has several "
+            "wordings, or measures perplexity); pass those of another task"
+        )
+    if part := part_of_run(path):
+        raise InputError(f"{path}: {part}; pass a whole run")
     predictions, documents = read_responses(path)
     model = ModelRecord(name=path.stem)
     run = NamedRun(name or path.name, "responses", None, predictions, model, [path], documents)

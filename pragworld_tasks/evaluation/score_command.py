@@ -23,10 +23,7 @@ def add_score(commands: Commands) -> None:
         "score existing responses, or compare runs",
         description="For one run, prints every metric with a 95 % interval, the released "
         "scoring's figures beside it, and accuracy by alteration, length and type of question. For "
-        "several runs, prints one table, the best run first. A run is a file of responses, a "
-        "folder that lm_eval wrote, a run record, or one of the released runs whose answers come "
-        "with this package: published:MODEL, or published:all. readings:majority scores the three "
-        "blind readings of the labels: the ceiling of the manual split.",
+        "several runs, prints one table, the best run first.",
         example="pragworld-tasks score results/\n"
         "pragworld-tasks score answers.jsonl --split manual "
         "--against published:Llama-3.3-70B-Instruct\n"
@@ -37,8 +34,10 @@ def add_score(commands: Commands) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="lm-eval's samples_*.jsonl or its folder; JSON lines with a 'response' each, in row "
-        "order or with a 'row' each; a file of --json; published:MODEL; readings:majority",
+        help="a samples_*.jsonl of lm-eval, or the folder that it wrote; JSON lines with a "
+        "'response' each, in row order or with a 'row' each; a file of --json; published:MODEL or "
+        "published:all for released answers, which come with this package; readings:majority for "
+        "the readers of the labels, the ceiling of the manual split",
     )
     add(
         "--split",

@@ -141,7 +141,9 @@ def test_runs_with_a_limit_are_left_out_of_a_folder(
         (tmp_path / f"results_{date}.json").write_text(json.dumps(results))
     (run,) = find_runs([str(tmp_path)])
     assert run.files == [tmp_path / "samples_x_2026-01-01T00-00-00.1.jsonl"]
-    assert "samples_x_2026-01-02T00-00-00.1.jsonl: run with --limit 5; it is left" in caplog.text
+    assert (
+        "samples_x_2026-01-02T00-00-00.1.jsonl: run with --limit 5; pass a whole run" in caplog.text
+    )
 
 
 def test_samples_of_some_whole_groups_are_scored(tmp_path: Path) -> None:
