@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.splits import generator_settings, split_documents
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.lm_eval_results import task_and_date
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
     check_logged,
@@ -31,7 +30,7 @@ from pragworld_tasks.evaluation.run_record import (
     read_run_records,
     to_record,
 )
-from pragworld_tasks.evaluation.runs import RECORD
+from pragworld_tasks.evaluation.runs import RECORD, task_and_date
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.files import Where, read_json, read_json_lines
 from pragworld_tasks.leaderboard.boards import BoardRun

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationError
 from tqdm import tqdm
 
 from pragworld_tasks.errors import InputError
-from pragworld_tasks.evaluation.lm_eval_results import part_of_run
+from pragworld_tasks.evaluation.runs import part_of_run
 from pragworld_tasks.files import read_json_lines
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.components import Responses, nest_prompts

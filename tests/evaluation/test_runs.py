@@ -14,7 +14,6 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
-from pragworld_tasks.evaluation.lm_eval_results import part_of_run
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
     check_logged,
@@ -23,7 +22,7 @@ from pragworld_tasks.evaluation.responses import (
     validated,
 )
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
-from pragworld_tasks.evaluation.runs import find_runs
+from pragworld_tasks.evaluation.runs import find_runs, part_of_run
 from pragworld_tasks.evaluation.scoring import score
 from pragworld_tasks.evaluation.task_metrics import to_records
 from pragworld_tasks.files import read_json_lines
