@@ -244,13 +244,6 @@ def test_no_metrics_have_no_intervals() -> None:
     assert bootstrap_intervals({}) == {}
 
 
-def test_mcnemar_on_a_known_table() -> None:
-    first = [True] * 10 + [False] * 2 + [True] * 50
-    second = [False] * 10 + [True] * 2 + [True] * 50
-    assert mcnemar(first, second).p == pytest.approx(0.03857421875)
-    assert mcnemar(first, second).p == pytest.approx(binomtest(10, 12).pvalue)
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 40, 1200])
 def test_tosses_of_a_coin_are_binomial(count: int) -> None:
     expected = binom.pmf(np.arange(count + 1), count, 0.5)

@@ -12,13 +12,11 @@ from lm_eval.utils import hash_string
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Document
-from pragworld_tasks.data.sources import FILES
 from pragworld_tasks.data.splits import generate_documents
 from pragworld_tasks.evaluation.responses import (
     LoggedSample,
     check_logged,
     read_predictions,
-    read_responses,
     validated,
 )
 from pragworld_tasks.evaluation.run_record import RunRecord, read_run_records
@@ -151,13 +149,6 @@ def test_samples_of_some_whole_groups_are_scored(tmp_path: Path) -> None:
     path = write_samples(tmp_path / "a.jsonl", DOCUMENTS, GOLD)
     path.write_text("".join(path.read_text().splitlines(keepends=True)[: len(some)]))
     assert score(some, read_predictions(path, some)).acc == 100
-
-
-def test_unedited_samples_of_a_released_split_are_read(released: Path, tmp_path: Path) -> None:
-    """Four of its variants have an effect that contradicts the gold answers."""
-    documents = FILES["manual"].read(released / FILES["manual"].path)
-    path = write_samples(tmp_path / "a.jsonl", documents, [one.answer for one in documents])
-    assert read_responses(path)[1] == documents
 
 
 @pytest.mark.parametrize(
