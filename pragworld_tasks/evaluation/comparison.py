@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pragworld_tasks.errors import InputError
 from pragworld_tasks.evaluation.metrics import (
@@ -21,9 +20,7 @@ from pragworld_tasks.text import (
     format_percent,
     format_points,
     format_size,
-    interval_json,
     markdown_table,
-    null_if_nan,
 )
 
 
@@ -57,21 +54,6 @@ class Comparison:
     def p(self) -> float:
         """The p of the main metric: robust accuracy, or accuracy where there are no alterations."""
         return self.on_groups.p if self.on_groups else self.by_group.p
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison for JSON; null for what is not defined."""
-        return {
-            "differences": {
-                name: {
-                    "points": null_if_nan(difference.points),
-                    **interval_json(difference.interval),
-                }
-                for name, difference in self.differences.items()
-            },
-            "mcnemar_documents": self.on_documents._asdict(),
-            "mcnemar_groups": self.on_groups._asdict() if self.on_groups else None,
-            "sign_flip_groups": self.by_group._asdict(),
-        }
 
     def to_text(self) -> str:
         """Return the differences as a Markdown table, and the tests on a line each."""

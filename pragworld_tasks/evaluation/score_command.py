@@ -90,24 +90,17 @@ def _score(options: argparse.Namespace) -> None:
     documents = _documents(split, options, [*runs, *others])
     reports = {run.name: run.score(documents) for run in runs}
     against = [(run.name, run.score(documents)) for run in others]
-    comparisons = {
-        name: compare_scores(report, other)
-        for name, report in reports.items()
-        for _, other in against
-    }
     if options.json:
         records = {run.name: run.to_record(reports[run.name]).to_json() for run in runs}
-        compared = {name: comparison.to_json() for name, comparison in comparisons.items()}
-        is_alone = len(runs) == 1 and not others
-        several = {"runs": records, "comparisons": compared}
-        write_json(options.json, records[runs[0].name] if is_alone else several)
+        write_json(options.json, {"runs": records} if len(runs) > 1 else records[runs[0].name])
     if options.items:
         write_whole(options.items, items_csv(analyze_items(reports)).encode())
-    if len(runs) == 1:
-        texts = [report.to_text() for report in reports.values()]
-        print("\n".join([*texts, *(comparison.to_text() for comparison in comparisons.values())]))
-    else:
+    if len(runs) > 1:
         print(runs_table(reports, *against))
+    else:
+        report = reports[runs[0].name]
+        compared = [compare_scores(report, other).to_text() for _, other in against]
+        print("\n".join([report.to_text(), *compared]))
 
 
 def _documents(split: str, options: argparse.Namespace, runs: "list[NamedRun]") -> "list[Document]":

@@ -216,7 +216,6 @@ def test_several_runs_are_recorded_by_their_names(folder: Path) -> None:
     names = ["model/pragworld_generated", "no/pragworld_generated"]
     assert [*read_run_records(out)] == names
     content = json.loads(out.read_text())
-    assert content["comparisons"] == {}
     undefined = dict.fromkeys(("low", "high", "stderr", "percent"))
     negation = content["runs"][names[0]]["breakdowns"]["alteration"]["Not Altered"]
     assert {"right", "total", *undefined} == set(negation["yes"])
