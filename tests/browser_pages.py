@@ -12,6 +12,15 @@ _ARGUMENTS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
 
+# Names and texts that try to be more than text.
+HOSTILE = (
+    'no\n<img src="http://example.invalid/x.png" onerror="document.title=1">',
+    "no\n</script><script>document.title = 'broken out'</script><!-- <script>",
+    'no\n<a href="javascript:document.title=2">me</a>',
+    "no\n\u202edlrow\u2066 \u2028.",
+)
+HOSTILE_NAME = "<marquee onclick=alert(1)>moves</marquee></script><!--" + 60 * "wide"
+
 # Describing what a page does right takes axe longer than finding what it does wrong.
 _VIOLATIONS = {"preload": False, "resultTypes": ["violations"]}
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from servers import serve
 from warm_client import KILLED, send
 from warm_commands import install_clients
 
@@ -27,14 +26,17 @@ def serve_programs() -> Iterator[None]:
     if _PROGRAMS in os.environ:
         yield
         return
-    with (
-        TemporaryDirectory() as folder,
-        serve("warm_commands.py", str(Path(folder, _SOCKET))) as address,
-    ):
-        install_clients(Path(folder), Path(address))
-        os.environ[_PROGRAMS] = folder
-        yield
-        del os.environ[_PROGRAMS]
+    with TemporaryDirectory() as folder:
+        address = Path(folder, _SOCKET)
+        command = [sys.executable, str(Path(__file__).with_name("warm_commands.py")), str(address)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+            assert server.stdout
+            server.stdout.readline()  # it prints its address once it listens
+            install_clients(Path(folder), address)
+            os.environ[_PROGRAMS] = folder
+            yield
+            del os.environ[_PROGRAMS]
+            server.kill()
 
 
 def programs() -> Path:

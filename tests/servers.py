@@ -1,41 +1,16 @@
-"""Servers for tests: scripts of this folder, and what they share."""
+"""A small HTTP server for tests, and one that is asked as OpenAI's servers are for chat completions."""
 
+import itertools
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-
-@contextmanager
-def serve(script: str, *arguments: str) -> Iterator[str]:
-    """Run a script that prints its address once it listens, and yield that address."""
-    command = [sys.executable, str(Path(__file__).with_name(script)), *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.communicate()
-
-
-class LocalServer(ThreadingHTTPServer):
-    """A server on a free port of this machine."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, handler: type["JsonHandler"]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
-
-    def run(self, path: str = "") -> None:
-        """Print the address and serve until the process is killed."""
-        print(f"http://127.0.0.1:{self.server_port}{path}", flush=True)
-        self.serve_forever()
+Body = dict[str, Any]
 
 
 class JsonHandler(BaseHTTPRequestHandler):
@@ -43,26 +18,15 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        """Reply to a GET request."""
-        self.get()
-
     def do_POST(self) -> None:
         """Reply to a POST request."""
-        self.post(self.read_body())
+        self.post(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
-    def read_body(self) -> Any:
-        """Return the JSON of a request; subclasses may read other formats."""
-        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-
-    def get(self) -> None:
-        """Reply to a GET request; subclasses may."""
-
-    def post(self, body: Any) -> None:
-        """Reply to a POST request; subclasses do."""
+    def post(self, body: Body) -> None:
+        """Reply to the JSON of a POST request; subclasses do."""
         raise NotImplementedError
 
-    def complete(self, text: str, tokens: int) -> None:
+    def complete(self, text: str, tokens: int = 5) -> None:
         """Send a chat completion."""
         usage = {"prompt_tokens": tokens, "completion_tokens": len(text.split())}
         message = {"role": "assistant", "content": text}
@@ -97,3 +61,97 @@ class JsonHandler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Print nothing on the terminal."""
+
+
+class ChatServer(ThreadingHTTPServer):
+    """A server on a free port of this machine, whose model is a function, and which fails on demand.
+
+    Attributes:
+        bodies: The requests, in the order in which they came in.
+        times: When they came in.
+        keys: Their keys.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+    retry_after = "1"  # seconds
+
+    def __init__(
+        self,
+        model: Callable[[Body], str | Body],
+        failures: Mapping[int, str] | None = None,
+        refuses: Callable[[Body], Body | None] = lambda body: None,
+        key: str = "",
+    ) -> None:
+        """Prepare a server; `running` runs it.
+
+        Args:
+            model: Returns the text of a reply, or a whole completion.
+            failures: How requests fail, by their number: `hang`, `drop`, `web page` or a status.
+            refuses: Returns what is wrong with a request, for status 400.
+            key: The only one that may ask, if any.
+        """
+        super().__init__(("127.0.0.1", 0), _ChatHandler)
+        self.model, self.failures, self.refuses, self.key = model, failures or {}, refuses, key
+        self.numbers = itertools.count()
+        self.bodies: list[Body] = []
+        self.times: list[float] = []
+        self.keys: list[str] = []
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+    def failure(self, body: Body) -> str:
+        """Return how the next request fails, as in `failures`; empty if it does not."""
+        return self.failures.get(next(self.numbers), "")
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Run it in a thread."""
+        thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.shutdown()
+            self.server_close()
+
+    def run(self) -> None:
+        """Print the base URL and serve until the process is killed."""
+        print(self.url, flush=True)
+        self.serve_forever()
+
+    def handle_error(self, *_: Any) -> None:
+        """Print nothing when a killed client leaves a connection."""
+
+
+class _ChatHandler(JsonHandler):
+    server: ChatServer
+
+    def post(self, body: Body) -> None:
+        """Reply as the server's model, or fail."""
+        server = self.server
+        failure = server.failure(body)
+        server.bodies.append(body)
+        server.times.append(time.monotonic())
+        server.keys.append(key := self.headers.get("Authorization", "").removeprefix("Bearer "))
+        if server.key and key != server.key:
+            self.reply(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
+        elif refusal := server.refuses(body):
+            self.reply(400, refusal)
+        elif failure == "hang":
+            time.sleep(2)
+            self.close_connection = True
+        elif failure == "drop":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif failure == "web page":
+            self.send(200, b"<html>Gateway</html>", "text/html")
+        elif failure:
+            self.reply(int(failure), {"error": {"message": "Oops"}}, Retry_After=server.retry_after)
+        elif isinstance(reply := server.model(body), str):
+            self.complete(reply)
+        else:
+            self.reply(200, reply)

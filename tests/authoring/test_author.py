@@ -7,11 +7,9 @@ import json
 import random
 import re
 import signal
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
@@ -20,7 +18,7 @@ import pytest
 from authoring_server import INVENTED, Server, truth, write_seed
 from command_runs import Program, refused
 from lm_eval_runs import LmEval
-from servers import JsonHandler, LocalServer
+from servers import Body, ChatServer
 
 import pragworld_tasks
 from pragworld_tasks.authoring import results
@@ -32,15 +30,6 @@ CONCURRENCY = 8
 FAULTS = {"wrong": 0.1, "malformed": 0.05, "invented": 0.05}
 BREAKDOWNS = {"busy": 0.02, "drop": 0.01}
 SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
-
-
-@contextmanager
-def listening(server: LocalServer) -> Iterator[str]:
-    """Serve in a thread, and yield the base URL."""
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
 
 
 def played(folder: Path, **shares: float) -> Server:
@@ -160,9 +149,9 @@ def check_run(out: Path, log: Path, groups: int, kills: int) -> None:
 def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
     seeds, out = write_seeds(tmp_path / "s", 4), tmp_path / "mine"
     server = played(tmp_path, **FAULTS, **BREAKDOWNS)
-    with listening(server) as url:
+    with server.running():
         five = ("--panel", *["writer"] * 5)
-        arguments = authoring(seeds, url, "--groups", "6", "--variants", "3", *five)
+        arguments = authoring(seeds, server.url, "--groups", "6", "--variants", "3", *five)
         run_with_kills(arguments, out, [40])
         check_run(out, tmp_path / "requests.jsonl", 6, kills=1)
         before, asked = files_of(out), server.asked.total()
@@ -174,9 +163,9 @@ def test_a_killed_run_with_faults_gives_right_labels(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("long_runs")
 def test_two_hundred_groups_with_faults_and_three_kills(tmp_path: Path, lm_eval: LmEval) -> None:
     seeds, out = write_seeds(tmp_path / "s", 10), tmp_path / "mine"
-    with listening(played(tmp_path, **FAULTS, **BREAKDOWNS)) as url:
+    with played(tmp_path, **FAULTS, **BREAKDOWNS).running() as server:
         five = ("--panel", *["writer"] * 5)
-        arguments = authoring(seeds, url, "--groups", "200", "--variants", "5", *five)
+        arguments = authoring(seeds, server.url, "--groups", "200", "--variants", "5", *five)
         run_with_kills(arguments, out, [100, 1500, 4000])
     check_run(out, tmp_path / "requests.jsonl", 200, kills=3)
 
@@ -198,8 +187,8 @@ def test_files_do_not_depend_on_the_order_in_which_replies_come(
     seeds: Path, tmp_path: Path
 ) -> None:
     for name, concurrency in (("one", "1"), ("many", "16")):
-        with listening(played(tmp_path / name, malformed=0.1, invented=0.1)) as url:
-            main(authoring(seeds, url, "--concurrency", concurrency, out=f"{name}/mine"))
+        with played(tmp_path / name, malformed=0.1, invented=0.1).running() as server:
+            main(authoring(seeds, server.url, "--concurrency", concurrency, out=f"{name}/mine"))
     one, many = (files_of(tmp_path / name / "mine") for name in ("one", "many"))
     assert one.keys() == many.keys()
     assert {name for name in one if one[name] != many[name]} <= {"replies.jsonl"}
@@ -209,16 +198,16 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seeds, server, out = write_seeds(tmp_path / "s", 9), played(tmp_path), tmp_path / "mine"
-    with listening(server) as url:
+    with server.running():
         with monkeypatch.context() as killing:
             killing.setattr(results, "review_page", None)  # as if killed while files are written
             with pytest.raises(TypeError):
-                main(authoring(seeds, url))
-        main(authoring(seeds, url))
+                main(authoring(seeds, server.url))
+        main(authoring(seeds, server.url))
         journal = (out / "replies.jsonl").read_bytes()
         with refused("mine/replies.jsonl: written with turns 16, not 12; use that again, remove"):
-            main(authoring(seeds, url, "--turns", "12"))
-        main(authoring(seeds, url, "--groups", "4"))
+            main(authoring(seeds, server.url, "--turns", "12"))
+        main(authoring(seeds, server.url, "--groups", "4"))
     assert len(groups_in(out)) == 4
     prompts = [line.get("prompt", "") for line in read_lines(tmp_path / "requests.jsonl")]
     assert sum(name.startswith("entities") for name in prompts) < 9  # no more than groups need
@@ -228,27 +217,27 @@ def test_a_folder_grows_and_never_takes_another_runs_replies(
 
 def test_groups_that_reviewers_reject_are_made_up_for(seeds: Path, tmp_path: Path) -> None:
     server, out = played(tmp_path), tmp_path / "mine"
-    with listening(server) as url:
-        main(authoring(seeds, url))
+    with server.running():
+        main(authoring(seeds, server.url))
         first, second = sorted(groups_in(out))
         decide(out, [(first, 0)], "reject")
         assert groups_in(out) == {second}
-        main(authoring(seeds, url))
+        main(authoring(seeds, server.url))
         assert len(groups_in(out)) == 2
         assert first not in groups_in(out)
         decide(out, [(first, 0)], "yes")
         assert len(groups_in(out)) == 3
         # What reviewers completed comes out in addition, and no reviewed document is lost.
-        main(authoring(seeds, url))
+        main(authoring(seeds, server.url))
     assert first in groups_in(out)
     assert set(server.answered.values()) == {1}
 
 
 def test_a_run_with_too_few_groups_leaves_its_files(seeds: Path, tmp_path: Path) -> None:
-    with listening(played(tmp_path, malformed=1.0)) as url:
+    with played(tmp_path, malformed=1.0).running() as server:
         for _ in range(2):  # when it ends, and when it is called again
             with refused(r"mine: only 0 of 2 groups have labels; see .*mine/report.md, and decide"):
-                main(authoring(seeds, url))
+                main(authoring(seeds, server.url))
     assert "the reply is unusable" in (tmp_path / "mine" / "report.md").read_text()
     assert (tmp_path / "mine" / "documents.jsonl").read_text() == ""
 
@@ -256,20 +245,17 @@ def test_a_run_with_too_few_groups_leaves_its_files(seeds: Path, tmp_path: Path)
 # Existing documents -------------------------------------------------------------------------------
 
 
-class _Judges(JsonHandler):
-    """Judges that find things in the hall; the one called away is out of order at first."""
+def judge(body: Body) -> str:
+    """Find out whether things are in the hall."""
+    context = body["messages"][-1]["content"].partition("Question:")[0]
+    quote = re.search(r"They are in the \w+\.", context)
+    assert quote
+    return json.dumps({"answer": "yes" if "hall" in quote[0] else "no", "quote": quote[0]})
 
-    is_repaired = False
 
-    def post(self, body: Any) -> None:
-        if body["model"] == "away" and not self.is_repaired:
-            self.reply(400, {"error": {"message": "out of order"}})
-            return
-        context = body["messages"][-1]["content"].partition("Question:")[0]
-        quote = re.search(r"They are in the \w+\.", context)
-        assert quote
-        answer = "yes" if "hall" in quote[0] else "no"
-        self.complete(json.dumps({"answer": answer, "quote": quote[0]}), 7)
+def refuse_for_one(body: Body) -> Body | None:
+    """Refuse what is asked of the model called away."""
+    return {"error": {"message": "out of order"}} if body["model"] == "away" else None
 
 
 def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
@@ -294,14 +280,14 @@ def test_documents_that_exist_are_labelled_and_found_again_in_what_comes_out(
     ]
     question = {"question": "Are they in the hall?"}
     path.write_text("\n".join(json.dumps({**line, **question}) for line in lines))
-    with listening(LocalServer(_Judges)) as url:
-        places = ("--documents", str(path), "--base-url", url, "--out", str(out))
+    with ChatServer(judge, refuses=refuse_for_one).running() as judges:
+        places = ("--documents", str(path), "--base-url", judges.url, "--out", str(out))
         run = ["author", *places, "--model", "home", "--panel", "home", "home", "home", "away"]
         main(run)
         failed = "4 votes failed, as there is no reply (BadRequestError: Error code: 400"
         assert f"{out}: {failed}" in capsys.readouterr().out
         assert f"- {failed}" in (out / "report.md").read_text()
-        monkeypatch.setattr(_Judges, "is_repaired", True)
+        judges.refuses = lambda _: None
         main(run)
     assert "failed" not in capsys.readouterr().out
     voted = read_lines(out / "votes.jsonl")

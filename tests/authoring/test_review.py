@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from board_sites import HOSTILE, HOSTILE_NAME
-from browser_pages import accessibility_problems, fits, open_browser, watched_page
+from browser_pages import (
+    HOSTILE,
+    HOSTILE_NAME,
+    accessibility_problems,
+    fits,
+    open_browser,
+    watched_page,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

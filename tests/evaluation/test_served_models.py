@@ -36,7 +36,7 @@ class Study:
         self._results = folder / "out" / "results"
         self._requests = folder / "requests.jsonl"
         program = folder / "vllm"
-        script = ROOT / "tests" / "vllm_stand_in.py"
+        script = Path(__file__).with_name("vllm_stand_in.py")
         program.write_text(f'#!/bin/sh\nexec "{programs()}/python" "{script}" "$@"\n')
         program.chmod(0o755)
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -14,14 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from board_sites import (
-    HOSTILE,
-    HOSTILE_NAME,
-    layer_reports,
-    sensitivity_report,
-    small_board,
-    write_board,
-)
+from board_sites import layer_reports, sensitivity_report, small_board, write_board
+from browser_pages import HOSTILE, HOSTILE_NAME
 from command_runs import refused
 from places import SAMPLES
 

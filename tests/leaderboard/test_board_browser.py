@@ -5,8 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from board_sites import HOSTILE, HOSTILE_NAME, small_board, write_board
-from browser_pages import accessibility_problems, fits, open_browser, watched_page
+from board_sites import small_board, write_board
+from browser_pages import (
+    HOSTILE,
+    HOSTILE_NAME,
+    accessibility_problems,
+    fits,
+    open_browser,
+    watched_page,
+)
 
 from pragworld_tasks.leaderboard.boards import Board
 from pragworld_tasks.text import format_points

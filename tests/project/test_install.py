@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from places import ROOT, SAMPLES
-from servers import serve
+from servers import ChatServer
 
 TASK, COMMUTE = "pragworld_manual_mc", "world_model_travel_commute"
 TINY = ROOT / "pragworld_tasks" / "tiny"
@@ -129,8 +129,8 @@ def assert_linked_task_runs(environment: Environment, tasks: Path) -> None:
 def run_api(environment: Environment) -> subprocess.CompletedProcess[str]:
     """Evaluate a model behind an API, with lm-eval."""
     assert environment.run("pragworld-tasks", "link").returncode == 0
-    with serve("answer_server.py") as address:
-        model = f"model=known,base_url={address}/v1/chat/completions"
+    with ChatServer(lambda _: "It takes 60 minutes.").running() as server:
+        model = f"model=known,base_url={server.url}/chat/completions"
         api = ("--model", "local-chat-completions", "--model_args", model, "--apply_chat_template")
         return environment.run("lm_eval", *api, "--tasks", COMMUTE, "--limit", "3")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from chat_server import Body, ChatServer
 from pydantic import BaseModel, ConfigDict
+from servers import Body, ChatServer
 
 from pragworld_tasks import chat
 from pragworld_tasks.chat import (

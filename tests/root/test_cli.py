@@ -1,27 +1,92 @@
-"""The command `pragworld-tasks`; its commands are tested with what they do."""
+"""The three programs: how many commands and options they have, and that one thing has one name.
 
+Their commands are tested with what they do.
+"""
+
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_runs import refused
 
 from pragworld_interp import cli as interp
-from pragworld_tasks.cli import main
+from pragworld_tasks import cli as tasks
+from pragworld_train import cli as train
+
+MOST_COMMANDS, MOST_OPTIONS = 20, 130
+# Settings of pragworld-train that are TRL's: in its scripts, or named in `_TRL_SETTINGS`.
+OF_TRL = {
+    *("dataset_name", "dataset_config", "dataset_train_split", "dataset_test_split"),
+    *("config", "resume_from_checkpoint", *train._TRL_SETTINGS),
+}
+# What an option may not be called, because another name is used for the same everywhere.
+OTHER_NAMES = {
+    "--output": "--out",
+    "--output-path": "--out",
+    "--force": "--overwrite",
+    "--model-args": "--model",
+    "--apply-chat-template": "--chat-template",
+    "--settings": "--metadata",
+}
 
 
-def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    usage, description, commands, *_ = capsys.readouterr().out.split("\n\n")
-    assert usage == "usage: pragworld-tasks [-h] [--version] COMMAND ..."
-    assert description.startswith("PragWorld for lm-eval")
-    assert "\n    link      make the tasks known to the installed lm-eval\n" in commands
+def leaves(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
+    """Yield the options of a program or a command, and of the commands below, with their names."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command, below in action.choices.items():
+                yield from leaves(below, f"{name} {command}")
+        elif action.option_strings and action.dest not in ("help", "version"):
+            yield name, action
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, argparse.ArgumentParser]:
+    found: list[argparse.ArgumentParser] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "run_command", lambda parser, _: found.append(parser))
+        tasks.main([])
+    return {
+        "pragworld-tasks": found[0],
+        "pragworld-interp": interp._parser(),
+        "pragworld-train": train.help_parser(),
+    }
+
+
+def test_the_programs_have_few_commands_and_options(
+    programs: dict[str, argparse.ArgumentParser],
+) -> None:
+    options = {
+        (*action.option_strings, action.help): name
+        for program, parser in programs.items()
+        for name, action in leaves(parser, program)
+        if program != "pragworld-train" or action.dest not in OF_TRL
+    }
+    assert len(options) <= MOST_OPTIONS, options
+    commands = {
+        name
+        for program, parser in programs.items()
+        for name, action in leaves(parser, program)
+        if name != program or program == "pragworld-train"
+    }
+    assert len(commands) <= MOST_COMMANDS, commands
+
+
+def test_one_thing_has_one_name(programs: dict[str, argparse.ArgumentParser]) -> None:
+    wrong = [
+        f"{name} {option}: is called {OTHER_NAMES[option]} elsewhere"
+        for program, parser in programs.items()
+        for name, action in leaves(parser, program)
+        for option in action.option_strings
+        if option in OTHER_NAMES
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize(
     ("words", "program"),
     [
-        (["generate", "--wrong"], "pragworld-tasks generate"),
         (["data", "status", "--wrong"], "pragworld-tasks data"),
         (["--wrong", "data", "status"], "pragworld-tasks"),
     ],
@@ -30,7 +95,7 @@ def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
     words: list[str], program: str
 ) -> None:
     with refused(f"^{program}: error: unrecognized arguments: --wrong$") as stderr:
-        main(words)
+        tasks.main(words)
     assert stderr.getvalue().startswith(f"usage: {program} [")
 
 
@@ -46,11 +111,11 @@ def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.M
     Path("link.jsonl").symlink_to("answers.jsonl")
     own = ["--documents", "own.jsonl"]
     for run, arguments in (
-        (main, ["score", *own, "answers.jsonl", "--items", "answers.jsonl"]),
-        (main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"]),
-        (main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"]),
-        (main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"]),
-        (main, ["decompose", str(samples), "--json", str(samples)]),
+        (tasks.main, ["score", *own, "answers.jsonl", "--items", "answers.jsonl"]),
+        (tasks.main, ["score", *own, "answers.jsonl", "--items", "link.jsonl"]),
+        (tasks.main, ["score", *own, "answers.jsonl", "--json", "own.jsonl"]),
+        (tasks.main, ["score", "manual:answers.jsonl", "--json", "answers.jsonl"]),
+        (tasks.main, ["decompose", str(samples), "--json", str(samples)]),
         (interp.main, ["compare", "own.jsonl", "--json", "own.jsonl"]),
         (interp.main, ["ablate", *own, "--model", "gone", "--out", "own.jsonl"]),
     ):
@@ -58,5 +123,5 @@ def test_no_command_replaces_what_it_reads(tmp_path: Path, monkeypatch: pytest.M
             run([*arguments, "--overwrite"])
     assert {path: path.read_text() for path in texts} == texts
     score = ["score", *own, "answers.jsonl", "--json", "results/score.json"]
-    main(score)
-    main([*score, "--overwrite"])
+    tasks.main(score)
+    tasks.main([*score, "--overwrite"])

@@ -1,10 +1,15 @@
 """What lm-eval calls, called as it calls it: items of single documents, aggregations of lists."""
 
+import ast
 import json
 import math
 import random
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import lm_eval.models
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,6 +22,8 @@ from places import SAMPLES
 from pragworld_tasks.data.documents import Document
 from pragworld_tasks.data.readers import read_manual
 from pragworld_tasks.data.sources import FILES
+from pragworld_tasks.dialogues.settings import GeneratorSettings
+from pragworld_tasks.errors import warn_of_misspelt
 from pragworld_tasks.evaluation.answers import read_answer, read_answer_released
 from pragworld_tasks.evaluation.metrics import tallies
 from pragworld_tasks.evaluation.scoring import shown_tallies, to_released_run, to_run
@@ -30,11 +37,20 @@ from pragworld_tasks.evaluation.task_metrics import (
     share_stderr,
     to_records,
 )
-from pragworld_tasks.harness import PragWorldTask, ZeroShotOnly, split_dataset
+from pragworld_tasks.harness import (
+    PragWorldTask,
+    ZeroShotOnly,
+    articulation_dataset,
+    originals_dataset,
+    question_dataset,
+    split_dataset,
+)
 from pragworld_tasks.link import task_folder
 
 DOCUMENTS = read_manual(SAMPLES / FILES["manual"].path)
 RECORDS = to_records(DOCUMENTS)
+TRACKING = "generated_entity_tracking"
+OF_QUESTIONS = ("paraphrases", "values", "unit")
 responses = st.lists(
     st.sampled_from(["(yes)", "No\nbecause", "hm", "yes or no"]),
     min_size=len(DOCUMENTS),
@@ -77,13 +93,8 @@ def test_a_task_has_the_metrics_that_its_documents_have(monkeypatch: pytest.Monk
     manager = TaskManager(
         include_path=str(task_folder()), include_defaults=False, metadata={"groups": 1}
     )
-    for name in (
-        "manual",
-        "synthetic",
-        "entity_tracking",
-        "generated",
-        "generated_entity_tracking",
-    ):
+    splits = ("manual", "synthetic", "entity_tracking", "generated", "generated_entity_tracking")
+    for name in splits:
         (task,) = manager.load([f"pragworld_{name}"])["tasks"].values()
         assert isinstance(task, PragWorldTask)
         items = task.process_results(task.eval_docs[0], ["No"])
@@ -96,18 +107,8 @@ def test_a_task_has_the_metrics_that_its_documents_have(monkeypatch: pytest.Monk
             assert task.higher_is_better()[metric] is not worse
 
 
-def test_entity_tracking_has_no_robust_accuracy() -> None:
-    split = FILES["entity_tracking"]
-    record = to_records(split.read(SAMPLES / split.path))[0]
-    metrics = [name for name in score_response(record, ["No"]) if not name.endswith("_stderr")]
-    assert metrics == ["acc", "yes_acc", "no_acc", "unreadable"]
-
-
-def test_a_response_that_an_api_did_not_send_is_unreadable() -> None:
-    assert score_response(RECORDS[0], [None])["unreadable"] == 1.0
-
-
-def test_the_likelier_label_answers() -> None:
+def test_what_is_no_answer_and_which_label_is_likelier() -> None:
+    assert score_response(RECORDS[0], [None])["unreadable"] == 1.0  # an API did not send any
     assert score_likelihoods(RECORDS[0], [(-1.0, True), (-2.0, False)])["acc"] == 1.0
     assert score_likelihoods(RECORDS[0], [(-2.0, True), (-1.0, False)])["acc"] == 0.0
     assert score_likelihoods(RECORDS[0], [(math.nan, True), (math.nan, False)])["unreadable"] == 1.0
@@ -119,13 +120,9 @@ def test_a_group_that_was_cut_does_not_count(caplog: pytest.LogCaptureFixture) -
     whole = collect([score_response(record, ["yes"]) for record in RECORDS[:4]])
     assert robust_share(items["robust_acc"]) == robust_share(whole["robust_acc"]) == 0.0
     assert "robust accuracy: 1 of 2 groups lack documents" in caplog.text
-
-
-def test_without_a_whole_group_robust_accuracy_is_not_available() -> None:
-    items = collect([score_response(record, ["yes"]) for record in RECORDS[1:3]])
-    assert robust_share(items["robust_acc"]) == "N/A"
-    assert robust_share_stderr(items["robust_acc"]) == "N/A"
-    assert share(items["original_acc"]) == "N/A"
+    cut = collect([score_response(record, ["yes"]) for record in RECORDS[1:3]])
+    assert robust_share(cut["robust_acc"]) == robust_share_stderr(cut["robust_acc"]) == "N/A"
+    assert share(cut["original_acc"]) == "N/A"
 
 
 def test_the_average_over_a_metric_that_is_not_available_is_not_either() -> None:
@@ -137,21 +134,14 @@ def test_the_average_over_a_metric_that_is_not_available_is_not_either() -> None
     assert json.loads(json.dumps(undefined)) == "N/A"
 
 
-def test_few_shot_examples_are_refused() -> None:
-    sampler = ZeroShotOnly(RECORDS)
-    assert list(sampler.sample(0)) == []
-    with pytest.raises(SystemExit, match="zero-shot"):
-        sampler.sample(1, eval_doc=RECORDS[0])
-
-
 def test_data_set_is_documents_whatever_else_lm_eval_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
     documents = split_dataset("manual", version=1.0, split="other", pretrained="some/model")["test"]
     assert list(documents) == RECORDS
-    fields = {name: documents[0][name] for name in Document.__slots__}
-    assert Document(**fields) == DOCUMENTS[0]
+    columns = {name: documents[0][name] for name in Document.__slots__}
+    assert Document(**columns) == DOCUMENTS[0]
 
 
 def test_standard_errors_cluster_documents_by_group() -> None:
@@ -161,3 +151,57 @@ def test_standard_errors_cluster_documents_by_group() -> None:
     errors = [share_stderr([Clustered(*one) for one in ones]) for ones in (once, five_times)]
     assert errors[0] == pytest.approx(errors[1])
     assert errors[0] == pytest.approx(np.std([right for _, right in once], ddof=1) / math.sqrt(10))
+
+
+# Settings and mistakes ----------------------------------------------------------------------------
+
+
+def test_few_shot_examples_are_refused() -> None:
+    sampler = ZeroShotOnly(RECORDS)
+    assert list(sampler.sample(0)) == []
+    with pytest.raises(SystemExit, match="zero-shot"):
+        sampler.sample(1, eval_doc=RECORDS[0])
+
+
+@pytest.mark.parametrize(
+    ("data_set", "metadata", "setting"),
+    [
+        (split_dataset, {"group": 5, "pragworld_split": "generated"}, "groups"),
+        (originals_dataset, {"Seed": 5, "pragworld_split": "generated"}, "seed"),
+        (articulation_dataset, {"domain": "shop", "pragworld_split": "generated"}, "domains"),
+        (split_dataset, {"num_groups": 5, "pragworld_split": TRACKING}, "groups"),
+        (
+            question_dataset,
+            {"paraphrase": "mine", "world_model_question": "finance_car"},
+            "paraphrases",
+        ),
+    ],
+)
+def test_a_misspelt_setting_is_named(
+    data_set: Callable[..., object],
+    metadata: dict[str, object],
+    setting: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    data_set(**{"groups": 1, **metadata}, pretrained="some/model", max_length=2048)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"--metadata: {next(iter(metadata))!r} is not a setting and has no effect; "
+        f"did you mean {setting!r}?"
+    ]
+
+
+def test_no_argument_of_a_model_looks_like_a_misspelt_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """lm-eval passes them along, and a warning about them would be wrong."""
+    arguments = {
+        argument.arg
+        for path in Path(lm_eval.models.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
+        for argument in (*node.args.args, *node.args.kwonlyargs)
+    }
+    assert len(arguments) > 100
+    settings = [*(field.name for field in fields(GeneratorSettings)), *OF_QUESTIONS]
+    warn_of_misspelt(dict.fromkeys(arguments), settings)
+    assert caplog.text == ""

@@ -29,14 +29,23 @@ def linked(tasks: Path) -> dict[str, Path]:
     return {path.name: path.resolve() for path in (tasks / "pragworld").iterdir()}
 
 
-def test_link_and_unlink_say_what_they_did_and_may_be_repeated(tasks: Path) -> None:
+def test_the_commands_say_what_they_did_and_may_be_repeated(
+    tasks: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tasks / "pragworld"
-    assert link() == f"linked 48 tasks and groups in {folder}"
-    assert linked(tasks) == {path.name: path for path in task_files()}
-    assert link() == f"linked 48 tasks and groups in {folder}"
-    assert unlink() == f"unlinked 48 tasks and groups from {folder}"
+    for command, printed in (
+        ("link", f"linked 48 tasks and groups in {folder}"),
+        ("link", f"linked 48 tasks and groups in {folder}"),
+        ("path", f"{task_folder()}"),
+        ("path model", f"{tiny_folder()}"),
+        ("link --remove", f"unlinked 48 tasks and groups from {folder}"),
+        ("link --remove", f"unlinked 0 tasks and groups from {folder}"),
+    ):
+        main(command.split())
+        assert capsys.readouterr() == (f"{printed}\n", "")
+        if command == "link":
+            assert linked(tasks) == {path.name: path for path in task_files()}
     assert not folder.exists()
-    assert unlink() == f"unlinked 0 tasks and groups from {folder}"
 
 
 def test_links_of_an_older_version_are_replaced(tasks: Path) -> None:
@@ -62,24 +71,6 @@ def test_what_somebody_else_placed_there_is_left_alone(tasks: Path) -> None:
         InputError, match=r"pragworld: File exists; pass --include_path .* to lm_ev"
     ):
         link()
-
-
-def test_the_commands_link_tell_the_folder_and_undo_it(
-    tasks: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["link"])
-    main(["path"])
-    main(["link", "--remove"])
-    assert capsys.readouterr().out.splitlines() == [
-        f"linked 48 tasks and groups in {tasks / 'pragworld'}",
-        f"{task_folder()}",
-        f"unlinked 48 tasks and groups from {tasks / 'pragworld'}",
-    ]
-
-
-def test_path_model_is_the_folder_of_the_small_model(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["path", "model"])
-    assert capsys.readouterr().out == f"{tiny_folder()}\n"
 
 
 def test_without_lm_eval_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

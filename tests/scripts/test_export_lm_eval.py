@@ -119,7 +119,7 @@ def test_lm_eval_without_pragworld_gives_our_figures(
 ) -> None:
     arguments = [*model_arguments, "--tasks", ",".join(TASKS), "--log_samples"]
     arguments += ["--include_path", str(folder), "--output_path", str(tmp_path / "out")]
-    script = ROOT / "tests" / "lm_eval_without_pragworld.py"
+    script = Path(__file__).with_name("lm_eval_without_pragworld.py")
     process = run_program("python", script, *arguments, HF_DATASETS_CACHE=str(tmp_path / "cache"))
     assert process.returncode == 0, process.stderr
     for task in TASKS:

@@ -6,9 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-import requests
+from answer_server import answer_server
 from command_runs import Program, run_program
-from servers import serve
 from warm_client import KILLED
 
 from pragworld_tasks.cli import main
@@ -37,7 +36,7 @@ def with_small_model(few: Path, output: Path, *more: str) -> tuple[str, ...]:
 
 
 def over_http(server: str, few: Path, output: Path, *more: str) -> tuple[str, ...]:
-    address = f"model=known,base_url={server}/v1/chat/completions,num_concurrent=4,auth_token=key"
+    address = f"model=known,base_url={server}/chat/completions,num_concurrent=4,auth_token=key"
     return (
         *("collect", "--tasks", TASK, "--output_path", str(output), "--chunk", "3"),
         *("--model", "local-chat-completions", "--model_args", address, "--apply_chat_template"),
@@ -85,16 +84,11 @@ def test_a_killed_run_resumes_with_the_same_responses(few: Path, tmp_path: Path)
 def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
     few: Path, tmp_path: Path
 ) -> None:
-    with serve("answer_server.py") as server:
-
-        def asked() -> int:
-            requests_: int = requests.get(server, timeout=5).json()["requests"]
-            return requests_
-
-        arguments = over_http(server, few, tmp_path)
+    with answer_server().running() as server:
+        arguments = over_http(server.url, few, tmp_path)
         runs = [run_program("pragworld-tasks", *arguments) for _ in range(2)]
         assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
-        assert asked() == 6 * 50
+        assert len(server.bodies) == 6 * 50
         first, again = sorted(tmp_path.rglob(f"samples_{TASK}_*.jsonl"))
         assert first.parent.name == "known"
         assert first.read_bytes() == again.read_bytes()
@@ -112,4 +106,4 @@ def test_a_rerun_repeats_no_prompt_and_another_design_takes_no_response(
         ):
             process = run_program("pragworld-tasks", *arguments, *changed)
             assert process.returncode == 0, process.stderr
-            assert asked() == requested
+            assert len(server.bodies) == requested

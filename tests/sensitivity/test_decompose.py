@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_server import ChatServer, play
 from command_runs import run_command
+from played_models import play
+from servers import ChatServer
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.sensitivity.components import cells, nest, plug_in, unbiased

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from answer_server import VARIANCES
+from answer_server import VARIANCES, answer_server
 from command_runs import run_command
 from lm_eval.tasks import TaskManager
 from lm_eval_runs import Evaluation, LmEval
 from places import ROOT
-from servers import serve
 
 from pragworld_tasks.quantities import read_quantity
 from pragworld_tasks.sensitivity.open_questions import questions
@@ -31,14 +30,14 @@ METRICS = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The address of a process whose answers have known components."""
-    with serve("answer_server.py") as address:
-        yield address
+    """The base URL of a server whose answers have known components."""
+    with answer_server().running() as server:
+        yield server.url
 
 
 def over_http(server: str) -> tuple[str, ...]:
     """Return the arguments with which lm_eval uses the server."""
-    address = f"model=known,base_url={server}/v1/chat/completions"
+    address = f"model=known,base_url={server}/chat/completions"
     return (
         *("--model", "local-chat-completions", "--apply_chat_template"),
         *("--model_args", f"{address},num_concurrent=8,tokenized_requests=False"),

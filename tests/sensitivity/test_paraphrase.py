@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_server import CLOSINGS, OPENINGS, ChatServer, play
 from command_runs import refused
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from played_models import ADDED, play
+from servers import ChatServer
 
 from pragworld_tasks.chat import Endpoint, UnansweredError, connect, run_async
 from pragworld_tasks.cli import main
@@ -47,7 +48,7 @@ def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
 
-    text = " ".join([MIAMI.prompt, *OPENINGS.values(), *CLOSINGS.values()])
+    text = " ".join([MIAMI.prompt, *(words for pair in ADDED.values() for words in pair)])
     words = ["[UNK]", *sorted(set(re.findall(r"\w+|[^\w\s]+", text)))]
     tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = Whitespace()

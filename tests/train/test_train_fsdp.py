@@ -39,7 +39,13 @@ def sharded(
         launcher += ["--fsdp_state_dict_type", "SHARDED_STATE_DICT"]
         kinds = ["full"]
     process = subprocess.run(
-        [sys.executable, *launcher, str(ROOT / "tests" / "fsdp_on_cpu.py"), str(folder), *kinds],
+        [
+            sys.executable,
+            *launcher,
+            str(Path(__file__).with_name("fsdp_on_cpu.py")),
+            str(folder),
+            *kinds,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from command_runs import run_in_two_processes, run_program
-from places import ROOT
 from safetensors.torch import load_file
 from train_runs import BOTH, HLS, ULA, assert_close, distance, run, same_bits, weights
 from warm_client import KILLED
@@ -73,7 +72,7 @@ def script(folder: Path, runs: Mapping[str, Any]) -> tuple[Path, Path]:
     folder.mkdir(exist_ok=True)
     path = folder / "runs.json"
     path.write_text(json.dumps(runs))
-    return ROOT / "tests" / "train_runs.py", path
+    return Path(__file__).with_name("train_runs.py"), path
 
 
 # Two processes ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A model behind an API whose answers have known components: `python answer_server.py`.
+"""A model behind an API whose answers have known components.
 
 To a question about the duration of a commute it answers 60 minutes, 15 less or more depending on
 the slot's value (purpose), plus a number that depends on the wording (articulation), plus chance,
@@ -6,17 +6,15 @@ in sentences as models write them; some have no number. An answer depends on the
 number of equal requests before it only, so the answers to a prompt are the same in whatever order
 requests come in. Like servers that heed a seed, it repeats itself if it is sent one.
 
-It prints its address once it listens; GET returns the number of requests.
+As a script, it prints its address once it listens.
 """
 
-import argparse
 import random
 import re
 import threading
 from collections import Counter
-from typing import Any
 
-from servers import JsonHandler, LocalServer
+from servers import Body, ChatServer
 
 PURPOSE, ARTICULATION, CHANCE = 15.0, 5.0, 10.0
 VARIANCES = {"ps": PURPOSE**2 * 2 / 3, "as": ARTICULATION**2, "mu": CHANCE**2}
@@ -31,11 +29,6 @@ _SENTENCES = (
 )
 _NOTHING = "That depends on the weather, the route and the time at which you leave."
 
-_options = argparse.ArgumentParser(description=__doc__)
-_options.add_argument("--readable", type=float, default=0.95, help="share of answers with a number")
-_asked: Counter[str] = Counter()
-_lock = threading.Lock()
-
 
 def answer(prompt: str, times_before: int, readable: float) -> str:
     """Return the answer to a prompt after some equal requests."""
@@ -47,20 +40,20 @@ def answer(prompt: str, times_before: int, readable: float) -> str:
     return chance.choice(_SENTENCES).format(value) if chance.random() < readable else _NOTHING
 
 
-class _Handler(JsonHandler):
-    readable = 0.95
+def answer_server(readable: float = 0.95) -> ChatServer:
+    """Return a server of which a share of the answers has a number."""
+    asked: Counter[str] = Counter()
+    lock = threading.Lock()
 
-    def get(self) -> None:
-        self.reply(200, {"requests": _asked.total()})
-
-    def post(self, body: Any) -> None:
+    def reply(body: Body) -> str:
         prompt = body["messages"][-1]["content"]
-        with _lock:
-            times_before = _asked[prompt] if body.get("seed") is None else 0
-            _asked[prompt] += 1
-        self.complete(answer(prompt, times_before, self.readable), len(prompt.split()))
+        with lock:
+            times_before = asked[prompt] if body.get("seed") is None else 0
+            asked[prompt] += 1
+        return answer(prompt, times_before, readable)
+
+    return ChatServer(reply)
 
 
 if __name__ == "__main__":
-    _Handler.readable = _options.parse_args().readable
-    LocalServer(_Handler).run()
+    answer_server(readable=0.99).run()

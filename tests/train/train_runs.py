@@ -1,6 +1,6 @@
 """Fine-tuning of small models for tests: data, settings, runs, and the losses computed by hand.
 
-    python tests/train_runs.py RUNS.json
+    PYTHONPATH=tests python tests/train/train_runs.py RUNS.json
 
 runs what a file describes, one run after the other, in as many processes as torchrun starts.
 """

@@ -1,7 +1,7 @@
 """Fine-tuning of the small model, sharded between processes on a CPU.
 
     accelerate launch --config_file examples/accelerate/fsdp.yaml \
-        --num_processes 2 --mixed_precision no tests/fsdp_on_cpu.py FOLDER full lora
+        --num_processes 2 --mixed_precision no tests/train/fsdp_on_cpu.py FOLDER full lora
 
 accelerate shards on accelerators only. This script makes it treat CPUs as accelerators, so that any
 machine can test the configurations in `examples/accelerate`: FSDP 2 and, with DS_ACCELERATOR=cpu in

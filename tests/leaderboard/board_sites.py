@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from browser_pages import HOSTILE, HOSTILE_NAME
 from layer_reports import make_documents, make_report, to_yes
 
 from pragworld_interp import EXAMPLES
@@ -26,13 +27,6 @@ from pragworld_tasks.sensitivity.report import (
 )
 from pragworld_tasks.sensitivity.samples import ModelSamples, SampledPrompt
 
-HOSTILE = (
-    'no\n<img src="http://example.invalid/x.png" onerror="document.title=1">',
-    "no\n</script><script>document.title = 'broken out'</script><!-- <script>",
-    'no\n<a href="javascript:document.title=2">me</a>',
-    "no\n\u202edlrow\u2066 \u2028.",
-)
-HOSTILE_NAME = "<marquee onclick=alert(1)>moves</marquee></script><!--" + 60 * "wide"
 NAMES = ("good", "middling", "sure", HOSTILE_NAME)
 
 

@@ -1,6 +1,6 @@
 """An OpenAI-compatible server that plays the models of an authoring run, of which truth is known.
 
-    python tests/authoring_server.py --log requests.jsonl --wrong 0.1 --malformed 0.05
+    PYTHONPATH=tests python tests/authoring/authoring_server.py --log requests.jsonl --wrong 0.1 --malformed 0.05
 
 It prints its address once it listens. It finds out what is asked by the wording of our prompts. What
 is true of a document is drawn from its texts alone, so it is known after every alteration. A reply
@@ -15,7 +15,6 @@ import hashlib
 import json
 import random
 import re
-import socket
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from servers import JsonHandler, LocalServer
+from servers import Body, ChatServer
 
 from pragworld_tasks.authoring.stages import read_prompts
 
@@ -221,56 +220,51 @@ def read_prompt(user: str) -> tuple[str, Mapping[str, str]]:
     return next((name, match.groupdict()) for name, match in matches if match)
 
 
-class Server(LocalServer):
+class Server(ChatServer):
     """The server, its log, and how often each request was asked and answered."""
 
+    retry_after = "0.05"
+
     def __init__(self, log: Path, **shares: float) -> None:
-        super().__init__(Handler)
+        super().__init__(self.play)
         self.shares = {**dict.fromkeys(SHARES, 0.0), **shares}
         self.answered: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
         self._stream = log.open("a", encoding="utf-8")
 
-    def log(self, **record: Any) -> None:
-        """Add a line to the log."""
+    def failure(self, body: Body) -> str:
+        """Log a request, and decide whether it fails."""
+        content, user = _content(body)
+        with self._lock:
+            chance = random.Random(f"{content} {self.asked[content]}").random()
+            self.asked[content] += 1
+            self._log(request=content, prompt=read_prompt(user)[0])
+        if chance < self.shares["busy"]:
+            return "429"
+        return "drop" if chance < self.shares["busy"] + self.shares["drop"] else ""
+
+    def play(self, body: Body) -> str:
+        """Reply as the model that is asked."""
+        content, user = _content(body)
+        with self._lock:
+            number = self.answered[content]
+            self.answered[content] += 1
+        model = PlayedModel(self.shares, random.Random(f"{content} draw {number}"))
+        text = model.reply(*read_prompt(user))
+        with self._lock:
+            self._log(answered=content)
+        return text
+
+    def _log(self, **record: Any) -> None:
         self._stream.write(json.dumps(record) + "\n")
         self._stream.flush()
 
-    def handle_error(self, *_: Any) -> None:
-        """Print nothing when a killed client leaves a connection."""
 
-
-class Handler(JsonHandler):
-    """A connection."""
-
-    server: Server
-
-    def post(self, body: Any) -> None:
-        """Reply to a request for a chat completion, or fail."""
-        server = self.server
-        user = body["messages"][-1]["content"]
-        content = hashlib.sha256(f"{body['model']} {user}".encode()).hexdigest()
-        name, slots = read_prompt(user)
-        with server.lock:
-            chance = random.Random(f"{content} {server.asked[content]}").random()
-            is_busy = chance < server.shares["busy"]
-            is_dropped = not is_busy and chance < server.shares["busy"] + server.shares["drop"]
-            server.asked[content] += 1
-            server.log(request=content, prompt=name)
-            number = server.answered[content]
-            server.answered[content] += not is_busy and not is_dropped
-        if is_busy:
-            self.reply(429, {"error": {"message": "Slow down"}}, Retry_After="0.05")
-        elif is_dropped:
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
-        else:
-            model = PlayedModel(server.shares, random.Random(f"{content} draw {number}"))
-            text = model.reply(name, slots)
-            with server.lock:
-                server.log(answered=content)
-            self.complete(text, len(user.split()))
+def _content(body: Body) -> tuple[str, str]:
+    """Return a digest of what a request asks of which model, and the user's message."""
+    user = body["messages"][-1]["content"]
+    return hashlib.sha256(f"{body['model']} {user}".encode()).hexdigest(), user
 
 
 def main() -> None:
@@ -279,7 +273,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, required=True)
     for name, what in SHARES.items():
         parser.add_argument(f"--{name}", type=float, default=0.0, help=f"share of {what}")
-    Server(**vars(parser.parse_args())).run("/v1")
+    Server(**vars(parser.parse_args())).run()
 
 
 if __name__ == "__main__":

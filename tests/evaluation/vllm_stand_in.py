@@ -1,6 +1,6 @@
 """A program that is called as `vllm serve` is and answers as it does, for small models on a CPU.
 
-    LOG=requests.jsonl python tests/vllm_stand_in.py serve MODEL --port 8000 --data-parallel-size 2
+    LOG=requests.jsonl PYTHONPATH=tests python tests/evaluation/vllm_stand_in.py serve MODEL --port 8000 --data-parallel-size 2
 
 Each of the copies that --data-parallel-size asks for is a process of its own. Connections go to them
 in turn. The first line of the log is this process's id; each request adds a line with its copy and
@@ -81,7 +81,7 @@ class Handler(JsonHandler):
     copy: int
     log: Path
 
-    def get(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802
         """Tell that the server is ready, at `/health`."""
         self.send(200 if self.path == "/health" else 404, b"", "text/plain")
 
