@@ -26,8 +26,8 @@ class JsonHandler(BaseHTTPRequestHandler):
         """Reply to the JSON of a POST request; subclasses do."""
         raise NotImplementedError
 
-    def complete(self, text: str, tokens: int = 5) -> None:
-        """Send a chat completion."""
+    def complete(self, text: str, tokens: int) -> None:
+        """Send a chat completion of a prompt of so many tokens."""
         usage = {"prompt_tokens": tokens, "completion_tokens": len(text.split())}
         message = {"role": "assistant", "content": text}
         self.reply(
@@ -152,6 +152,6 @@ class _ChatHandler(JsonHandler):
         elif failure:
             self.reply(int(failure), {"error": {"message": "Oops"}}, Retry_After=server.retry_after)
         elif isinstance(reply := server.model(body), str):
-            self.complete(reply)
+            self.complete(reply, len(body["messages"][-1]["content"].split()))
         else:
             self.reply(200, reply)

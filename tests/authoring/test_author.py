@@ -27,7 +27,7 @@ from pragworld_tasks.cli import main
 from pragworld_tasks.tiny import tiny_folder
 
 CONCURRENCY = 8
-FAULTS = {"wrong": 0.1, "malformed": 0.05, "invented": 0.05}
+FAULTS = {"wrong": 0.1, "malformed": 0.05, "invented": 0.1}
 BREAKDOWNS = {"busy": 0.02, "drop": 0.01}
 SPEAKERS = (("Ann", "Ben"), ("Alice", "Bob"), ("Ruth", "Adam"))
 

@@ -96,7 +96,7 @@ def test_equal_requests_are_sent_once_and_a_rerun_sends_none(journal: Path) -> N
         assert ask(server, [other_draw], journal) == ["Basket 0."]
         assert len(server.bodies) == 4
     assert str(first) == (
-        "3 requests answered (15 tokens of prompts, 9 of replies), 4 replies reused"
+        "3 requests answered (6 tokens of prompts, 9 of replies), 4 replies reused"
     )
     assert second == Usage(reused=3)
 
