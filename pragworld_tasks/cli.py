@@ -16,6 +16,14 @@ from pragworld_tasks.sensitivity.decompose_command import add_decompose
 from pragworld_tasks.sensitivity.paraphrase_command import add_paraphrase
 from pragworld_tasks.text_alterations.command import add_alter
 
+GROUPS = {
+    "evaluate": (add_score, add_board),
+    "make data": (add_generate, add_alter, add_author, add_review),
+    "sensitivity to wording": (add_collect, add_decompose, add_paraphrase),
+    "publish": (add_verify, add_submit),
+    "set up": (add_link, add_path, add_data),
+}
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command with the given arguments, or with those of the command line."""
@@ -23,15 +31,13 @@ def main(arguments: list[str] | None = None) -> None:
         prog="pragworld-tasks",
         description="PragWorld for lm-eval: its tasks, data, fresh dialogues, scores and a board.",
         epilog="`pragworld-tasks COMMAND --help` describes a command and shows an example.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("pragworld"))
     commands = add_commands(parser)
-    for add in (
-        *(add_link, add_path, add_data),
-        *(add_score, add_board),
-        *(add_generate, add_alter, add_author, add_review),
-        *(add_collect, add_decompose, add_paraphrase),
-        *(add_verify, add_submit),
-    ):
-        add(commands)
+    for title, additions in GROUPS.items():
+        for add in additions:
+            add(commands)
+        names = ", ".join([*commands.choices][-len(additions) :])
+        parser.description = f"{parser.description}\n  {title + ':':24}{names}"
     run_command(parser, arguments)
