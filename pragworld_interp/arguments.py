@@ -6,8 +6,6 @@ from numbers import Integral
 from typing import Any, get_args
 
 from pragworld_tasks.data.documents import Answer, Document, has_alterations
-from pragworld_tasks.data.own_documents import check_documents
-from pragworld_tasks.data.sources import is_released
 from pragworld_tasks.errors import InputError
 
 
@@ -57,12 +55,11 @@ def to_items(name: str, values: Any, kind: type) -> list[Any]:
 def check_sweepable(documents: Sequence[Document]) -> None:
     """Refuse documents that are not some or all of those of one split, or contradict each other.
 
-    Variants may be without their original. The effects that are annotated in the released splits
-    contradict their labels in places.
+    Variants may be without their original.
 
     Raises:
-        InputError: They are of several splits, one occurs twice, an answer is neither yes nor no, a
-            group has several originals, or an effect or an alteration contradicts the rest.
+        InputError: They are of several splits, one occurs twice, an answer is neither yes nor no,
+            or a group has several originals.
     """
     splits = sorted({document.split for document in documents})
     if len(splits) > 1:
@@ -89,6 +86,3 @@ def check_sweepable(documents: Sequence[Document]) -> None:
                 f"{place}: group {group} has {count} originals; a group is one original and its "
                 "altered variants, so give the others groups of their own"
             )
-    if not is_released(splits[0]):
-        with_original = [document for document in documents if document.group in originals]
-        check_documents(place, with_original)

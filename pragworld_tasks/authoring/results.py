@@ -74,8 +74,8 @@ def write_results(
 
 def _manual_split(documents: Sequence[VotedDocument]) -> list[Document] | None:
     """Return the manual split if it is on this machine, empty if it is what was labelled."""
-    location = locate("manual")
-    manual = read_split("manual", location.path) if location else None
+    path = locate("manual")
+    manual = read_split("manual", path) if path else None
     contexts = {document.context for document in manual or ()}
     is_manual = all(document.given and document.context in contexts for document in documents)
     return [] if manual and is_manual else manual

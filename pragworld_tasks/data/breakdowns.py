@@ -1,15 +1,12 @@
 """Breakdowns of results: by alteration, length of the conversation, and type of question."""
 
 import re
-from typing import Literal, get_args
 
 from pragworld_tasks.data.documents import ALTERATIONS, Document
 from pragworld_tasks.text import ONES
 
 NOT_ALTERED = "Not Altered"
 LENGTH_BUCKETS = ("short", "medium", "long")
-WordedType = Literal["sure", "know", "quantity", "universal", "existential", "only-entity", "other"]
-QUESTION_TYPES: tuple[WordedType, ...] = get_args(WordedType)
 # By the number of exchanges since the question's subject, in generated entity tracking.
 TURNS_AGO = {
     "0": range(1),
@@ -19,7 +16,7 @@ TURNS_AGO = {
 }
 
 # Tried in this order; the first pattern found in the question names its type.
-_TYPE_PATTERNS: dict[WordedType, str] = {
+_TYPE_PATTERNS = {
     "sure": r"\bsure\b",
     "know": r"\bknows?\b",
     "quantity": rf"\b(\d+|{'|'.join(ONES[1:13])})\b",
@@ -29,6 +26,7 @@ _TYPE_PATTERNS: dict[WordedType, str] = {
     "only-entity": r"\b(is|are|was|were)\b.*\b(in|at) the\b"
     r"|\bdid (the )?\w+ (put|place|leave)\b",
 }
+QUESTION_TYPES = (*_TYPE_PATTERNS, "other")
 
 
 def alteration_category(document: Document) -> str:
@@ -38,28 +36,18 @@ def alteration_category(document: Document) -> str:
 
 def length_bucket(document: Document) -> str:
     """Return one of `LENGTH_BUCKETS`, by lines of context: < 11, 11 to 15, > 15 (Table 6)."""
-    return context_length(document.context)
-
-
-def context_length(context: str) -> str:
-    """Return the `length_bucket` of a conversation."""
-    lines = context.strip().count("\n") + 1
+    lines = document.context.strip().count("\n") + 1
     return "short" if lines < 11 else "medium" if lines <= 15 else "long"
 
 
 def question_type(document: Document) -> str:
-    """Return one of `QUESTION_TYPES` (Table 8), by the words of the question."""
-    return worded_type(document.question)
-
-
-def worded_type(question: str) -> WordedType:
-    """Return the type of a question (Table 8) by its words.
+    """Return one of `QUESTION_TYPES` (Table 8), by the words of the question.
 
     The paper gives no rule. This one reproduces its counts on the manual split for sure, know,
     quantity and existential; "all of the" is universal here, where the paper seems to put some of
     these with the questions that only name an entity.
     """
-    question = " ".join(question.lower().split())
+    question = " ".join(document.question.lower().split())
     for name, pattern in _TYPE_PATTERNS.items():
         if re.search(pattern, question):
             return name

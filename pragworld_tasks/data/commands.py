@@ -1,6 +1,7 @@
 """The command `pragworld-tasks data`."""
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 
 from pragworld_tasks.command_line import Commands, add_command
@@ -14,7 +15,6 @@ from pragworld_tasks.data.sources import (
     is_released,
     load_split,
     locate,
-    named_folder,
     read_split,
 )
 from pragworld_tasks.errors import InputError
@@ -53,11 +53,11 @@ def _data(options: argparse.Namespace) -> None:
 
 
 def _show_status(splits: Sequence[ReleasedSplit]) -> None:
-    print(f"PRAGWORLD_DATA: {named_folder() or 'not set'}\ncache: {cache_folder()}")
+    print(f"PRAGWORLD_DATA: {os.environ.get('PRAGWORLD_DATA') or 'not set'}")
+    print(f"cache: {cache_folder()}")
     for split in splits:
-        location = locate(split)
         absent = f"not on this machine ({FILES[split].path} of the released repository)"
-        print(f"{split}: {location.path} ({location.origin})" if location else f"{split}: {absent}")
+        print(f"{split}: {locate(split) or absent}")
 
 
 def _fetch(splits: Sequence[ReleasedSplit]) -> None:
@@ -66,41 +66,21 @@ def _fetch(splits: Sequence[ReleasedSplit]) -> None:
 
 
 def _check(splits: Sequence[ReleasedSplit]) -> None:
-    checked = refused = 0
-    for split in splits:
-        location = locate(split)
-        if location is None:
-            print(f"{split}: not on this machine (no {FILES[split].path})")
-            continue
-        checked += 1
-        try:
-            print(f"{audit_text(read_split(split, location.path))}\n  from {location.path}")
-        except InputError as error:
-            refused += 1
-            print(f"{split}: {error}")
-    if not checked:
+    paths = {split: path for split in splits if (path := locate(split))}
+    if not paths:
         raise InputError("no data to check; set PRAGWORLD_DATA or run `pragworld-tasks data fetch`")
-    if refused:
-        raise InputError(f"{refused} of {checked} files cannot be used; see above")
+    for split, path in paths.items():
+        print(f"{audit_text(read_split(split, path))}\n  from {path}")
 
 
 def _show_labels(_: Sequence[ReleasedSplit]) -> None:
-
     documents = load_split("manual")
-    read = [
-        (document, readings)
-        for document, readings in zip(documents, readings_of(documents), strict=True)
-        if readings
-    ]
-    if not read:
-        raise InputError(
-            "no document was read by the readers of the labels; use the released manual split"
-        )
+    read = [pair for pair in zip(documents, readings_of(documents), strict=True) if pair[1]]
     for kind in ("disputed", "undetermined"):
         shown = [
             readings.to_text(document)
             for document, readings in read
-            if (readings.is_disputed if kind == "disputed" else readings.is_undetermined)
+            if readings and getattr(readings, f"is_{kind}")
         ]
         print("\n\n".join([f"{len(shown)} of {len(documents)} documents: {kind} labels", *shown]))
 

@@ -19,8 +19,7 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
 
     Args:
         records: the fields of each `Document`, and `changes`, what distinguishes it from its
-            original: the fields of each `Change`. All formats but the released one keep further
-            fields. Each original is followed by its variants.
+            original: the fields of each `Change`. Each original is followed by its variants.
         target: a file name that ends in `.csv` (the released format), `.jsonl` or `.parquet`.
         overwrite: replace the file if there is one.
 
@@ -28,8 +27,7 @@ def write_documents(records: Records, target: Path, overwrite: bool = False) -> 
         The number of documents.
 
     Raises:
-        InputError: The target has another ending, exists and may not be overwritten, or cannot be
-            written.
+        InputError: The target has another ending, exists, or cannot be written.
     """
     writers = {".csv": _to_csv, ".jsonl": _to_json_lines, ".parquet": _to_parquet}
     if target.suffix not in writers:
@@ -90,13 +88,8 @@ def read_document_records(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
     Raises:
         InputError: The file cannot be read or is malformed.
     """
-    match path.suffix.lower():
-        case ".csv":
-            return read_table(path)
-        case ".parquet":
-            return _read_parquet(path)
-        case _:
-            return read_json_lines(path)
+    readers = {".csv": read_table, ".parquet": _read_parquet}
+    return readers.get(path.suffix.lower(), read_json_lines)(path)
 
 
 def _read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
@@ -104,9 +97,8 @@ def _read_parquet(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
 
     try:
         records = parquet.read_table(io.BytesIO(path.read_bytes())).to_pylist()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
-    except (ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a Parquet file of documents; write it again") from error
+    except (OSError, ArrowException) as error:
+        reason = getattr(error, "strerror", None) or "not a Parquet file"
+        raise InputError(f"{path}: {reason}") from error
     for row, record in enumerate(records):
         yield Where(path, row, None), record

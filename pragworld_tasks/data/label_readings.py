@@ -7,6 +7,7 @@ which figures to report beside the released ones.
 """
 
 import functools
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -48,23 +49,24 @@ class LabelReadings:
     @property
     def majority(self) -> Answer:
         """The answer of at least two annotators, unknown counted as no."""
-        return majority_answer(self.readings)
+        return "yes" if self.readings.count("yes") >= 2 else "no"
 
     def to_text(self, document: Document) -> str:
         """Return the document that was read and the three readings, for people."""
-        conversation = "\n".join(f"    {line}" for line in document.context.strip().splitlines())
-        readings = "\n".join(
+        answers = zip(self.readings, self.sure, self.reasons, strict=True)
+        readings = [
             f"  {number}. {reading}{'' if sure else ' (unsure)'}{': ' if reason else ''}{reason}"
-            for number, (reading, sure, reason) in enumerate(
-                zip(self.readings, self.sure, self.reasons, strict=True), start=1
-            )
-        )
-        return (
-            f"row {document.row}, group {document.group}\n{conversation}\n"
-            f"  Question: {' '.join(document.question.split())}\n"
-            f"  Gold answer: {self.gold}\n"
-            f"  Readings:\n{readings}" + (f"\n  Why: {self.dispute}" if self.dispute else "")
-        )
+            for number, (reading, sure, reason) in enumerate(answers, start=1)
+        ]
+        lines = [
+            f"row {document.row}, group {document.group}",
+            textwrap.indent(document.context.strip(), "    "),
+            f"  Question: {' '.join(document.question.split())}",
+            f"  Gold answer: {self.gold}",
+            *("  Readings:", *readings),
+            *([f"  Why: {self.dispute}"] if self.dispute else []),
+        ]
+        return "\n".join(lines)
 
     @property
     def is_disputed(self) -> bool:
@@ -78,11 +80,6 @@ class LabelReadings:
         For most of these documents the convention is that what was never said is no.
         """
         return self.gold == "no" and self.readings.count("unknown") >= 2
-
-
-def majority_answer(readings: Sequence[Reading]) -> Answer:
-    """Return yes where more than half of the readings are yes; otherwise no."""
-    return "yes" if 2 * readings.count("yes") > len(readings) else "no"
 
 
 @functools.cache

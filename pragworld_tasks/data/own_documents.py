@@ -1,12 +1,10 @@
 """Documents of a user's own: a file such as `pragworld-tasks generate` or `author` writes.
 
-A document needs a context, a question and an answer; the other fields are those of `Document`, and
-may be left out where they follow from the rest. A document that contradicts itself or another one
-is refused with its line or row and the reason.
+A document needs a context, a question and an answer, and may have a group, an alteration and a
+basis. A document that contradicts itself or another one is refused with its line or row.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -19,10 +17,15 @@ from pragworld_tasks.errors import InputError, first_problem
 from pragworld_tasks.files import Where
 
 _GROUPS_END = 2**63  # of the numbers that arrays hold
+# What files of `generate` and `author` hold besides, which follows from the rest or is not used.
+_IGNORED = {
+    *("row", "is_original", "effect", "split", "released_group", "released_is_original"),
+    *("turns_ago", "changes", "provenance"),
+}
 
 
 class DocumentRecord(BaseModel):
-    """A document of a user's own; the last six fields tell nothing about one."""
+    """A document of a user's own."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -32,15 +35,6 @@ class DocumentRecord(BaseModel):
     group: int | None = Field(None, ge=-_GROUPS_END, lt=_GROUPS_END)
     alteration: str | None = None
     basis: Basis | None = None
-    is_original: bool | None = None
-    effect: Effect | None = None
-    row: int | None = None
-    split: str | None = None
-    released_group: int | None = None
-    released_is_original: bool | None = None
-    turns_ago: int | None = None
-    changes: list[Any] | None = None
-    provenance: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -49,13 +43,6 @@ class DocumentRecord(BaseModel):
                 f"unknown alteration {self.alteration!r:.60}; must be one of "
                 f"{', '.join(ALTERATIONS)}"
             )
-        if self.is_original not in (None, self.alteration is None):
-            raise ValueError(
-                "'is_original' contradicts 'alteration', which a variant needs and an original "
-                "lacks; correct one of them"
-            )
-        if self.effect and self.alteration is None:
-            raise ValueError("an original has no 'effect'; leave it out, or add the 'alteration'")
         if self.alteration and self.group is None:
             raise ValueError("an altered variant needs the 'group' of its original")
         if self.basis and (self.basis == "entailed") != (self.answer == "yes"):
@@ -70,23 +57,19 @@ def read_documents(path: str | Path) -> list[Document]:
     r"""Read documents of your own from a file.
 
     Args:
-        path: a file of JSON lines; a table in the released format if its name ends in `.csv`, in
-            which the column `Seed Index` is the group, or, without this column, each original is
-            followed by its variants; or a Parquet file if it ends in `.parquet`. Except in the
-            released format, each document has `context`, `question` and `answer`, and may have
-            `group`, a number that an original shares with its altered variants; `alteration`,
-            which a variant needs; `basis`; and `is_original` and `effect`, which follow from the
-            rest and are checked against it. Fields that only other splits have may be there, as in
-            files of `pragworld-tasks generate`, and are ignored.
+        path: a file of JSON lines; a table in the released format if its name ends in `.csv`; or a
+            Parquet file if it ends in `.parquet`. Each document has `context`, `question` and
+            `answer`, and may have `group`, a number that an original shares with its altered
+            variants; `alteration`, which a variant needs; and `basis`. In a table, the column
+            `Seed Index` is the group; without it, each original is followed by its variants.
 
     Returns:
         The documents, all of the split `own`. Groups keep their numbers; originals without one get
         the next numbers after the largest.
 
     Raises:
-        InputError: The file cannot be read, a document is malformed or contradicts another, or a
-            group has no original or several. The message names the line, or the row where there
-            are none.
+        InputError: The file cannot be read, a document is malformed or occurs twice, or a group has
+            no original or several.
 
     Examples:
         >>> import json, tempfile
@@ -97,66 +80,48 @@ def read_documents(path: str | Path) -> list[Document]:
         >>> [(document.split, document.answer) for document in read_documents(path)]
         [('own', 'no')]
     """
-    path = Path(path)
-    places, records = [], []
+    records: list[tuple[Where, DocumentRecord]] = []
     first: dict[tuple[str, str], Where] = {}
-    for where, fields in read_document_records(path):
+    for where, fields in read_document_records(Path(path)):
         record = _validated(fields, where)
         asked = first.setdefault((record.context, record.question), where)
         if asked is not where:  # it would count twice
             where.refuse(f"the same context and question as in {asked.short}; remove one of them")
-        places.append(where)
-        records.append(record)
+        records.append((where, record))
     if not records:
         raise InputError(f"{path}: no documents; write at least one")
-    return _to_documents(records, places)
-
-
-def check_documents(place: str | Path, documents: Sequence[Document]) -> None:
-    """Check that documents with alterations do not contradict each other.
-
-    Raises:
-        InputError: A group has no original or several, or an alteration, an effect or a basis
-            contradicts the other fields. The message names the row.
-    """
-    places = [Where(place, document.row, None) for document in documents]
-    records = [
-        _validated(asdict(document), where)
-        for document, where in zip(documents, places, strict=True)
-    ]
-    checked = _to_documents(records, places)
-    for document, same, where in zip(documents, checked, places, strict=True):
-        if document.effect != same.effect:
-            where.refuse("an altered variant without its 'effect'; name it")
+    return _to_documents(records)
 
 
 def _validated(fields: Mapping[str, Any], where: Where) -> DocumentRecord:
+    known = {name: value for name, value in fields.items() if name not in _IGNORED}
     try:
-        return DocumentRecord.model_validate(fields)
+        return DocumentRecord.model_validate(known)
     except ValidationError as error:
         where.refuse(first_problem(error))
 
 
-def _to_documents(records: Sequence[DocumentRecord], places: Sequence[Where]) -> list[Document]:
-    unused = count(
-        max((record.group for record in records if record.group is not None), default=-1) + 1
-    )
-    groups = [next(unused) if record.group is None else record.group for record in records]
-    originals = _originals(records, groups, places)
+def _to_documents(records: Sequence[tuple[Where, DocumentRecord]]) -> list[Document]:
+    numbers = [record.group for _, record in records if record.group is not None]
+    unused = count(max(numbers, default=-1) + 1)
+    grouped = [
+        (where, record, next(unused) if record.group is None else record.group)
+        for where, record in records
+    ]
+    originals: dict[int, DocumentRecord] = {}
+    for where, record, group in grouped:
+        if not record.alteration and originals.setdefault(group, record) is not record:
+            where.refuse(
+                f"group {group} has another original; a group is one original and its altered "
+                "variants, so give one of them another number"
+            )
     documents = []
-    for row, (record, group, where) in enumerate(zip(records, groups, places, strict=True)):
+    for row, (where, record, group) in enumerate(grouped):
         if group not in originals:
             where.refuse(f"group {group} has altered variants but no original; add the original")
-        original, its_place = originals[group]
         effect: Effect | None = None
         if record.alteration:
-            effect = "invariant" if record.answer == original.answer else "flip"
-            if record.effect not in (None, effect):
-                where.refuse(
-                    f"effect {record.effect!r} contradicts the answers: {record.answer!r}, and "
-                    f"{original.answer!r} in its original in {its_place.short}; correct one of "
-                    "them, or leave 'effect' out"
-                )
+            effect = "invariant" if record.answer == originals[group].answer else "flip"
         documents.append(
             Document(
                 row=row,
@@ -174,20 +139,3 @@ def _to_documents(records: Sequence[DocumentRecord], places: Sequence[Where]) ->
             )
         )
     return documents
-
-
-def _originals(
-    records: Iterable[DocumentRecord], groups: Iterable[int], places: Iterable[Where]
-) -> dict[int, tuple[DocumentRecord, Where]]:
-    """Return the one original of each group, and its place."""
-    originals: dict[int, tuple[DocumentRecord, Where]] = {}
-    for record, group, where in zip(records, groups, places, strict=True):
-        if record.alteration:
-            continue
-        if group in originals:
-            where.refuse(
-                f"group {group} has another original in {originals[group][1].short}; a group is "
-                "one original and its altered variants, so give one of them another number"
-            )
-        originals[group] = record, where
-    return originals

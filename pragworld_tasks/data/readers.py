@@ -8,7 +8,7 @@ counted from 0, as in the paper's code; the line is the one that an editor shows
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -95,15 +95,12 @@ def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
         InputError: The file is malformed.
     """
     group: str | int = -1
-    for where, cells in _read_csv(path):
-        flag = _fold(cells["Perturbation?"])
-        is_original = _IS_ORIGINAL.get(flag)
-        category = cells["Perturbation Category"]
+    for where, cells, alteration in _read_rows(path):
         if "Seed Index" in cells:
             index = cells["Seed Index"].strip()
             group = int(index) if re.fullmatch(r"-?\d{1,19}", index) else index
         else:
-            group = int(group) + bool(is_original)
+            group = int(group) + (alteration is None)
         yield (
             where,
             {
@@ -111,9 +108,7 @@ def read_table(path: Path) -> Iterator[tuple[Where, dict[str, Any]]]:
                 "question": cells["Question"],
                 "answer": _fold(cells["Answer"]),
                 "group": group,
-                "alteration": _ALTERATIONS.get(_fold_category(category), category),
-                "is_original": flag if is_original is None else is_original,
-                "effect": _fold(cells["Perturbation Effect"].replace("-", "")) or None,
+                "alteration": alteration,
                 "basis": _fold(cells.get("Basis", "").replace("-", "")) or None,
             },
         )
@@ -157,31 +152,20 @@ def _read_released(path: Path, split: Table) -> list[Document]:
     documents: list[Document] = []
     group = released_group = -1
     original: Answer | None = None  # the answer of the group's original; None where it has none
-    for where, cells in _read_csv(path):
-        if split == "manual" and _is_tally(cells):
-            continue
-        for column in ("Local Context", "Question"):
-            if not cells[column].strip():
-                where.refuse(f"no {column.lower()}; write it out")
-        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
-        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
-        alteration = _meaning(category, _ALTERATIONS, "category", where, _fold_category)
+    for where, cells, alteration in _read_rows(path):
         answer = _meaning(cells["Answer"], _ANSWERS[split], "answer", where)
         effect = _meaning(cells["Perturbation Effect"], _EFFECTS[split], "effect", where)
-        if is_original != (alteration is None):
-            where.refuse(f"category {category!r} contradicts flag {flag!r}")
-        if split == "manual" and is_original != (effect is None):
-            where.refuse(f"effect {cells['Perturbation Effect']!r} contradicts flag {flag!r}")
-        if is_original:
+        if alteration is None:
             original = answer
         if answer is None:
             continue
         if original is None:
             where.refuse("an altered variant without an answered original; put that before it")
-        group += is_original
-        released_is_original = flag.lower() != "true"  # not stripped, as in the released scoring
+        group += alteration is None
+        # Not stripped, as in the released scoring.
+        released_is_original = cells["Perturbation?"].lower() != "true"
         released_group += released_is_original
-        if effect is None and not is_original:
+        if effect is None and alteration:
             effect = "invariant" if answer == original else "flip"
         documents.append(
             Document(
@@ -190,7 +174,7 @@ def _read_released(path: Path, split: Table) -> list[Document]:
                 question=cells["Question"],
                 answer=answer,
                 group=group,
-                is_original=is_original,
+                is_original=alteration is None,
                 alteration=alteration,
                 effect=effect,
                 split=split,
@@ -203,39 +187,48 @@ def _read_released(path: Path, split: Table) -> list[Document]:
     return documents
 
 
+def _read_rows(path: Path) -> Iterator[tuple[Where, dict[str, str], str | None]]:
+    """Yield the rows of a table with their places and alterations, which originals lack."""
+    for where, cells in _read_csv(path):
+        flag, category = cells["Perturbation?"], cells["Perturbation Category"]
+        is_original = _meaning(flag, _IS_ORIGINAL, "flag", where)
+        alteration = _meaning(category, _ALTERATIONS, "alteration", where, _fold_category)
+        if is_original != (alteration is None):
+            where.refuse(f"alteration {category!r} contradicts flag {flag!r}")
+        yield where, cells, alteration
+
+
 def _read_csv(path: Path) -> Iterator[tuple[Where, dict[str, str]]]:
-    """Yield the records of a released table with their places; line breaks in cells become LF."""
+    """Yield the records of a table, with LF for line breaks in cells, and without tallies."""
     text = read_text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    table = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
-    row = 0
-    while True:
-        where = Where(path, row, reader.line_num + 1)
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            where.refuse(f"{error}; is the file cut off here?")
-        if cells is None:
-            break
-        if not header:
-            header = [name.strip() for name in cells]
-            if wrong := [name for name in _COLUMNS if header.count(name) != 1]:
-                raise InputError(
-                    f"{path}, line 1: not one column {wrong[0]!r} in {header[:8]}; pass a table in "
-                    "the released format"
-                )
-        elif cells:
-            if len(cells) != len(header):
+    row, line = 0, 1
+    try:
+        for cells in table:
+            where, line = Where(path, row, line), table.line_num + 1
+            if not header:
+                header = [name.strip() for name in cells]
+                if missing := [name for name in _COLUMNS if name not in header]:
+                    raise InputError(
+                        f"{path}, line 1: no column {missing[0]!r} in {header[:8]}; pass a table "
+                        "in the released format"
+                    )
+                continue
+            if cells and len(cells) != len(header):
                 where.refuse(f"{len(cells)} fields instead of {len(header)}; is the line cut off?")
-            values = (re.sub(r"\r\n?", "\n", cell) for cell in cells)
-            yield where, dict(zip(header, values, strict=True))
+            if not _is_tally(cells):
+                values = (re.sub(r"\r\n?", "\n", cell) for cell in cells)
+                yield where, dict(zip(header, values, strict=True))
             row += 1
+    except csv.Error as error:
+        Where(path, row, line).refuse(f"{error}; is the file cut off here?")
 
 
-def _is_tally(cells: Mapping[str, str]) -> bool:
+def _is_tally(cells: Sequence[str]) -> bool:
     """Return whether a record is a tally below the manual split: a number, or nothing at all."""
-    filled = [value.strip() for value in cells.values() if value.strip()]
+    filled = [cell.strip() for cell in cells if cell.strip()]
     return not filled or (len(filled) == 1 and filled[0].isdigit())
 
 

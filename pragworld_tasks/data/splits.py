@@ -55,10 +55,9 @@ def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
 
     warn_of_misspelt(metadata, ["documents"])
     path = metadata.get("documents")
-    if not isinstance(path, str) or not path:
-        found = f"'documents' is {path!r:.60}" if path else "no 'documents'"
+    if not isinstance(path, str):
         raise InputError(
-            f"pragworld_own: {found}; name a file of documents, as in --metadata "
+            "pragworld_own: no 'documents'; name a file of documents, as in --metadata "
             '\'{"documents": "mine/documents.jsonl"}\''
         )
     return read_documents(path)
@@ -67,15 +66,15 @@ def own_documents(metadata: Mapping[str, Any]) -> list[Document]:
 def named_documents(
     name: str, metadata: str, option: str
 ) -> tuple[list[Document], dict[str, Any] | None]:
-    """Return the documents of a split, and the settings of generated ones.
+    """Return the documents of one of `SPLIT_NAMES`, and the settings of generated ones.
 
     Args:
-        name: one of `SPLIT_NAMES`.
+        name: name of the split.
         metadata: a JSON object with settings of the generator; empty for released splits.
         option: name of the option that `metadata` comes from, for messages.
 
     Raises:
-        InputError: The split does not exist or is not on this machine, or a setting is impossible.
+        InputError: The split is not on this machine, or a setting is impossible.
     """
     settings = json_object(metadata, option)
     if name not in SPLIT_NAMES:
@@ -92,11 +91,7 @@ def named_documents(
 
 
 def generator_settings(split: Split, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings of a generated split, for JSON.
-
-    Args:
-        split: `generated` or `generated_entity_tracking`.
-        metadata: the settings that were passed; other keys are ignored.
+    """Return all settings of a generated split, for JSON; other keys of `metadata` are ignored.
 
     Raises:
         InputError: A setting has a wrong type or an unknown value.
@@ -114,11 +109,11 @@ def split_documents(split: Split, settings: Mapping[str, Any] | None = None) -> 
     Raises:
         InputError: The released split is not on this machine, or a setting is impossible.
     """
-    from pragworld_tasks.dialogues.settings import TrackingSettings
-    from pragworld_tasks.dialogues.tracking import tracking_documents
-
     if is_released(split):
         return load_split(split)
     if split == GENERATED:
         return generate_documents(**(settings or {}))
+    from pragworld_tasks.dialogues.settings import TrackingSettings
+    from pragworld_tasks.dialogues.tracking import tracking_documents
+
     return list(tracking_documents(TrackingSettings.from_metadata(settings or {})))

@@ -29,7 +29,7 @@ def test_status_says_where_each_split_is(folder: Path, capsys: pytest.CaptureFix
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"PRAGWORLD_DATA: {folder}"
     assert lines[1].startswith(f"cache: {folder.parent / 'cache'}")
-    assert lines[2] == f"manual: {folder / FILES['manual'].path} (named folder)"
+    assert lines[2] == f"manual: {folder / FILES['manual'].path}"
     assert lines[3].startswith("synthetic: not on this machine")
     assert lines[4].startswith(f"entity_tracking: {folder}")
 
@@ -64,18 +64,6 @@ def test_check_of_the_released_files_finds_what_is_known(
     assert "manual: 500 documents in 88 groups (98 as the released scoring counts them)" in output
     assert "effect contradicts the labels in rows 40, 125, 344, 433\n" in output
     assert "not the released file" not in output
-
-
-def test_check_continues_after_a_bad_file_and_names_its_row(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = folder / FILES["manual"].path
-    path.write_bytes(path.read_bytes().replace(b"Negation", b"Nope"))
-    with refused("^1 of 3 files cannot be used; see above$"):
-        main(["data", "check"])
-    output = capsys.readouterr().out
-    assert output.startswith(f"manual: {path}, row 1 (line 6): unknown category 'Nope'")
-    assert "entity_tracking: 5 documents in 2 groups" in output
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import refused
-from places import SAMPLES
 
 from pragworld_tasks.cli import main
 from pragworld_tasks.data.documents import Answer, Document, documents_digest
@@ -145,6 +143,3 @@ def test_the_labels_are_printed_with_what_the_readers_said(
         for reason in (*label_readings()[row].reasons, label_readings()[row].dispute):
             assert reason in disputed
     assert len(re.findall(r"^row \d+,", undetermined, re.MULTILINE)) == 21
-    monkeypatch.setenv("PRAGWORLD_DATA", str(SAMPLES))
-    with refused("no document was read by the readers of the labels"):
-        main(["data", "labels"])

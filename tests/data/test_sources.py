@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -106,14 +105,6 @@ def test_download_and_then_the_cache(server: Server) -> None:
     assert left_in_cache() == ["synthetic_final.csv"]
 
 
-def test_several_may_download_at_once(server: Server) -> None:
-    server.behaviours = [send(CONTENT)]
-    with ThreadPoolExecutor(4) as threads:
-        paths = list(threads.map(lambda _: fetch("synthetic"), range(4)))
-    assert {path.read_bytes() for path in paths} == {CONTENT}
-    assert left_in_cache() == ["synthetic_final.csv"]
-
-
 @pytest.mark.parametrize(
     ("behaviour", "requests", "expected"),
     [
@@ -138,27 +129,21 @@ def test_a_failed_download_says_why_and_leaves_nothing(
         fetch("synthetic")
     message = str(failure.value)
     assert message.startswith("split 'synthetic' is not on this machine and could not be download")
-    assert f"correct or unset PRAGWORLD_URL={server.url}; set PRAGWORLD_DATA to a clone" in message
+    assert f" {server.url}/synthetic_final.csv: " in message
     assert "\n" not in message
     assert len(server.requests) == requests
     assert left_in_cache() == []
 
 
-def test_without_a_mirror_none_is_named(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.delenv("PRAGWORLD_URL")
-    monkeypatch.setattr("pragworld_tasks.data.sources._GITHUB", server.url)
-    server.behaviours = [send(b"no", 404)]
-    with pytest.raises(InputError, match="Do one of these: set PRAGWORLD_DATA") as failure:
-        fetch("synthetic")
-    assert "PRAGWORLD_URL" not in str(failure.value)
-
-
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"PRAGWORLD_URL": "http://127.0.0.1:9/nobody-listens"}, "Connection refused.*copy the fi"),
+        (
+            {"PRAGWORLD_URL": "http://127.0.0.1:9/nobody-listens"},
+            "Connection refused.*copy the file",
+        ),
         ({"PRAGWORLD_URL": "mirror/of/files"}, "No scheme supplied"),
-        ({"PRAGWORLD_CACHE": __file__}, "Not a directory; choose a file that can be written"),
+        ({"PRAGWORLD_CACHE": __file__}, "Not a directory"),
         ({"PRAGWORLD_DATA": "/nowhere"}, "^PRAGWORLD_DATA=/nowhere: no such folder; correct or un"),
     ],
 )
@@ -210,22 +195,11 @@ def test_released_files_pass_the_check_of_a_download(
         assert fetch(split).read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"answer": "maybe"}, "row 0: answer: Input should be 'yes' or 'no'; write it again with"),
-        ({"group": None}, "row 0: group: Input should be a valid integer"),
-        ({"split": "synthetic"}, "row 0: a document of the split synthetic, not of manual"),
-    ],
-)
-def test_a_malformed_table_of_the_dataset_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], problem: str
-) -> None:
+def test_a_dataset_of_the_hub_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents = FILES["manual"].read(SAMPLES / FILES["manual"].path)
     path = tmp_path / parquet_path("manual")
     path.parent.mkdir()
-    rows = [{**asdict(document), "disputed": False, **change} for document in documents]
+    rows = [{**asdict(document), "disputed": False} for document in documents]
     parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     monkeypatch.setenv("PRAGWORLD_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=f"^{path}, {problem}"):
-        load_split("manual")
+    assert load_split("manual") == documents

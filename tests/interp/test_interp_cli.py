@@ -100,10 +100,10 @@ def contents(folder: Path) -> dict[Path, bytes | None]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not JSON \(.*\); pass an object"),
-        (["--metadata", "{\n"], r"^--metadata '{\\n': not JSON \(.*\); pass an object"),
-        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not JSON \(.*\); pass an object"),
-        (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object$"),
+        (["--metadata", "{groups: 3}"], r"^--metadata '{groups: 3}': not a JSON object, such as "),
+        (["--metadata", "{\n"], r"^--metadata '{\\n': not a JSON object, such as "),
+        (["--metadata", "[" * 100_000], r"^--metadata '\[{1,100}: not a JSON object, such as "),
+        (["--metadata", "[3]"], r"^--metadata '\[3\]': not a JSON object, such as "),
         (["--metadata", '{"grups": 3}'], r"^--metadata: .*'grups' does not exist; choose from groups, seed, "),
         (["--metadata", '{"groups": 0}'], "^--metadata: groups must be at least 1, not 0$"),
         (["--metadata", '{"split": "tset"}'], "^--metadata: .* no generated split 'tset'; use train, "),
@@ -166,7 +166,7 @@ def test_data_that_is_nowhere_is_refused_with_what_to_do(
     model = ("--model", str(tiny_folder()))
     refusal = refused("ablate", *model, "--split", "manual", "--out", tmp_path / "out")
     assert refusal.startswith("split 'manual' is not on this machine and ")
-    assert "set PRAGWORLD_DATA to a clone of" in refusal
+    assert "Set PRAGWORLD_DATA to a clone of" in refusal
     assert "run `pragworld-tasks data fetch manual`" in refusal
 
 

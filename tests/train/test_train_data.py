@@ -68,8 +68,8 @@ def test_originals_only() -> None:
     ("arguments", "message"),
     [
         (("mannual",), "^split 'mannual' does not exist; choose from manual, .*generated$"),
-        (("generated", "{"), r"^dataset_config '\{': not JSON \(.*\); pass an object"),
-        (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object$"),
+        (("generated", "{"), r"^dataset_config '\{': not a JSON object, such as "),
+        (("generated", "[]"), r"^dataset_config '\[\]': not a JSON object, such as "),
         (
             ("generated", '{"group": 3}'),
             "^dataset_config: setting 'group' does not exist; choose from groups, ",
